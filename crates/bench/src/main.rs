@@ -1,0 +1,80 @@
+//! Benches of the engine and the stores, in one process and without a network. Each prints one JSON line on
+//! stdout; progress goes to stderr. Figures are ratios of things measured in the same run where that is possible.
+
+mod backlog;
+mod engine;
+mod figures;
+mod idle;
+mod raw;
+mod target;
+mod worker;
+mod workload;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::target::Database;
+
+#[derive(Parser)]
+#[command(about = "Benches of Flovyn's engine and storage")]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+    /// The database to run on. PostgreSQL needs FLOVYN_TEST_POSTGRES, which `cargo xtask postgres --` sets.
+    #[arg(long, value_enum, default_value_t = Database::Sqlite, global = true)]
+    store: Database,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// One-task workflows per second at 1, 16 and 256 clients, against the same row changes through the bare driver.
+    Engine {
+        /// Seconds for each number of clients.
+        #[arg(long, default_value_t = 5)]
+        seconds: u64,
+        /// Numbers of concurrent clients.
+        #[arg(long, value_delimiter = ',', default_values_t = [1, 16, 256])]
+        clients: Vec<usize>,
+    },
+    /// Claim latency with a small and with a large backlog of pending tasks.
+    Backlog {
+        #[arg(long, default_value_t = 1_000)]
+        small: usize,
+        #[arg(long, default_value_t = 1_000_000)]
+        large: usize,
+    },
+    /// CPU and memory with many waiting workflows and timers.
+    Idle {
+        #[arg(long, default_value_t = 100_000)]
+        workflows: usize,
+        /// Seconds to watch.
+        #[arg(long, default_value_t = 10)]
+        seconds: u64,
+    },
+}
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let result = match arguments.command {
+        Command::Engine { seconds, clients } => engine::run(arguments.store, seconds, &clients).await,
+        Command::Backlog { small, large } => backlog::run(arguments.store, small, large).await,
+        Command::Idle { workflows, seconds } => idle::run(arguments.store, workflows, seconds).await,
+    };
+    match result {
+        Ok(line) => {
+            print_line(&line);
+            ExitCode::SUCCESS
+        }
+        Err(what) => {
+            eprintln!("the bench failed: {what}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+#[expect(clippy::print_stdout, reason = "the figures are the program's output")]
+fn print_line(line: &str) {
+    println!("{line}");
+}

@@ -1,0 +1,53 @@
+//! The database a bench runs on: made for it, gone with it.
+
+use std::sync::Arc;
+
+use clap::ValueEnum;
+use flovyn_service::{Options, Service};
+use flovyn_store::Store;
+use flovyn_store::postgres::{PostgresOptions, PostgresStore};
+use flovyn_store::sqlite::SqliteStore;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Database {
+    Sqlite,
+    Postgres,
+}
+
+impl Database {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Sqlite => "sqlite",
+            Self::Postgres => "postgres",
+        }
+    }
+}
+
+/// A fresh database with a service on it.
+pub(crate) struct Target {
+    pub(crate) service: Service,
+    _directory: tempfile::TempDir,
+    _database: Option<flovyn_testkit::TestDatabase>,
+}
+
+impl Target {
+    pub(crate) async fn new(database: Database) -> Result<Self, String> {
+        // On the file system of the working directory: a temporary one in memory would not show what fsync costs.
+        let directory = tempfile::tempdir_in(".").map_err(|error| error.to_string())?;
+        let mut fresh = None;
+        let store: Arc<dyn Store> = match database {
+            Database::Sqlite => {
+                let path = directory.path().join("flovyn.db");
+                Arc::new(SqliteStore::open(path, Default::default()).map_err(|error| error.to_string())?)
+            }
+            Database::Postgres => {
+                let database = flovyn_testkit::fresh_database().await;
+                let options = PostgresOptions::new(&database.url);
+                fresh = Some(database);
+                Arc::new(PostgresStore::connect(options).await.map_err(|error| error.to_string())?)
+            }
+        };
+        let service = Service::start(store, Options::default());
+        Ok(Self { service, _directory: directory, _database: fresh })
+    }
+}

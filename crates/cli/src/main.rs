@@ -1,0 +1,34 @@
+//! The `flovyn` binary: one file per command in `commands`. Data goes to stdout, all else to stderr.
+
+mod commands;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+#[derive(Parser)]
+#[command(name = "flovyn", version, about = "A durable workflow engine in one binary")]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Create the database if need be and bring its schema up to date.
+    Migrate(commands::migrate::Migrate),
+}
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let result = match Arguments::parse().command {
+        Command::Migrate(migrate) => migrate.run().await,
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(what) => {
+            eprintln!("flovyn: {what}");
+            ExitCode::FAILURE
+        }
+    }
+}

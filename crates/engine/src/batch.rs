@@ -1,0 +1,228 @@
+//! A batch: requests decided in order on one working set, so that later ones see the effect of earlier ones.
+//!
+//! Does no I/O: it says what to load, is given it, and ends with a set of row changes and one answer each.
+
+use std::collections::BTreeSet;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use crate::code::{Code, Refusal};
+use crate::ids::{ExecutionId, Ids, Now, TenantId};
+use crate::limits::Limits;
+use crate::reply::Reply;
+use crate::request::Request;
+use crate::rules::{self, Work};
+use crate::state::Ready;
+use crate::working_set::{Loaded, Mutations, Needs, Scan, Wants, WorkingSet};
+
+/// Loads that a batch may ask for before what still misses something is left to the next one.
+const MAX_ROUNDS: usize = 16;
+
+/// What the batch needs next.
+#[derive(Debug)]
+pub enum BatchStep {
+    Load(Arc<Wants>),
+    /// Every request is decided or deferred.
+    Decided,
+}
+
+/// What became of a request.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Decided {
+    Reply(Reply),
+    Refused(Refusal),
+    /// Something it needs is locked elsewhere: it goes to the head of the next batch.
+    Deferred,
+}
+
+#[derive(Debug)]
+pub struct Batch {
+    requests: Vec<Arc<Request>>,
+    /// What is wrong with each request itself.
+    faults: Vec<Option<Refusal>>,
+    decided: Vec<Decided>,
+    set: WorkingSet,
+    limits: Arc<Limits>,
+    now: Option<Now>,
+    /// Executions for which an earlier request has to wait: later ones must not overtake it.
+    deferred: BTreeSet<(TenantId, ExecutionId)>,
+    asked: Arc<Wants>,
+    rounds: usize,
+}
+
+enum Readiness {
+    Ready,
+    Missing(Vec<(TenantId, ExecutionId)>),
+    Blocked(Vec<(TenantId, ExecutionId)>),
+}
+
+impl Batch {
+    pub fn new(requests: Vec<Arc<Request>>, limits: Arc<Limits>) -> Self {
+        let faults = requests.iter().map(|request| fault(request, &limits)).collect();
+        let decided = Vec::with_capacity(requests.len());
+        Self {
+            requests,
+            faults,
+            decided,
+            set: WorkingSet::default(),
+            limits,
+            now: None,
+            deferred: BTreeSet::new(),
+            asked: Arc::default(),
+            rounds: 0,
+        }
+    }
+
+    /// Adds a request behind all others: a claim that takes what this very batch made ready.
+    pub fn push(&mut self, request: Arc<Request>) {
+        self.faults.push(fault(&request, &self.limits));
+        self.requests.push(request);
+    }
+
+    /// Goes on with what was loaded. The first call, with nothing, always asks for a load: it brings the time.
+    pub fn advance(&mut self, loaded: Option<Loaded>) -> BatchStep {
+        if let Some(loaded) = loaded {
+            self.now = Some(loaded.now);
+            let asked = std::mem::take(&mut self.asked);
+            self.set.supply(&asked, loaded);
+        }
+        let Some(now) = self.now else { return self.ask() };
+        while self.decided.len() < self.requests.len() {
+            if let Some(refusal) = self.faults[self.decided.len()].take() {
+                self.decided.push(Decided::Refused(refusal));
+                continue;
+            }
+            let request = self.requests[self.decided.len()].clone();
+            match self.readiness(&request, &mut Wants::default()) {
+                Readiness::Ready => {
+                    let decided = self.decide(&request, now);
+                    self.decided.push(decided);
+                }
+                Readiness::Blocked(executions) => {
+                    self.deferred.extend(executions);
+                    self.decided.push(Decided::Deferred);
+                }
+                Readiness::Missing(_) if self.rounds < MAX_ROUNDS => return self.ask(),
+                Readiness::Missing(executions) => {
+                    self.deferred.extend(executions);
+                    self.decided.push(Decided::Deferred);
+                }
+            }
+        }
+        BatchStep::Decided
+    }
+
+    /// Asks for what all undecided requests miss: one load for the whole batch.
+    fn ask(&mut self) -> BatchStep {
+        let mut wants = Wants::default();
+        if self.rounds == 0 {
+            // Nearly always none, and known from the start: a direct hand-off then needs no further load.
+            wants.scans.insert(Scan::PausedQueues);
+        }
+        rules::needs_pool(&mut Needs::new(&self.set, &mut wants, &self.deferred));
+        let undecided = self.decided.len()..;
+        for (request, fault) in self.requests[undecided.clone()].iter().zip(&self.faults[undecided]) {
+            if fault.is_none() {
+                self.readiness(request, &mut wants);
+            }
+        }
+        self.rounds += 1;
+        self.asked = Arc::new(wants);
+        BatchStep::Load(self.asked.clone())
+    }
+
+    fn readiness(&self, request: &Request, wants: &mut Wants) -> Readiness {
+        let mut needs = Needs::new(&self.set, wants, &self.deferred);
+        request.op.rule().needs(request.tenant_id, &mut needs);
+        if needs.blocked {
+            Readiness::Blocked(needs.executions)
+        } else if needs.missing {
+            Readiness::Missing(needs.executions)
+        } else {
+            Readiness::Ready
+        }
+    }
+
+    fn decide(&mut self, request: &Request, now: Now) -> Decided {
+        let mut work = Work {
+            tenant_id: request.tenant_id,
+            set: &mut self.set,
+            now,
+            limits: &self.limits,
+            ids: Ids::new(request.seed),
+            keep_on_refusal: false,
+        };
+        let rule = request.op.rule();
+        // A fault in one rule must not hurt the other requests: what it wrote is taken back.
+        let outcome = catch_unwind(AssertUnwindSafe(|| rule.decide(&mut work)));
+        let keep_on_refusal = work.keep_on_refusal;
+        match outcome {
+            Ok(Ok(reply)) => {
+                self.set.keep();
+                Decided::Reply(reply)
+            }
+            Ok(Err(refusal)) => {
+                if keep_on_refusal {
+                    self.set.keep();
+                } else {
+                    self.set.undo();
+                }
+                Decided::Refused(refusal)
+            }
+            Err(panic) => {
+                self.set.undo();
+                let what = panic_message(panic.as_ref());
+                Decided::Refused(Refusal::new(
+                    Code::Internal,
+                    format!("{} failed: {what}", request.op.name()),
+                ))
+            }
+        }
+    }
+
+    /// Net row changes of all requests.
+    pub fn mutations(&self) -> Mutations {
+        self.set.mutations()
+    }
+
+    /// Work that this batch makes ready and nobody in it has taken, in order of work.
+    pub fn made_ready(&self) -> Vec<Ready> {
+        let mut rows: Vec<Ready> = self.set.ready.inserted().cloned().collect();
+        rows.sort_unstable_by(|a, b| (&a.lane, a.sort_ms, a.id).cmp(&(&b.lane, b.sort_ms, b.id)));
+        rows
+    }
+
+    /// The session that ran an execution last, if the batch knows the execution.
+    pub fn last_session(&self, tenant_id: TenantId, id: ExecutionId) -> Option<uuid::Uuid> {
+        match self.set.executions.known(&(tenant_id, id), false) {
+            crate::table::Known::Row(execution) => execution.session,
+            _ => None,
+        }
+    }
+
+    /// One answer for each request, in order.
+    pub fn into_decided(self) -> Vec<Decided> {
+        self.decided
+    }
+
+    pub fn decided(&self) -> &[Decided] {
+        &self.decided
+    }
+
+    /// The time that decisions were made at.
+    pub fn now(&self) -> Option<Now> {
+        self.now
+    }
+}
+
+fn fault(request: &Request, limits: &Limits) -> Option<Refusal> {
+    request.op.rule().check(limits).err()
+}
+
+fn panic_message(panic: &(dyn std::any::Any + Send)) -> String {
+    panic
+        .downcast_ref::<&str>()
+        .map(|text| (*text).to_owned())
+        .or_else(|| panic.downcast_ref::<String>().cloned())
+        .unwrap_or_else(|| "panic".to_owned())
+}

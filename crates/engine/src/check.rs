@@ -1,0 +1,140 @@
+//! Checks of what callers send: the only door through which bytes and text come into the engine.
+//!
+//! What one database would refuse is refused here, for both (U+0000 in text, over-long names).
+
+use crate::code::{Code, Refusal};
+use crate::ids::{Payload, Text};
+use crate::limits::Limits;
+
+/// A payload is JSON. Empty means null and is stored as such.
+pub(crate) fn payload(what: &str, bytes: &Payload, limits: &Limits) -> Result<Payload, Refusal> {
+    if bytes.is_empty() {
+        return Ok(Payload::from_static(b"null"));
+    }
+    if bytes.len() > limits.payload_bytes {
+        let message = format!("{what} has {} bytes, the limit is {}", bytes.len(), limits.payload_bytes);
+        return Err(Refusal::new(Code::PayloadTooLarge, message));
+    }
+    // The two payloads nearly every no-op sends; everything else is scanned once, without building a tree.
+    if matches!(&bytes[..], b"null" | b"{}") {
+        return Ok(bytes.clone());
+    }
+    match serde_json::from_slice::<serde::de::IgnoredAny>(bytes) {
+        Ok(_) => Ok(bytes.clone()),
+        Err(error) => Err(Refusal::new(Code::InvalidPayload, format!("{what} is not JSON: {error}"))),
+    }
+}
+
+/// A kind, queue, key or other name: present, short, without U+0000.
+pub(crate) fn name(what: &str, text: &Text, limits: &Limits) -> Result<(), Refusal> {
+    if text.is_empty() {
+        return Err(Refusal::new(Code::InvalidName, format!("{what} is empty")));
+    }
+    no_nul(what, text)?;
+    // Every character has at least one byte, so most names need no counting.
+    if text.len() > limits.name_chars && text.chars().count() > limits.name_chars {
+        let message = format!("{what} is longer than {} characters", limits.name_chars);
+        return Err(Refusal::new(Code::InvalidName, message));
+    }
+    Ok(())
+}
+
+pub(crate) fn optional_name(what: &str, text: &Option<Text>, limits: &Limits) -> Result<(), Refusal> {
+    text.as_ref().map_or(Ok(()), |text| name(what, text, limits))
+}
+
+/// An error, reason or log line: any length up to the limit, without U+0000.
+pub(crate) fn text(what: &str, text: &str, limits: &Limits) -> Result<(), Refusal> {
+    no_nul(what, text)?;
+    if text.len() > limits.text_bytes {
+        let message = format!("{what} has {} bytes, the limit is {}", text.len(), limits.text_bytes);
+        return Err(Refusal::new(Code::InvalidText, message));
+    }
+    Ok(())
+}
+
+fn no_nul(what: &str, text: &str) -> Result<(), Refusal> {
+    if text.as_bytes().contains(&0) {
+        return Err(Refusal::new(Code::InvalidText, format!("{what} contains U+0000")));
+    }
+    Ok(())
+}
+
+pub(crate) fn labels(labels: &[(Text, Text)], limits: &Limits) -> Result<(), Refusal> {
+    if labels.len() > limits.labels {
+        let message = format!("{} labels given, the limit is {}", labels.len(), limits.labels);
+        return Err(Refusal::new(Code::TooManyLabels, message));
+    }
+    for (index, (name, value)) in labels.iter().enumerate() {
+        if name.is_empty() {
+            return Err(Refusal::new(Code::InvalidName, "a label's name is empty"));
+        }
+        if labels[..index].iter().any(|(earlier, _)| earlier == name) {
+            return Err(Refusal::new(Code::InvalidName, format!("label '{name}' is given twice")));
+        }
+        for part in [name, value] {
+            no_nul("a label", part)?;
+            if part.chars().count() > limits.label_chars {
+                let message = format!("label '{name}' is longer than {} characters", limits.label_chars);
+                return Err(Refusal::new(Code::TooManyLabels, message));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A timer, timeout or delay.
+pub(crate) fn duration(what: &str, ms: i64, limits: &Limits) -> Result<(), Refusal> {
+    if (0..=limits.duration_max_ms).contains(&ms) {
+        return Ok(());
+    }
+    let message = format!("{what} of {ms} ms is outside 0..={}", limits.duration_max_ms);
+    Err(Refusal::new(Code::InvalidDuration, message))
+}
+
+/// A timeout must leave some time: zero would expire before anything can happen.
+pub(crate) fn timeout(what: &str, ms: Option<i64>, limits: &Limits) -> Result<(), Refusal> {
+    match ms {
+        Some(0) => Err(Refusal::new(Code::InvalidDuration, format!("{what} is zero; leave it out for none"))),
+        Some(ms) => duration(what, ms, limits),
+        None => Ok(()),
+    }
+}
+
+/// Seconds of priority are an offset on the time axis: bounded like any other duration, either way.
+pub(crate) fn priority(seconds: i64, limits: &Limits) -> Result<(), Refusal> {
+    duration("priority", seconds.saturating_abs().saturating_mul(1_000), limits)
+}
+
+/// A moment somebody names (`scheduled_at`): after the epoch and not beyond what a timer may reach.
+pub(crate) fn moment(what: &str, at_ms: i64, now_ms: i64, limits: &Limits) -> Result<(), Refusal> {
+    if at_ms >= 0 && at_ms.saturating_sub(now_ms) <= limits.duration_max_ms {
+        return Ok(());
+    }
+    Err(Refusal::new(Code::InvalidDuration, format!("{what} at {at_ms} ms is out of range")))
+}
+
+pub(crate) fn ttl(ms: Option<i64>, limits: &Limits) -> Result<i64, Refusal> {
+    let ms = ms.unwrap_or(limits.ttl_default_ms);
+    if (limits.ttl_min_ms..=limits.ttl_max_ms).contains(&ms) {
+        return Ok(ms);
+    }
+    let message =
+        format!("a time to live of {ms} ms is outside {} ms to {} ms", limits.ttl_min_ms, limits.ttl_max_ms);
+    Err(Refusal::new(Code::InvalidTtl, message))
+}
+
+/// A bulk request: not empty, not over its limit.
+pub(crate) fn bulk(what: &str, count: usize, limit: usize) -> Result<(), Refusal> {
+    if (1..=limit).contains(&count) {
+        return Ok(());
+    }
+    Err(Refusal::new(Code::InvalidBatch, format!("{count} {what} given, 1 to {limit} are allowed")))
+}
+
+pub(crate) fn id(what: &str, id: uuid::Uuid) -> Result<(), Refusal> {
+    if id.is_nil() {
+        return Err(Refusal::new(Code::InvalidId, format!("{what} is the nil UUID")));
+    }
+    Ok(())
+}

@@ -1,0 +1,128 @@
+//! Every error a caller can see: one code, one class, one sentence that says what to do, one page in docs/errors.
+//!
+//! A transport maps the [`Class`] once (gRPC status, HTTP status, exit code); it never invents a code of its own.
+
+use std::fmt;
+
+/// What kind of failure it is, whatever the transport.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Class {
+    /// The request itself is wrong; sending it again cannot help.
+    InvalidArgument,
+    /// No such thing in this tenant.
+    NotFound,
+    /// The thing is there already, or the name is taken by something else.
+    AlreadyExists,
+    /// The request is well formed but does not fit the current state.
+    FailedPrecondition,
+    /// A limit is reached.
+    ResourceExhausted,
+    /// Two writers met; sending it again may help.
+    Aborted,
+    /// The server cannot answer just now; send it again later.
+    Unavailable,
+    /// A fault of ours.
+    Internal,
+}
+
+macro_rules! codes {
+    ($(($number:literal, $name:ident, $class:ident, $advice:literal),)*) => {
+        /// The stable code of an error. Numbers are never reused.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[repr(u16)]
+        pub enum Code { $(#[doc = $advice] $name = $number,)* }
+
+        impl Code {
+            /// All codes, for documentation and coverage checks.
+            pub const ALL: &[Code] = &[$(Code::$name,)*];
+
+            /// What kind of failure this is.
+            pub fn class(self) -> Class { match self { $(Code::$name => Class::$class,)* } }
+
+            /// What the caller should do about it.
+            pub fn advice(self) -> &'static str { match self { $(Code::$name => $advice,)* } }
+        }
+    };
+}
+
+codes! {
+    (1, InvalidPayload, InvalidArgument, "Send valid JSON; leave the field empty for null."),
+    (2, InvalidText, InvalidArgument, "Remove U+0000 and keep the text within its length limit."),
+    (3, InvalidName, InvalidArgument, "Give a non-empty name of at most 255 characters."),
+    (4, InvalidId, InvalidArgument, "Send a canonical, non-nil UUID."),
+    (5, InvalidTtl, InvalidArgument, "Choose a time to live from 1 second to 30 days."),
+    (6, InvalidDuration, InvalidArgument, "Choose a duration from 0 up to ten years, in milliseconds."),
+    (7, InvalidRetryPolicy, InvalidArgument, "Use an initial delay and a cap of at least 1 ms, and a factor from 1 to 100."),
+    (8, InvalidBatch, InvalidArgument, "Send at least one item and no more than the batch limit."),
+    (9, InvalidCommand, InvalidArgument, "Correct the named command and submit the whole batch again."),
+    (10, InvalidSequence, InvalidArgument, "Send the sequence of the last event you were given as the base."),
+    (20, PayloadTooLarge, ResourceExhausted, "Keep a payload within 1 MiB; store larger data elsewhere and pass a reference."),
+    (21, TooManyLabels, InvalidArgument, "Use at most 20 labels of 128 characters each, name and value."),
+    (22, HistoryFull, FailedPrecondition, "Finish the execution and continue in a new one: its history is at the limit."),
+    (23, TooManySignals, ResourceExhausted, "Wait until the workflow has taken in its signals, then send again."),
+    (24, TooManyPendingTasks, ResourceExhausted, "Let some tasks finish before scheduling more in this execution."),
+    (25, TooManyQueuesPaused, ResourceExhausted, "Resume some queues before pausing more."),
+    (26, TooManyStateKeys, ResourceExhausted, "Clear some state keys before setting more."),
+    (30, TenantNotFound, NotFound, "Check the tenant's slug or id."),
+    (31, ExecutionNotFound, NotFound, "Check the execution's id and tenant."),
+    (32, TaskNotFound, NotFound, "Check the task's id and tenant."),
+    (33, PromiseNotFound, NotFound, "Check the promise's id or key; it may belong to a deleted execution."),
+    (34, WorkerNotFound, NotFound, "Register the worker first."),
+    (35, WorkerTokenNotFound, NotFound, "Check the worker token's id."),
+    (40, TenantExists, AlreadyExists, "Choose another slug, or use the tenant that has it."),
+    (41, IdCollision, FailedPrecondition, "Use another id: this one belongs to something else."),
+    (42, KeyConflict, AlreadyExists, "Use another idempotency key: this one belongs to another kind of work."),
+    (43, PromiseKeyConflict, FailedPrecondition, "Use another promise key, or close the promise that holds it."),
+    (50, StaleClaim, FailedPrecondition, "Drop this result: the claim was given to somebody else or has ended."),
+    (51, ExecutionFinished, FailedPrecondition, "Nothing to do: the execution has already finished."),
+    (52, ExecutionNotFinished, FailedPrecondition, "Cancel or terminate the execution first, or wait until it finishes."),
+    (53, ExecutionNotFailed, FailedPrecondition, "Only a failed or cancelled execution can be retried."),
+    (54, PartialRepeat, FailedPrecondition, "Fetch the history again and replay: part of this batch is already in it."),
+    (55, PromiseClosed, FailedPrecondition, "Nothing to do: the promise is already resolved, rejected or timed out."),
+    (56, TaskNotPending, FailedPrecondition, "Only a pending task can be cancelled this way; ask a running one to stop instead."),
+    (57, TaskNotFailed, FailedPrecondition, "Only a failed standalone task can be retried by hand."),
+    (58, TaskNotRunning, FailedPrecondition, "Drop this report: the task is not running."),
+    (59, TaskNotFinished, FailedPrecondition, "Cancel the task first, or wait until it finishes."),
+    (60, NotBackedOff, FailedPrecondition, "Nothing to do: the execution is not held back by a failed activation."),
+    (61, TaskOfWorkflow, FailedPrecondition, "Act on the workflow execution that owns this task instead."),
+    (70, CommitConflict, Aborted, "Send the request again: another writer changed the same rows."),
+    (71, Overloaded, Unavailable, "Send the request again after a short pause: the server's queue is full."),
+    (72, ShuttingDown, Unavailable, "Send the request to another server, or again in a moment: this one is stopping."),
+    (73, StoreUnavailable, Unavailable, "Check that the database is up; the request was not applied."),
+    (74, StoreRefused, InvalidArgument, "Correct the request: the database cannot store what it contains."),
+    (75, OutcomeUnknown, Unavailable, "Ask for the state before sending it again: the database did not say whether it was applied."),
+    (90, Internal, Internal, "Report this as a bug, with the server's log around this moment."),
+}
+
+impl fmt::Display for Code {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "FLV{:04}", *self as u16)
+    }
+}
+
+/// A request that was not carried out: nothing of it was written.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{code}: {message}")]
+pub struct Refusal {
+    pub code: Code,
+    /// What is wrong with this very request. Safe to show to the caller.
+    pub message: String,
+}
+
+impl Refusal {
+    pub fn new(code: Code, message: impl Into<String>) -> Self {
+        Self { code, message: message.into() }
+    }
+
+    /// The same refusal, saying which command of a batch it is about.
+    pub(crate) fn at_command(mut self, index: usize) -> Self {
+        self.message = format!("command {index}: {}", self.message);
+        self
+    }
+
+    /// The same refusal, saying which item of a bulk request it is about.
+    pub(crate) fn at_item(mut self, index: usize) -> Self {
+        self.message = format!("item {index}: {}", self.message);
+        self
+    }
+}

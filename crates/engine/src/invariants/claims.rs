@@ -1,0 +1,123 @@
+//! P2, P4 and P5: keys, attempts, and that what happened to a task is in its workflow's log exactly once.
+
+use std::collections::BTreeMap;
+
+use super::{Promised, View};
+use crate::state::*;
+
+pub(super) fn check(view: &mut View<'_>) {
+    check_keys(view);
+    check_attempts(view);
+    check_task_events(view);
+}
+
+fn check_keys(view: &mut View<'_>) {
+    let now_ms = view.now.ms;
+    let live: Vec<&IdempotencyKey> =
+        view.snapshot.keys.iter().filter(|key| key.expires_ms > now_ms).collect();
+    for key in live {
+        let holder = (key.tenant_id, key.holder_id);
+        let problem = match key.holder_class {
+            HolderClass::Workflow => view.executions.get(&holder).and_then(|row| {
+                let failed = matches!(row.status, ExecutionStatus::Failed | ExecutionStatus::Cancelled);
+                let other = row.idempotency_key.as_ref() != Some(&key.name);
+                (failed || other).then(|| format!("held by execution {} ({})", row.id, row.status))
+            }),
+            HolderClass::Task => view.tasks.get(&holder).and_then(|row| {
+                let failed = matches!(row.status, TaskStatus::Failed | TaskStatus::Cancelled);
+                let other = row.idempotency_key.as_ref() != Some(&key.name);
+                (failed || other).then(|| format!("held by task {} ({})", row.id, row.status))
+            }),
+            HolderClass::Promise => None,
+        };
+        if let Some(problem) = problem {
+            view.report(Promised::P2, format!("key '{}' is {problem}", key.name));
+        }
+    }
+    check_one_holder(view);
+}
+
+/// Two open executions with one key are two executions for one request, unless the key ran out in between.
+fn check_one_holder(view: &mut View<'_>) {
+    let mut open: BTreeMap<_, Vec<&Execution>> = BTreeMap::new();
+    for row in view.executions.values().filter(|row| !row.status.is_terminal()) {
+        if let Some(key) = &row.idempotency_key {
+            open.entry((row.tenant_id, key.clone())).or_default().push(row);
+        }
+    }
+    let keys: BTreeMap<_, _> = view
+        .snapshot
+        .keys
+        .iter()
+        .filter(|key| key.space == KeySpace::Work)
+        .map(|key| ((key.tenant_id, key.name.clone()), key))
+        .collect();
+    let mut found = Vec::new();
+    for ((tenant_id, name), rows) in open {
+        // The key's creation is that of its last holder: whoever is younger than it is a double.
+        let Some(key) = keys.get(&(tenant_id, name.clone())) else { continue };
+        let doubles = rows.iter().filter(|row| row.created_ms > key.created_ms && row.id != key.holder_id);
+        found.extend(doubles.map(|row| format!("key '{name}' has a second execution {}", row.id)));
+    }
+    for message in found {
+        view.report(Promised::P2, message);
+    }
+}
+
+fn check_attempts(view: &mut View<'_>) {
+    let mut attempts: BTreeMap<_, Vec<&Attempt>> = BTreeMap::new();
+    for row in &view.snapshot.attempts {
+        attempts.entry((row.tenant_id, row.task_id)).or_default().push(row);
+    }
+    let tasks: Vec<&Task> = view.tasks.values().copied().filter(|row| !row.purging).collect();
+    for task in tasks {
+        let rows = attempts.get(&task.key()).cloned().unwrap_or_default();
+        let completed = rows.iter().filter(|row| row.status == AttemptStatus::Completed).count();
+        if completed != usize::from(task.status == TaskStatus::Completed) {
+            let message = format!("task {} is {} with {completed} completed attempts", task.id, task.status);
+            view.report(Promised::P4, message);
+        }
+        let finished = task.execution_count - i64::from(task.status == TaskStatus::Running);
+        if rows.len() as i64 != finished {
+            let message =
+                format!("task {}: {finished} attempts have ended, {} are recorded", task.id, rows.len());
+            view.report(Promised::P4, message);
+        }
+        if rows.iter().any(|row| row.finished_ms < row.started_ms) {
+            view.report(Promised::P4, format!("task {}: an attempt ended before it began", task.id));
+        }
+    }
+}
+
+fn check_task_events(view: &mut View<'_>) {
+    let mut scheduled: BTreeMap<_, usize> = BTreeMap::new();
+    let mut ended: BTreeMap<_, usize> = BTreeMap::new();
+    for event in &view.snapshot.events {
+        let Some(task_id) = event.subject else { continue };
+        let id = (event.tenant_id, task_id);
+        match event.kind {
+            EventKind::TaskScheduled => *scheduled.entry(id).or_default() += 1,
+            EventKind::TaskCompleted | EventKind::TaskFailed => *ended.entry(id).or_default() += 1,
+            EventKind::TaskCancelRequested if event.number == Some(1) => *ended.entry(id).or_default() += 1,
+            _ => {}
+        }
+    }
+    let tasks: Vec<&Task> = view.tasks.values().copied().filter(|row| row.execution_id.is_some()).collect();
+    for task in tasks {
+        let owner = view.executions.get(&(task.tenant_id, task.execution_id.unwrap_or_default()));
+        let Some(owner_open) = owner.filter(|row| !row.purging).map(|row| !row.status.is_terminal()) else {
+            continue;
+        };
+        let was_scheduled = scheduled.get(&task.key()).copied().unwrap_or(0);
+        let has_ended = ended.get(&task.key()).copied().unwrap_or(0);
+        if was_scheduled != usize::from(task.announced) {
+            view.report(Promised::P5, format!("task {} was scheduled {was_scheduled} times", task.id));
+        }
+        // What ends after its workflow is not told any more.
+        let expected = usize::from(task.announced && task.status.is_terminal());
+        if has_ended > 1 || (owner_open && has_ended != expected) {
+            let message = format!("task {} is {}, the log has {has_ended} ends", task.id, task.status);
+            view.report(Promised::P5, message);
+        }
+    }
+}

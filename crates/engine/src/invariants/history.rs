@@ -1,0 +1,164 @@
+//! P3, P7 and P8: the log itself, and that the row of an execution is what its log says.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{Promised, View};
+use crate::ids::Text;
+use crate::state::*;
+
+pub(super) fn check(view: &mut View<'_>) {
+    let executions: Vec<&Execution> = view.executions.values().copied().filter(|row| !row.purging).collect();
+    for row in executions {
+        let events = view.events.get(&row.key()).cloned().unwrap_or_default();
+        check_order(view, row, &events);
+        check_fold(view, row, &events);
+        check_timers(view, row, &events);
+    }
+    let strays: Vec<_> = view.events.keys().filter(|id| !view.executions.contains_key(id)).copied().collect();
+    for (_, id) in strays {
+        view.report(Promised::P3, format!("events of {id}, which does not exist"));
+    }
+}
+
+fn check_order(view: &mut View<'_>, row: &Execution, events: &[&Event]) {
+    let gap_free = events.iter().zip(1..).all(|(event, expected)| event.sequence == expected);
+    if !gap_free || events.len() as i64 != row.last_sequence {
+        let message = format!("{}: {} events, last sequence {}", row.id, events.len(), row.last_sequence);
+        view.report(Promised::P3, message);
+    }
+    if events.windows(2).any(|pair| pair[0].time_ms > pair[1].time_ms) {
+        view.report(Promised::P3, format!("{}: event times go back", row.id));
+    }
+    let terminal: Vec<i64> =
+        events.iter().filter(|event| event.kind.is_terminal()).map(|event| event.sequence).collect();
+    let expected: &[i64] = if row.status.is_terminal() { &[row.last_sequence] } else { &[] };
+    if terminal != expected {
+        let message = format!("{}: {} with terminal events at {terminal:?}", row.id, row.status);
+        view.report(Promised::P3, message);
+    }
+    if events.first().is_some_and(|event| event.kind != EventKind::WorkflowStarted) {
+        view.report(Promised::P3, format!("{}: does not begin with its start", row.id));
+    }
+}
+
+/// What the log says about an execution.
+#[derive(Debug, Default, PartialEq)]
+struct Fold {
+    open_tasks: BTreeSet<uuid::Uuid>,
+    open_timers: BTreeSet<Text>,
+    open_promises: BTreeSet<uuid::Uuid>,
+    open_children: BTreeSet<uuid::Uuid>,
+    state: BTreeMap<Text, i64>,
+    last_external: i64,
+    status: Option<ExecutionStatus>,
+}
+
+fn fold(events: &[&Event]) -> Fold {
+    let mut fold = Fold::default();
+    for event in events {
+        let subject = event.subject.unwrap_or_default();
+        let name = event.name.clone().unwrap_or_default();
+        if event.origin == Origin::External {
+            fold.last_external = event.sequence;
+        }
+        match event.kind {
+            EventKind::TaskScheduled => {
+                fold.open_tasks.insert(subject);
+            }
+            EventKind::TaskCompleted | EventKind::TaskFailed => {
+                fold.open_tasks.remove(&subject);
+            }
+            EventKind::TaskCancelRequested if event.number == Some(1) => {
+                fold.open_tasks.remove(&subject);
+            }
+            EventKind::TimerStarted => {
+                fold.open_timers.insert(name);
+            }
+            EventKind::TimerFired | EventKind::TimerCancelled => {
+                fold.open_timers.remove(&name);
+            }
+            EventKind::PromiseCreated => {
+                fold.open_promises.insert(subject);
+            }
+            EventKind::PromiseResolved | EventKind::PromiseRejected | EventKind::PromiseTimeout => {
+                fold.open_promises.remove(&subject);
+            }
+            EventKind::ChildInitiated => {
+                fold.open_children.insert(subject);
+            }
+            EventKind::ChildCompleted | EventKind::ChildFailed => {
+                fold.open_children.remove(&subject);
+            }
+            EventKind::StateSet => {
+                fold.state.insert(name, event.sequence);
+            }
+            EventKind::StateCleared => {
+                fold.state.remove(&name);
+            }
+            EventKind::WorkflowCompleted => fold.status = Some(ExecutionStatus::Completed),
+            EventKind::WorkflowFailed => fold.status = Some(ExecutionStatus::Failed),
+            EventKind::WorkflowCancelled => fold.status = Some(ExecutionStatus::Cancelled),
+            _ => {}
+        }
+    }
+    fold
+}
+
+fn check_fold(view: &mut View<'_>, row: &Execution, events: &[&Event]) {
+    let folded = fold(events);
+    let stored_state: BTreeMap<Text, i64> = view
+        .snapshot
+        .states
+        .iter()
+        .filter(|entry| (entry.tenant_id, entry.execution_id) == row.key())
+        .map(|entry| (entry.name.clone(), entry.sequence))
+        .collect();
+    if stored_state != folded.state || row.state_keys != stored_state.len() as i64 {
+        let message = format!("{}: state {stored_state:?}, log says {:?}", row.id, folded.state);
+        view.report(Promised::P7, message);
+    }
+    if folded.last_external != row.last_external_sequence {
+        let (stored, said) = (row.last_external_sequence, folded.last_external);
+        view.report(Promised::P7, format!("{}: last external {stored}, log says {said}", row.id));
+    }
+    if folded.status != row.status.is_terminal().then_some(row.status) {
+        view.report(Promised::P7, format!("{}: {}, log says {:?}", row.id, row.status, folded.status));
+    }
+    if row.status.is_terminal() {
+        return;
+    }
+    // Children that were started from outside have no event of their own in the parent's log.
+    let outside = view
+        .executions
+        .values()
+        .filter(|child| child.parent_id == Some(row.id) && child.tenant_id == row.tenant_id)
+        .filter(|child| !child.status.is_terminal() && !folded.open_children.contains(&child.id))
+        .count();
+    let counts = [
+        ("tasks", row.open_tasks, folded.open_tasks.len()),
+        ("timers", row.open_timers, folded.open_timers.len()),
+        ("promises", row.open_promises, folded.open_promises.len()),
+        ("children", row.open_children, folded.open_children.len() + outside),
+    ];
+    for (what, stored, said) in counts {
+        if stored != said as i64 {
+            view.report(Promised::P7, format!("{}: {stored} open {what}, log says {said}", row.id));
+        }
+    }
+}
+
+fn check_timers(view: &mut View<'_>, row: &Execution, events: &[&Event]) {
+    let timers = view.timers.get(&row.key()).cloned().unwrap_or_default();
+    for timer in timers {
+        let fired =
+            |event: &&&Event| event.kind == EventKind::TimerFired && event.name.as_ref() == Some(&timer.name);
+        let fired: Vec<_> = events.iter().filter(fired).collect();
+        if fired.len() > 1 {
+            view.report(Promised::P5, format!("{}: timer {} fired twice", row.id, timer.name));
+        }
+        if let Some(event) = fired.iter().find(|event| event.time_ms < timer.fire_ms) {
+            let early = timer.fire_ms - event.time_ms;
+            view.report(Promised::P8, format!("{}: timer {} fired {early} ms early", row.id, timer.name));
+        }
+    }
+}

@@ -1,0 +1,32 @@
+//! The rules of Flovyn, pure: requests and rows in, row changes and replies out.
+//!
+//! This crate does no I/O. It reads no clock, draws no random number, logs nothing and knows no runtime, network
+//! or database: time, ids and limits are arguments. Every rule of the product stands here, once.
+
+pub mod batch;
+pub mod code;
+pub mod event;
+pub mod ids;
+pub mod invariants;
+pub mod limits;
+pub mod reply;
+pub mod request;
+pub mod snapshot;
+pub mod state;
+pub mod table;
+pub mod why;
+pub mod working_set;
+
+mod check;
+mod lifecycle;
+mod rules;
+
+pub use batch::{Batch, BatchStep, Decided};
+pub use code::{Class, Code, Refusal};
+pub use ids::{Ids, Now};
+pub use lifecycle::task::backoff_ms;
+pub use limits::Limits;
+pub use reply::Reply;
+pub use request::{Op, Request};
+pub use table::{Change, Row};
+pub use working_set::{Busy, Loaded, Mutations, Scan, Wants, WorkingSet};

@@ -1,0 +1,232 @@
+//! The life of an execution: its log, how it becomes runnable, how it ends.
+
+use crate::code::{Code, Refusal};
+use crate::event::{Event, EventData, EventKind, Origin};
+use crate::ids::{ExecutionId, Payload, TenantId, Text};
+use crate::lifecycle::{alarm, key};
+use crate::rules::Work;
+use crate::state::{Due, DueClass, Execution, ExecutionStatus, KeySpace};
+use crate::working_set::Needs;
+
+/// Asks for an execution and for everything that its end would touch: parent and key.
+pub(crate) fn needs_with_end<'a>(
+    needs: &mut Needs<'a>,
+    tenant_id: TenantId,
+    id: ExecutionId,
+) -> Option<&'a Execution> {
+    let execution = needs.execution((tenant_id, id))?;
+    needs_end(needs, execution);
+    Some(execution)
+}
+
+pub(crate) fn needs_end(needs: &mut Needs<'_>, execution: &Execution) {
+    if let Some(parent_id) = execution.parent_id {
+        needs.execution((execution.tenant_id, parent_id));
+    }
+    key::needs_release(needs, execution.tenant_id, KeySpace::Work, execution.idempotency_key.as_ref());
+}
+
+/// The execution, unless it is absent or deleted.
+pub(crate) fn find(work: &Work<'_>, id: ExecutionId) -> Result<Execution, Refusal> {
+    match work.set.executions.get(&(work.tenant_id, id)) {
+        Some(execution) if !execution.purging => Ok(execution.clone()),
+        _ => Err(Refusal::new(Code::ExecutionNotFound, format!("execution {id} not found"))),
+    }
+}
+
+/// The execution, if it has not finished.
+pub(crate) fn find_open(work: &Work<'_>, id: ExecutionId) -> Result<Execution, Refusal> {
+    let execution = find(work, id)?;
+    if execution.status.is_terminal() {
+        let message = format!("execution {id} has already finished as {}", execution.status);
+        return Err(Refusal::new(Code::ExecutionFinished, message));
+    }
+    Ok(execution)
+}
+
+/// Writes the next row of the log and returns its sequence.
+pub(crate) fn append(work: &mut Work<'_>, execution: &mut Execution, origin: Origin, data: EventData) -> i64 {
+    execution.last_sequence += 1;
+    // Never before the event it follows, whatever the clock says.
+    execution.last_event_ms = execution.last_event_ms.max(work.now.ms);
+    let event = Event {
+        tenant_id: execution.tenant_id,
+        execution_id: execution.id,
+        sequence: execution.last_sequence,
+        kind: data.kind,
+        origin,
+        time_ms: execution.last_event_ms,
+        subject: data.subject,
+        name: data.name,
+        number: data.number,
+        text: data.text,
+        payload: data.payload,
+    };
+    grow_history(work, execution, event.weight());
+    work.set.events.put(event);
+    execution.last_sequence
+}
+
+/// Counts what a history shows, and moves the execution to the lane of large ones when it has become too large for
+/// plain clients.
+pub(crate) fn grow_history(work: &mut Work<'_>, execution: &mut Execution, bytes: i64) {
+    execution.history_bytes = execution.history_bytes.saturating_add(bytes);
+    if execution.large || execution.history_bytes <= work.limits.unary_history_bytes {
+        return;
+    }
+    leave_line(work, execution);
+    execution.large = true;
+    if execution.is_in_ready() {
+        work.set.add_ready(execution.ready());
+    }
+}
+
+/// Writes an event from outside and makes the execution runnable. The one door for every kind of event: this is
+/// why no wake-up gets lost.
+pub(crate) fn append_external(work: &mut Work<'_>, execution: &mut Execution, data: EventData) -> i64 {
+    let sequence = append(work, execution, Origin::External, data);
+    execution.last_external_sequence = sequence;
+    execution.marked |= execution.status == ExecutionStatus::Running;
+    if execution.status == ExecutionStatus::Waiting {
+        make_pending(work, execution);
+    }
+    sequence
+}
+
+/// Puts an execution (back) in line. One that is held back stays so: its alarm will release it.
+pub(crate) fn make_pending(work: &mut Work<'_>, execution: &mut Execution) {
+    execution.status = ExecutionStatus::Pending;
+    execution.lease_until_ms = None;
+    execution.marked = false;
+    if execution.is_in_ready() {
+        work.set.add_ready(execution.ready());
+    }
+    arm(work, execution);
+}
+
+/// Takes its row out of the ready table before something changes where it stands.
+pub(crate) fn leave_line(work: &mut Work<'_>, execution: &Execution) {
+    if execution.is_in_ready() {
+        work.set.remove_ready(execution.ready());
+    }
+}
+
+/// Lets a held-back execution go before or at its time.
+pub(crate) fn release(work: &mut Work<'_>, execution: &mut Execution) {
+    leave_line(work, execution);
+    execution.not_before_ms = None;
+    make_pending(work, execution);
+}
+
+/// Sets the alarm to the next moment that matters.
+pub(crate) fn arm(work: &mut Work<'_>, execution: &mut Execution) {
+    let wanted = alarm::earliest([
+        (execution.status == ExecutionStatus::Pending).then_some(execution.not_before_ms).flatten(),
+        execution.deadline_ms,
+        cancel_deadline(work, execution),
+    ]);
+    execution.alarm_ms =
+        alarm::no_later_than(work, DueClass::ExecutionAlarm, execution.key(), execution.alarm_ms, wanted);
+}
+
+/// Until when a workflow may clean up after it was asked to stop.
+pub(crate) fn cancel_deadline(work: &Work<'_>, execution: &Execution) -> Option<i64> {
+    execution.cancel_requested_ms.map(|asked| asked.saturating_add(work.limits.cancel_grace_ms))
+}
+
+/// How an execution ends.
+#[derive(Debug, Clone)]
+pub(crate) enum End {
+    Completed { output: Payload },
+    Failed { error: Text, failure_type: Option<Text>, stack_trace: Option<Text> },
+    Cancelled { reason: Text },
+}
+
+/// Writes the terminal event, closes the row and tells the direct parent, all in this transaction. What else is
+/// still open is closed by a follow-up.
+pub(crate) fn finish(work: &mut Work<'_>, execution: &mut Execution, origin: Origin, end: End) {
+    leave_line(work, execution);
+    let data = terminal_event(&end);
+    append(work, execution, origin, data);
+    if origin == Origin::External {
+        execution.last_external_sequence = execution.last_sequence;
+    }
+    execution.status = match end {
+        End::Completed { .. } => ExecutionStatus::Completed,
+        End::Failed { .. } => ExecutionStatus::Failed,
+        End::Cancelled { .. } => ExecutionStatus::Cancelled,
+    };
+    execution.finished_ms = Some(execution.last_event_ms);
+    execution.lease_until_ms = None;
+    execution.marked = false;
+    execution.not_before_ms = None;
+    alarm::clear(work, DueClass::ExecutionAlarm, execution.key(), execution.alarm_ms.take());
+    alarm::clear(work, DueClass::ExecutionLease, execution.key(), execution.lease_alarm_ms.take());
+    if execution.status != ExecutionStatus::Completed {
+        key::release(work, KeySpace::Work, execution.idempotency_key.as_ref(), execution.id);
+    }
+    if execution.open_tasks + execution.open_timers + execution.open_promises > 0 {
+        follow_up(work, DueClass::CloseItems, execution.id, None);
+    }
+    tell_parent(work, execution, &end);
+}
+
+fn terminal_event(end: &End) -> EventData {
+    match end {
+        End::Completed { output } => EventData::new(EventKind::WorkflowCompleted).payload(output.clone()),
+        End::Failed { error, failure_type, stack_trace } => {
+            let mut data = EventData::new(EventKind::WorkflowFailed).text(error.clone());
+            data.name = failure_type.clone();
+            data.payload = stack_trace.as_ref().map(|trace| json_string(trace));
+            data
+        }
+        End::Cancelled { reason } => EventData::new(EventKind::WorkflowCancelled).text(reason.clone()),
+    }
+}
+
+fn json_string(text: &str) -> Payload {
+    serde_json::to_vec(text).expect("a string always serialises into memory").into()
+}
+
+fn tell_parent(work: &mut Work<'_>, execution: &Execution, end: &End) {
+    let Some(parent_id) = execution.parent_id else { return };
+    let parent = work.set.executions.get(&(execution.tenant_id, parent_id)).cloned();
+    let Some(mut parent) = parent.filter(|parent| !parent.status.is_terminal() && !parent.purging) else {
+        return;
+    };
+    let data = match end {
+        End::Completed { output } => EventData::new(EventKind::ChildCompleted).payload(output.clone()),
+        End::Failed { error, .. } => EventData::new(EventKind::ChildFailed).text(error.clone()),
+        End::Cancelled { reason } => {
+            EventData::new(EventKind::ChildFailed).text(format!("cancelled: {reason}")).flag(true)
+        }
+    };
+    let name = execution.parent_name.clone().unwrap_or_default();
+    parent.open_children -= 1;
+    append_external(work, &mut parent, data.subject(execution.id).name(name));
+    work.set.executions.put(parent);
+}
+
+/// Leaves a durable note for the loops: an effect that must not be part of this transaction.
+pub(crate) fn follow_up(work: &mut Work<'_>, class: DueClass, id: ExecutionId, note: Option<Text>) {
+    let mut due = Due::new(class, work.now.ms, work.tenant_id, id);
+    // A name of its own: two follow-ups of one kind may be caused in the same millisecond.
+    due.name = work.ids.uuid(work.now.ms).simple().to_string().into();
+    due.note = note;
+    work.set.due.put(due);
+}
+
+/// Room for `added` more events, with room kept for what is still open to end, a cancel request and the end.
+pub(crate) fn check_history(work: &Work<'_>, execution: &Execution, added: i64) -> Result<(), Refusal> {
+    let reserved =
+        execution.open_tasks + execution.open_timers + execution.open_promises + execution.open_children;
+    let after = execution.last_sequence.saturating_add(added).saturating_add(reserved).saturating_add(2);
+    if after <= work.limits.history_events {
+        return Ok(());
+    }
+    let message = format!(
+        "execution {} has {} events, {reserved} still to come; the limit is {}",
+        execution.id, execution.last_sequence, work.limits.history_events
+    );
+    Err(Refusal::new(Code::HistoryFull, message))
+}

@@ -1,0 +1,250 @@
+//! The life of a task: attempts, delays between them, and its end, told to its workflow in the same transaction.
+
+use crate::code::{Code, Refusal};
+use crate::event::{EventData, EventKind};
+use crate::ids::{Payload, TaskId, TenantId, Text};
+use crate::lifecycle::{alarm, execution, key};
+use crate::rules::Work;
+use crate::state::{Attempt, AttemptStatus, DueClass, KeySpace, RetryPolicy, Task, TaskStatus};
+use crate::working_set::Needs;
+
+/// Asks for a task and for everything that its end would touch: its execution and its key.
+pub(crate) fn needs_with_end<'a>(needs: &mut Needs<'a>, tenant_id: TenantId, id: TaskId) -> Option<&'a Task> {
+    let task = needs.row::<Task>((tenant_id, id))?;
+    if let Some(execution_id) = task.execution_id {
+        needs.execution((tenant_id, execution_id));
+    }
+    key::needs_release(needs, tenant_id, KeySpace::Work, task.idempotency_key.as_ref());
+    Some(task)
+}
+
+pub(crate) fn find(work: &Work<'_>, id: TaskId) -> Result<Task, Refusal> {
+    match work.set.tasks.get(&(work.tenant_id, id)) {
+        Some(task) if !task.purging => Ok(task.clone()),
+        _ => Err(Refusal::new(Code::TaskNotFound, format!("task {id} not found"))),
+    }
+}
+
+/// The task, if this token is its current claim. Token-less reports are accepted while it runs.
+pub(crate) fn find_claimed(work: &Work<'_>, id: TaskId, token: Option<i64>) -> Result<Task, Refusal> {
+    let task = find(work, id)?;
+    // A claim made with a token is reported with it: only clients that never saw one may leave it out.
+    let current = token.map_or(task.plain, |token| token == task.epoch);
+    if task.status == TaskStatus::Running && current {
+        return Ok(task);
+    }
+    let message = match token {
+        Some(token) => {
+            format!("claim {token} of task {id} is not current: {} at claim {}", task.status, task.epoch)
+        }
+        None => format!("task {id} is {} and no token-less client has claimed it", task.status),
+    };
+    Err(Refusal::new(Code::StaleClaim, message))
+}
+
+/// Whether this very report had been accepted before.
+pub(crate) fn is_repeated(task: &Task, token: Option<i64>) -> bool {
+    // Claims count from 1: no report has been accepted while this is 0.
+    task.accepted_epoch > 0 && token == Some(task.accepted_epoch)
+}
+
+/// Puts a task in line, or lets it wait for its time.
+pub(crate) fn make_pending(work: &mut Work<'_>, task: &mut Task, not_before_ms: Option<i64>) {
+    task.status = TaskStatus::Pending;
+    task.lease_until_ms = None;
+    task.not_before_ms = not_before_ms.filter(|at| *at > work.now.ms);
+    if task.is_in_ready() {
+        work.set.add_ready(task.ready());
+    }
+    arm(work, task);
+}
+
+pub(crate) fn leave_line(work: &mut Work<'_>, task: &Task) {
+    if task.is_in_ready() {
+        work.set.remove_ready(task.ready());
+    }
+}
+
+/// Sets the alarm to the next moment that matters.
+pub(crate) fn arm(work: &mut Work<'_>, task: &mut Task) {
+    let wanted = match task.status {
+        TaskStatus::Pending => {
+            let announce_ms = announce_deadline(work, task);
+            alarm::earliest([task.not_before_ms, start_deadline(task), total_deadline(task), announce_ms])
+        }
+        TaskStatus::Running => {
+            alarm::earliest([close_deadline(task), heartbeat_deadline(task), total_deadline(task)])
+        }
+        _ => None,
+    };
+    task.alarm_ms = alarm::no_later_than(work, DueClass::TaskAlarm, task.key(), task.alarm_ms, wanted);
+}
+
+/// Until when the command must come that puts this task into its workflow's log.
+pub(crate) fn announce_deadline(work: &Work<'_>, task: &Task) -> Option<i64> {
+    (!task.announced).then(|| task.created_ms.saturating_add(work.limits.announce_within_ms))
+}
+
+/// Schedule-to-start counts until the first attempt begins.
+pub(crate) fn start_deadline(task: &Task) -> Option<i64> {
+    let never_started = task.execution_count == task.retry_base;
+    let limit = task.schedule_to_start_ms.filter(|_| never_started)?;
+    Some(task.scheduled_or_created_ms().saturating_add(limit))
+}
+
+pub(crate) fn total_deadline(task: &Task) -> Option<i64> {
+    Some(task.scheduled_or_created_ms().saturating_add(task.total_ms?))
+}
+
+pub(crate) fn close_deadline(task: &Task) -> Option<i64> {
+    Some(task.started_ms?.saturating_add(task.start_to_close_ms?))
+}
+
+pub(crate) fn heartbeat_deadline(task: &Task) -> Option<i64> {
+    let since = task.last_heartbeat_ms.max(task.started_ms)?;
+    Some(since.saturating_add(task.heartbeat_ms?))
+}
+
+/// What comes after an attempt that did not succeed.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Next {
+    /// Another attempt after the policy's delay, or the one the worker asked for.
+    Retry {
+        own_delay_ms: Option<i64>,
+    },
+    /// Another attempt at once: its worker was lost, and the lease was long enough a wait.
+    RetryAtOnce,
+    Never,
+}
+
+/// Ends a running attempt without success: another one follows, or the task has failed.
+pub(crate) fn end_attempt(
+    work: &mut Work<'_>,
+    task: &mut Task,
+    status: AttemptStatus,
+    error: Text,
+    next: Next,
+) {
+    record_attempt(work, task, status, Some(error.clone()));
+    if task.cancel_requested {
+        // It was asked to stop, and it has stopped: there is no next attempt.
+        finish(work, task, End::Cancelled { reason: error, told: false });
+        return;
+    }
+    task.error = Some(error.clone());
+    let attempts = task.execution_count - task.retry_base;
+    let delay_ms = match next {
+        Next::Never => None,
+        _ if attempts >= task.max_retries => None,
+        Next::RetryAtOnce => Some(0),
+        Next::Retry { own_delay_ms: Some(delay) } => Some(delay),
+        Next::Retry { own_delay_ms: None } => {
+            Some(backoff_ms(task.retry_policy(), attempts, work.ids.fraction()))
+        }
+    };
+    let start_ms = delay_ms.map(|delay| work.now.ms.saturating_add(delay));
+    match start_ms {
+        // An attempt that could only begin after the total timeout is not worth waiting for.
+        Some(start) if total_deadline(task).is_none_or(|deadline| start < deadline) => {
+            make_pending(work, task, Some(start));
+        }
+        _ => finish(work, task, End::Failed { error }),
+    }
+}
+
+/// Delay before the attempt that follows attempt `attempts` (1-based). Saturates: never overflows, never exceeds
+/// the cap. `fraction` (0..1) spreads it over 80 % to 120 % so that failures do not come back in step.
+pub fn backoff_ms(policy: RetryPolicy, attempts: i64, fraction: f64) -> i64 {
+    let exponent = i32::try_from(attempts.saturating_sub(1).max(0)).unwrap_or(i32::MAX);
+    let plain = policy.initial_ms as f64 * policy.factor.powi(exponent);
+    let spread = plain * (0.8 + 0.4 * fraction);
+    // `as` saturates, and NaN cannot come out of finite positive factors; the cap bounds infinity.
+    spread.min(policy.cap_ms as f64).max(1.0) as i64
+}
+
+fn record_attempt(work: &mut Work<'_>, task: &Task, status: AttemptStatus, error: Option<Text>) {
+    work.set.attempts.put(Attempt {
+        tenant_id: task.tenant_id,
+        task_id: task.id,
+        attempt: task.execution_count,
+        started_ms: task.started_ms.unwrap_or(task.created_ms),
+        finished_ms: work.now.ms.max(task.started_ms.unwrap_or(task.created_ms)),
+        status,
+        error,
+        worker: task.worker.clone(),
+    });
+}
+
+/// How a task ends.
+#[derive(Debug, Clone)]
+pub(crate) enum End {
+    Completed {
+        output: Payload,
+    },
+    Failed {
+        error: Text,
+    },
+    /// `told`: its workflow asked for it, has the answer in that very command's event, and counts it itself.
+    Cancelled {
+        reason: Text,
+        told: bool,
+    },
+}
+
+/// Ends a task that runs: its last attempt is recorded with it.
+pub(crate) fn finish_running(work: &mut Work<'_>, task: &mut Task, end: End) {
+    let (status, error) = match &end {
+        End::Completed { .. } => (AttemptStatus::Completed, None),
+        End::Failed { error } => (AttemptStatus::Failed, Some(error.clone())),
+        End::Cancelled { reason, .. } => (AttemptStatus::Cancelled, Some(reason.clone())),
+    };
+    record_attempt(work, task, status, error);
+    finish(work, task, end);
+}
+
+/// Closes the row, frees what it holds, and writes the workflow's event in the same transaction.
+pub(crate) fn finish(work: &mut Work<'_>, task: &mut Task, end: End) {
+    leave_line(work, task);
+    task.finished_ms = Some(work.now.ms);
+    task.lease_until_ms = None;
+    task.not_before_ms = None;
+    alarm::clear(work, DueClass::TaskAlarm, task.key(), task.alarm_ms.take());
+    alarm::clear(work, DueClass::TaskLease, task.key(), task.lease_alarm_ms.take());
+    let event = match end {
+        End::Completed { output } => {
+            task.status = TaskStatus::Completed;
+            task.output = Some(output);
+            task.error = None;
+            task.progress = 1.0;
+            Some(EventData::new(EventKind::TaskCompleted))
+        }
+        End::Failed { error } => {
+            task.status = TaskStatus::Failed;
+            task.error = Some(error);
+            Some(EventData::new(EventKind::TaskFailed))
+        }
+        End::Cancelled { reason, told } => {
+            task.status = TaskStatus::Cancelled;
+            task.error = Some(reason);
+            // Every client knows TASK_FAILED and none waits for a TASK_CANCELLED.
+            (!told).then(|| EventData::new(EventKind::TaskFailed).flag(true))
+        }
+    };
+    if task.status != TaskStatus::Completed {
+        key::release(work, KeySpace::Work, task.idempotency_key.as_ref(), task.id);
+    }
+    if let Some(event) = event {
+        tell_workflow(work, task, event);
+    }
+}
+
+fn tell_workflow(work: &mut Work<'_>, task: &Task, event: EventData) {
+    let Some(execution_id) = task.execution_id.filter(|_| task.announced) else { return };
+    let Some(mut owner) = work.set.executions.get(&(task.tenant_id, execution_id)).cloned() else { return };
+    if owner.status.is_terminal() {
+        return;
+    }
+    owner.open_tasks -= 1;
+    execution::append_external(work, &mut owner, event.subject(task.id));
+    work.set.executions.put(owner);
+}

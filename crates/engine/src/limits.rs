@@ -1,0 +1,98 @@
+//! Every limit of the product, in one place. Exceeding one is a named refusal and changes nothing.
+
+/// Rows of each table that one step of a follow-up (cascade, clean-up, purge) may touch.
+pub const FOLLOW_UP_ROWS: usize = 200;
+/// State keys that one task may hold.
+pub const TASK_STATE_KEYS: usize = 1_000;
+
+/// One set of limits, the same for all tenants of a server. `Default` is what the documentation promises.
+#[derive(Debug, Clone)]
+pub struct Limits {
+    /// A single payload: input, output, signal value, state value, promise value.
+    pub payload_bytes: usize,
+    /// Kinds, queues, keys, names.
+    pub name_chars: usize,
+    /// Free text: errors, reasons, log lines, stack traces.
+    pub text_bytes: usize,
+    pub labels: usize,
+    pub label_chars: usize,
+    pub history_events: i64,
+    pub buffered_signals: i64,
+    pub pending_tasks: i64,
+    pub state_keys: i64,
+    /// Commands in one activation.
+    pub commands: usize,
+    /// Items in a bulk start or bulk task creation.
+    pub bulk_items: usize,
+    /// Items one claim may ask for.
+    pub claim_items: usize,
+    /// Lanes one claim may name: kinds, and each version of a kind.
+    pub claim_lanes: usize,
+    pub paused_queues: usize,
+    pub capabilities: usize,
+    /// Attempts that a retry policy may ask for.
+    pub max_retries: i64,
+    pub log_lines: i64,
+    pub ttl_min_ms: i64,
+    pub ttl_max_ms: i64,
+    pub ttl_default_ms: i64,
+    /// Timers, timeouts and delays.
+    pub duration_max_ms: i64,
+    /// How long a workflow may clean up after a cancel request.
+    pub cancel_grace_ms: i64,
+    /// Back-off of failed activations: first delay and cap.
+    pub activation_backoff_ms: i64,
+    pub activation_backoff_max_ms: i64,
+    /// How long a worker that speaks the plain public protocol may keep silent.
+    pub worker_silence_ms: i64,
+    /// Lease of a claim made over the worker stream; its session renews it.
+    pub session_lease_ms: i64,
+    /// Lease of a token-less workflow claim.
+    pub workflow_lease_ms: i64,
+    /// Lease of a token-less task claim that nobody gave a timeout.
+    pub task_lease_ms: i64,
+    /// A workflow's task that was created ahead of its command is dropped when the command does not come.
+    pub announce_within_ms: i64,
+    /// History that fits into one unary reply of the public protocol.
+    pub unary_history_bytes: i64,
+}
+
+const SECOND: i64 = 1_000;
+const DAY: i64 = 24 * 60 * 60 * SECOND;
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            payload_bytes: 1 << 20,
+            name_chars: 255,
+            text_bytes: 64 << 10,
+            labels: 20,
+            label_chars: 128,
+            history_events: 100_000,
+            buffered_signals: 10_000,
+            pending_tasks: 100_000,
+            state_keys: 10_000,
+            commands: 10_000,
+            bulk_items: 1_000,
+            claim_items: 1_000,
+            claim_lanes: 1_000,
+            paused_queues: 10_000,
+            capabilities: 1_000,
+            max_retries: 1_000,
+            log_lines: 10_000,
+            ttl_min_ms: SECOND,
+            ttl_max_ms: 30 * DAY,
+            ttl_default_ms: DAY,
+            duration_max_ms: 3_653 * DAY,
+            cancel_grace_ms: 60 * SECOND,
+            activation_backoff_ms: SECOND,
+            activation_backoff_max_ms: 300 * SECOND,
+            worker_silence_ms: 90 * SECOND,
+            session_lease_ms: 30 * SECOND,
+            workflow_lease_ms: 60 * SECOND,
+            task_lease_ms: 330 * SECOND,
+            announce_within_ms: DAY,
+            unary_history_bytes: 3_500 << 10,
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! What the engine answers.
+
+use crate::event::TaskPayloads;
+use crate::ids::{ExecutionId, Payload, TaskId, Text, WorkerId};
+use crate::state::{Event, Execution, ExecutionStatus, Task, TaskStatus, Tenant, WorkerToken};
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum Reply {
+    Done,
+    Started(Started),
+    StartedMany(Vec<Started>),
+    Signalled {
+        execution_id: ExecutionId,
+        sequence: i64,
+        created: bool,
+    },
+    /// Status after a cancel or terminate: CANCELLED, or still open while the workflow cleans up.
+    Cancelled {
+        status: ExecutionStatus,
+    },
+    Claimed(Claimed),
+    Submitted {
+        status: ExecutionStatus,
+        repeated: bool,
+    },
+    Released {
+        count: usize,
+    },
+    TaskCreated(TaskCreated),
+    TasksCreated(Vec<TaskCreated>),
+    /// After a report on a task. `repeated`: this report had been accepted before.
+    TaskReported {
+        status: TaskStatus,
+        repeated: bool,
+    },
+    /// `next_within_ms`: how long the next heartbeat may take at most without being missed.
+    Heartbeat {
+        cancel_requested: bool,
+        next_within_ms: i64,
+    },
+    TaskState {
+        value: Option<Payload>,
+    },
+    TaskStateKeys {
+        names: Vec<Text>,
+    },
+    Fired(Fired),
+    Cleaned {
+        count: usize,
+    },
+    Tenant(Tenant),
+    WorkerToken(WorkerToken),
+    Registered {
+        worker_id: WorkerId,
+    },
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Started {
+    pub execution_id: ExecutionId,
+    pub status: ExecutionStatus,
+    pub kind: Text,
+    pub created_ms: i64,
+    pub key_used: bool,
+    /// A new execution was made.
+    pub key_new: bool,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct TaskCreated {
+    pub task_id: TaskId,
+    pub status: TaskStatus,
+    pub created_ms: i64,
+    pub key_used: bool,
+    pub key_new: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Claimed {
+    pub workflows: Vec<Activation>,
+    pub tasks: Vec<TaskDelivery>,
+}
+
+impl Claimed {
+    pub fn len(&self) -> usize {
+        self.workflows.len() + self.tasks.len()
+    }
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// A workflow to go on with.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Activation {
+    pub execution: Execution,
+    pub token: i64,
+    /// Events after the accepted base, where this batch holds them all; otherwise they are to be read.
+    pub new_events: Option<Vec<(Event, Option<TaskPayloads>)>>,
+}
+
+/// A task to run.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TaskDelivery {
+    pub task: Task,
+    pub token: i64,
+}
+
+/// What became of a due row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fired {
+    /// It was no longer there, or not yet due: nothing happened.
+    Stale,
+    /// It did what it was for. How late, on its own clock.
+    Acted { late_ms: i64 },
+    /// Its subject had moved on; it was set to a later time or dropped.
+    Rearmed,
+}

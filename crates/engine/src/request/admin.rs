@@ -1,0 +1,86 @@
+//! Requests of loops and administrators.
+
+use uuid::Uuid;
+
+use crate::ids::{Payload, Text, WorkerId};
+use crate::state::{Due, WorkClass};
+
+/// A row of the due table whose time has come.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FireDue {
+    pub due: Due,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct CleanIdempotencyKeys {
+    /// Where to look: keys that expire until then. Only those that have expired are removed.
+    pub until_ms: i64,
+    pub max: usize,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct CreateTenant {
+    /// `None`: made here.
+    pub id: Option<Uuid>,
+    pub slug: Text,
+    pub name: Text,
+    pub retention_ms: Option<i64>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct UpdateTenant {
+    pub name: Text,
+    pub retention_ms: Option<i64>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct CreateWorkerToken {
+    pub name: Text,
+    /// SHA-256 of the token; the token itself never comes here.
+    pub hash: Payload,
+    pub expires_ms: Option<i64>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct RevokeWorkerToken {
+    pub token_id: Uuid,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Capability {
+    pub class: WorkClass,
+    pub kind: Text,
+    pub version: Option<Text>,
+    pub timeout_ms: Option<i64>,
+}
+
+/// A worker says what it can do. What it says about workflows replaces what was known about workflows, and the
+/// same for tasks; a half it says nothing about stays.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RegisterWorker {
+    /// `None`: derived from the name, so that a worker that comes back finds its row.
+    pub id: Option<WorkerId>,
+    pub name: Text,
+    pub build_id: Text,
+    pub host: Text,
+    pub process_id: Text,
+    pub queue: Option<Text>,
+    pub capabilities: Vec<Capability>,
+    /// A stream session, whose claims live as long as its heartbeats.
+    pub session: bool,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct HeartbeatWorker {
+    pub worker_id: WorkerId,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct PauseQueue {
+    pub queue: Text,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct ResumeQueue {
+    pub queue: Text,
+}

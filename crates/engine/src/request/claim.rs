@@ -1,0 +1,70 @@
+//! Asking for work.
+
+use uuid::Uuid;
+
+use crate::ids::{TenantId, Text, WorkerId};
+use crate::state::{Lane, WorkClass};
+
+/// Who asks for work, and what it understands.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Claimer {
+    /// Shown to people.
+    pub worker: Text,
+    /// Its row in the worker table, whose heartbeats keep the claim alive.
+    pub session: Option<WorkerId>,
+    /// Speaks the plain public protocol: sends no token and no base sequence.
+    pub plain: bool,
+    /// Learns of cancel requests and cleans up by itself.
+    pub cooperative: bool,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct ClaimKind {
+    /// Workflow kind or task type.
+    pub kind: Text,
+    /// Versions of a workflow kind that the worker has. Work that asks for no version is always included.
+    pub versions: Vec<Text>,
+    /// How long the worker lets a task of this type run, if it said so when it registered.
+    pub timeout_ms: Option<i64>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Claim {
+    /// Workflows or tasks.
+    pub class: WorkClass,
+    pub claimer: Claimer,
+    pub queue: Text,
+    pub kinds: Vec<ClaimKind>,
+    pub max: usize,
+    /// Direct hand-off: only these, made ready by the same batch.
+    pub only: Option<Vec<Uuid>>,
+}
+
+impl Claim {
+    /// The lanes it may take from.
+    pub fn lanes(&self, tenant_id: TenantId) -> Vec<Lane> {
+        let mut lanes = self.lanes_of(tenant_id, self.class);
+        if self.class == WorkClass::Workflow && !self.claimer.plain {
+            lanes.extend(self.lanes_of(tenant_id, WorkClass::LargeWorkflow));
+        }
+        lanes
+    }
+
+    fn lanes_of(&self, tenant_id: TenantId, class: WorkClass) -> Vec<Lane> {
+        let lane = |kind: &ClaimKind, version: Text| Lane {
+            tenant_id,
+            class,
+            queue: self.queue.clone(),
+            kind: kind.kind.clone(),
+            version,
+        };
+        let mut lanes = Vec::with_capacity(self.kinds.len());
+        for kind in &self.kinds {
+            lanes.push(lane(kind, Text::default()));
+            if self.class == WorkClass::Workflow {
+                lanes.extend(kind.versions.iter().map(|version| lane(kind, version.clone())));
+            }
+        }
+        lanes
+    }
+}

@@ -1,0 +1,97 @@
+//! What can be asked of the engine. Each request is one struct; its rule is the file of the same name in `rules`.
+
+mod admin;
+mod claim;
+mod task;
+mod workflow;
+
+pub use admin::*;
+pub use claim::*;
+pub use task::*;
+pub use workflow::*;
+
+use crate::ids::TenantId;
+use crate::rules::Rule;
+
+/// One request: who asks, what for, and a seed for the ids and the jitter it may need.
+#[derive(Debug, Clone)]
+pub struct Request {
+    pub tenant_id: TenantId,
+    pub seed: u64,
+    pub op: Op,
+}
+
+macro_rules! ops {
+    ($($name:ident,)*) => {
+        /// Everything the engine can decide.
+        #[derive(Debug, Clone)]
+        pub enum Op { $($name($name),)* }
+
+        impl Op {
+            pub(crate) fn rule(&self) -> &dyn Rule {
+                match self { $(Op::$name(op) => op,)* }
+            }
+
+            /// For logs, metrics and coverage checks.
+            pub fn name(&self) -> &'static str {
+                match self { $(Op::$name(_) => stringify!($name),)* }
+            }
+
+            pub const NAMES: &[&str] = &[$(stringify!($name),)*];
+        }
+
+        $(impl From<$name> for Op { fn from(op: $name) -> Self { Op::$name(op) } })*
+    };
+}
+
+ops! {
+    StartWorkflow, StartWorkflows, SignalWorkflow, SignalWithStart, CancelWorkflow, TerminateWorkflow,
+    AnswerPromise, Claim, GiveBackWorkflow, GiveBackTask, SubmitActivation, ReleaseHeldBack, ReleaseForBuild,
+    RetryWorkflow, DeleteWorkflow,
+    CreateTask, CreateTasks, CompleteTask, FailTask, HeartbeatTask, ReportProgress, AppendLogLine, SetTaskState,
+    GetTaskState, ListTaskState, ClearTaskState, ClearAllTaskState, CancelTask, RetryTask, DeleteTask,
+    FireDue, CleanIdempotencyKeys,
+    CreateTenant, UpdateTenant, CreateWorkerToken, RevokeWorkerToken, RegisterWorker, HeartbeatWorker,
+    PauseQueue, ResumeQueue,
+}
+
+impl Request {
+    pub fn new(tenant_id: TenantId, seed: u64, op: impl Into<Op>) -> Self {
+        Self { tenant_id, seed, op: op.into() }
+    }
+
+    /// About how many rows it will touch, to bound a batch.
+    pub fn rows(&self) -> usize {
+        match &self.op {
+            Op::StartWorkflows(op) => op.items.len() * 5,
+            Op::CreateTasks(op) => op.items.len() * 4,
+            Op::SubmitActivation(op) => 4 + op.commands.len() * 4,
+            Op::Claim(op) => op.max * 3,
+            Op::FireDue(op) if op.due.class.is_follow_up() => 4 * crate::limits::FOLLOW_UP_ROWS,
+            Op::CleanIdempotencyKeys(op) => op.max,
+            Op::ReleaseForBuild(op) => op.max * 3,
+            _ => 5,
+        }
+    }
+
+    /// About how many bytes of payload it carries, to bound a batch.
+    pub fn bytes(&self) -> usize {
+        match &self.op {
+            Op::StartWorkflow(op) => op.input.len(),
+            Op::StartWorkflows(op) => op.items.iter().map(|item| item.input.len()).sum(),
+            Op::SignalWorkflow(op) => op.value.len(),
+            Op::SignalWithStart(op) => op.value.len() + op.start.input.len(),
+            Op::SubmitActivation(op) => op.bytes(),
+            Op::CreateTask(op) => op.spec.input.len(),
+            Op::CreateTasks(op) => op.items.iter().map(|item| item.spec.input.len()).sum(),
+            Op::CompleteTask(op) => op.output.len(),
+            Op::SetTaskState(op) => op.value.len(),
+            Op::AnswerPromise(op) => match &op.answer {
+                Answer::Resolve(value) => value.len(),
+                Answer::Reject(error) => error.len(),
+            },
+            Op::HeartbeatTask(op) => op.details.as_ref().map_or(0, crate::ids::Payload::len),
+            _ => 0,
+        }
+    }
+}

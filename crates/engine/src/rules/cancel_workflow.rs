@@ -1,0 +1,70 @@
+//! Cancel (cooperative where the worker understands it) and terminate (always at once).
+
+use crate::check;
+use crate::code::Refusal;
+use crate::event::{EventData, EventKind, Origin};
+use crate::ids::{TenantId, Text};
+use crate::lifecycle::execution::{self, End};
+use crate::reply::Reply;
+use crate::request::{CancelWorkflow, TerminateWorkflow};
+use crate::rules::{Rule, Work};
+use crate::state::{DueClass, Execution, ExecutionStatus};
+use crate::working_set::Needs;
+
+impl Rule for CancelWorkflow {
+    fn needs(&self, tenant_id: TenantId, needs: &mut Needs<'_>) {
+        execution::needs_with_end(needs, tenant_id, self.execution_id);
+    }
+
+    fn decide(&self, work: &mut Work<'_>) -> Result<Reply, Refusal> {
+        check::text("reason", &self.reason, work.limits)?;
+        let execution = execution::find_open(work, self.execution_id)?;
+        let status = cancel(work, execution, &self.reason, self.cascade);
+        Ok(Reply::Cancelled { status })
+    }
+}
+
+impl Rule for TerminateWorkflow {
+    fn needs(&self, tenant_id: TenantId, needs: &mut Needs<'_>) {
+        execution::needs_with_end(needs, tenant_id, self.execution_id);
+    }
+
+    fn decide(&self, work: &mut Work<'_>) -> Result<Reply, Refusal> {
+        check::text("reason", &self.reason, work.limits)?;
+        let mut execution = execution::find_open(work, self.execution_id)?;
+        execution::finish(
+            work,
+            &mut execution,
+            Origin::External,
+            End::Cancelled { reason: self.reason.clone() },
+        );
+        let status = execution.status;
+        work.set.executions.put(execution);
+        Ok(Reply::Cancelled { status })
+    }
+}
+
+/// Asks the workflow to stop, or stops it where nobody would hear the request.
+pub(crate) fn cancel(
+    work: &mut Work<'_>,
+    mut execution: Execution,
+    reason: &Text,
+    cascade: bool,
+) -> ExecutionStatus {
+    if cascade && execution.open_children > 0 {
+        execution::follow_up(work, DueClass::CancelChildren, execution.id, Some(reason.clone()));
+    }
+    // A workflow that has not run yet has nothing to clean up.
+    let hears = execution.cooperative && execution.started_ms.is_some();
+    if !hears {
+        execution::finish(work, &mut execution, Origin::External, End::Cancelled { reason: reason.clone() });
+    } else if execution.cancel_requested_ms.is_none() {
+        execution.cancel_requested_ms = Some(work.now.ms);
+        let data = EventData::new(EventKind::CancellationRequested).text(reason.clone());
+        execution::append_external(work, &mut execution, data);
+        execution::arm(work, &mut execution);
+    }
+    let status = execution.status;
+    work.set.executions.put(execution);
+    status
+}

@@ -1,0 +1,264 @@
+//! Handing out work: workflows or tasks of the lanes a worker can serve, in order, up to what it asks for.
+
+use uuid::Uuid;
+
+use crate::check;
+use crate::code::{Code, Refusal};
+use crate::event::TaskPayloads;
+use crate::ids::TenantId;
+use crate::lifecycle::{alarm, key, task};
+use crate::limits::Limits;
+use crate::reply::{Activation, Claimed, Reply, TaskDelivery};
+use crate::request::{Claim, Claimer};
+use crate::rules::{Rule, Work};
+use crate::state::{
+    DueClass, Event, EventKind, Execution, ExecutionStatus, KeySpace, Lane, Ready, Task, TaskStatus,
+    WorkClass,
+};
+use crate::table::{Known, Row};
+use crate::working_set::{Needs, Scan, WorkingSet};
+
+/// A backlog of new events longer than this is read page by page instead of being put together here.
+const INLINE_EVENTS: i64 = 256;
+
+impl Rule for Claim {
+    fn check(&self, limits: &Limits) -> Result<(), Refusal> {
+        check::name("queue", &self.queue, limits)?;
+        check::name("worker", &self.claimer.worker, limits)?;
+        check::bulk("items", self.max, limits.claim_items)?;
+        let lanes = self.kinds.iter().map(|kind| 1 + kind.versions.len()).sum();
+        check::bulk("kinds and versions", lanes, limits.claim_lanes)?;
+        if !matches!(self.class, WorkClass::Workflow | WorkClass::Task) {
+            return Err(Refusal::new(Code::InvalidBatch, "a claim is for workflows or for tasks"));
+        }
+        for kind in &self.kinds {
+            check::name("kind", &kind.kind, limits)?;
+            kind.versions.iter().try_for_each(|version| check::name("version", version, limits))?;
+        }
+        Ok(())
+    }
+
+    fn needs(&self, tenant_id: TenantId, needs: &mut Needs<'_>) {
+        needs.scan(Scan::PausedQueues);
+        let lanes = self.lanes(tenant_id);
+        let mut searched = true;
+        if self.only.is_none() {
+            for lane in &lanes {
+                searched &= needs.lane(lane, page(self));
+            }
+        }
+        if searched {
+            for (_, id) in candidates(needs.set(), &lanes, self) {
+                needs_candidate(needs, tenant_id, self.class, id);
+            }
+        }
+    }
+
+    fn decide(&self, work: &mut Work<'_>) -> Result<Reply, Refusal> {
+        let mut claimed = Claimed::default();
+        if work.set.queues.get(&(work.tenant_id, self.queue.clone())).is_some() {
+            return Ok(Reply::Claimed(claimed));
+        }
+        let lanes = self.lanes(work.tenant_id);
+        loop {
+            let page = candidates(work.set, &lanes, self);
+            if page.is_empty() || claimed.len() == self.max {
+                return Ok(Reply::Claimed(claimed));
+            }
+            for (lane, id) in page {
+                if claimed.len() == self.max {
+                    break;
+                }
+                match self.class {
+                    WorkClass::Task => claimed.tasks.extend(take_task(work, self, lane, id)),
+                    _ => claimed.workflows.extend(take_workflow(work, self, lane, id)),
+                }
+                // Taken or not, this batch is done with it.
+                drop_candidate(work, lane, id);
+            }
+        }
+    }
+}
+
+/// Asks for the rows of everything that lane scans brought: one look for all claims of a batch.
+pub(crate) fn needs_pool(needs: &mut Needs<'_>) {
+    for (lane, rows) in &needs.set().pool {
+        for (_, id) in rows {
+            needs_candidate(needs, lane.tenant_id, lane.class, *id);
+        }
+    }
+}
+
+fn needs_candidate(needs: &mut Needs<'_>, tenant_id: TenantId, class: WorkClass, id: Uuid) {
+    if class != WorkClass::Task {
+        needs.candidate::<Execution>((tenant_id, id));
+        return;
+    }
+    let Some(task) = needs.candidate::<Task>((tenant_id, id)) else { return };
+    let Some(execution_id) = task.execution_id else { return };
+    let owner = needs.glance::<Execution>((tenant_id, execution_id));
+    if owner.is_none_or(|owner| owner.status.is_terminal()) {
+        key::needs_release(needs, tenant_id, KeySpace::Work, task.idempotency_key.as_ref());
+    }
+}
+
+/// How many a claim looks at: a few more than it asks for, since some may turn out to be gone.
+fn page(claim: &Claim) -> usize {
+    claim.max + claim.max / 4 + 4
+}
+
+/// What the claim looks at next, in order of work.
+fn candidates<'a>(set: &WorkingSet, lanes: &'a [Lane], claim: &Claim) -> Vec<(&'a Lane, Uuid)> {
+    let page = page(claim);
+    let mut found: Vec<(i64, Uuid, &Lane)> = Vec::new();
+    for lane in lanes {
+        let Some(pool) = set.pool.get(lane) else { continue };
+        let wanted = |id: &Uuid| claim.only.as_ref().is_none_or(|only| only.contains(id));
+        let rows = pool.iter().filter(|(_, id)| wanted(id)).map(|(sort_ms, id)| (*sort_ms, *id, lane));
+        found.extend(rows.take(page));
+    }
+    found.sort_unstable_by_key(|(sort_ms, id, _)| (*sort_ms, *id));
+    found.truncate(page);
+    found.into_iter().map(|(_, id, lane)| (lane, id)).collect()
+}
+
+/// The row, if it can be had and still stands where it was found.
+fn candidate<R: Row>(table: &crate::table::Table<R>, key: &R::Key) -> Option<R> {
+    match table.known(key, true) {
+        Known::Row(row) => Some(row.clone()),
+        _ => None,
+    }
+}
+
+/// Takes a candidate out of the pool: claimed, held by another process, or no longer where it was found. Writes
+/// nothing.
+fn drop_candidate(work: &mut Work<'_>, lane: &Lane, id: Uuid) {
+    if let Some(pool) = work.set.pool.get_mut(lane) {
+        pool.retain(|(_, other)| *other != id);
+    }
+}
+
+fn stands_in(ready: &Ready, lane: &Lane) -> bool {
+    ready.lane == *lane
+}
+
+fn take_workflow(work: &mut Work<'_>, claim: &Claim, lane: &Lane, id: Uuid) -> Option<Activation> {
+    let row = candidate(&work.set.executions, &(work.tenant_id, id));
+    let mut execution = row.filter(|row| row.is_in_ready() && stands_in(&row.ready(), lane))?;
+    work.set.remove_ready(execution.ready());
+    execution.status = ExecutionStatus::Running;
+    execution.started_ms.get_or_insert(work.now.ms);
+    execution.epoch += 1;
+    execution.marked = false;
+    execution.delivered_signals = execution.buffered_signals;
+    execution.cooperative = claim.claimer.cooperative;
+    execution.plain = claim.claimer.plain;
+    execution.worker = Some(claim.claimer.worker.clone());
+    execution.session = claim.claimer.session;
+    let lease_ms =
+        if claim.claimer.plain { work.limits.workflow_lease_ms } else { work.limits.session_lease_ms };
+    let until_ms = work.now.lease_ms.saturating_add(lease_ms);
+    execution.lease_until_ms = Some(until_ms);
+    execution.lease_alarm_ms = alarm::no_later_than(
+        work,
+        DueClass::ExecutionLease,
+        execution.key(),
+        execution.lease_alarm_ms,
+        Some(until_ms),
+    );
+    let new_events = new_events(work, &execution);
+    work.set.executions.put(execution.clone());
+    Some(Activation { token: execution.epoch, execution, new_events })
+}
+
+/// The events the worker has not seen, if this batch wrote all of them.
+fn new_events(work: &Work<'_>, execution: &Execution) -> Option<Vec<(Event, Option<TaskPayloads>)>> {
+    if execution.last_sequence - execution.base_sequence > INLINE_EVENTS {
+        return None;
+    }
+    (execution.base_sequence + 1..=execution.last_sequence)
+        .map(|sequence| {
+            let event = work.set.events.get(&(execution.tenant_id, execution.id, sequence))?.clone();
+            let payloads = match event.kind {
+                // The worker knows what it scheduled.
+                EventKind::TaskScheduled => None,
+                _ => match event.task_needed() {
+                    Some(task_id) => Some(task_payloads(work, execution.tenant_id, task_id)?),
+                    None => None,
+                },
+            };
+            Some((event, payloads))
+        })
+        .collect()
+}
+
+fn task_payloads(work: &Work<'_>, tenant_id: TenantId, task_id: Uuid) -> Option<TaskPayloads> {
+    match work.set.tasks.known(&(tenant_id, task_id), false) {
+        Known::Row(task) => {
+            Some(TaskPayloads { input: None, output: task.output.clone(), error: task.error.clone() })
+        }
+        _ => None,
+    }
+}
+
+fn take_task(work: &mut Work<'_>, claim: &Claim, lane: &Lane, id: Uuid) -> Option<TaskDelivery> {
+    let row = candidate(&work.set.tasks, &(work.tenant_id, id));
+    let mut task = row.filter(|row| row.is_in_ready() && stands_in(&row.ready(), lane))?;
+    if owner_has_finished(work, &task) {
+        let reason = "its workflow has finished".into();
+        task::finish(work, &mut task, task::End::Cancelled { reason, told: true });
+        work.set.tasks.put(task);
+        return None;
+    }
+    work.set.remove_ready(task.ready());
+    task.status = TaskStatus::Running;
+    task.started_ms = Some(work.now.ms);
+    // Counted now, not when it is reported: a task that kills its worker cannot come back for ever.
+    task.execution_count += 1;
+    task.epoch += 1;
+    task.plain = claim.claimer.plain;
+    task.worker = Some(claim.claimer.worker.clone());
+    task.session = claim.claimer.session;
+    task.last_heartbeat_ms = None;
+    let lease_ms = task_lease_ms(work, claim, &task);
+    task.lease_until_ms = Some(work.now.lease_ms.saturating_add(lease_ms));
+    task.lease_alarm_ms = alarm::no_later_than(
+        work,
+        DueClass::TaskLease,
+        task.key(),
+        task.lease_alarm_ms,
+        Some(first_look(work, &claim.claimer, lease_ms)),
+    );
+    task::arm(work, &mut task);
+    work.set.tasks.put(task.clone());
+    Some(TaskDelivery { token: task.epoch, task })
+}
+
+fn owner_has_finished(work: &Work<'_>, task: &Task) -> bool {
+    let Some(execution_id) = task.execution_id else { return false };
+    match work.set.executions.known(&(task.tenant_id, execution_id), false) {
+        Known::Row(execution) => execution.status.is_terminal(),
+        // Being written by somebody else just now: it is alive, or the result will be refused.
+        Known::Busy | Known::No => false,
+        Known::Absent => true,
+    }
+}
+
+/// A session renews its lease; a plain worker cannot, so it gets as long as the task may take.
+fn task_lease_ms(work: &Work<'_>, claim: &Claim, task: &Task) -> i64 {
+    if !claim.claimer.plain {
+        return work.limits.session_lease_ms;
+    }
+    let registered =
+        claim.kinds.iter().find(|kind| kind.kind == task.task_type).and_then(|kind| kind.timeout_ms);
+    task.start_to_close_ms.or(registered).unwrap_or(work.limits.task_lease_ms)
+}
+
+/// A registered plain worker is looked after sooner: its heartbeats may stop before the lease ends.
+fn first_look(work: &Work<'_>, claimer: &Claimer, lease_ms: i64) -> i64 {
+    let look_ms = match claimer.session {
+        Some(_) if claimer.plain => lease_ms.min(work.limits.worker_silence_ms),
+        _ => lease_ms,
+    };
+    work.now.lease_ms.saturating_add(look_ms)
+}

@@ -1,0 +1,55 @@
+//! A task's success. At most one outcome is accepted; a stale claim changes nothing.
+
+use crate::check;
+use crate::code::{Code, Refusal};
+use crate::ids::TenantId;
+use crate::lifecycle::execution;
+use crate::lifecycle::task::{self, End};
+use crate::reply::Reply;
+use crate::request::CompleteTask;
+use crate::rules::{Rule, Work};
+use crate::state::Task;
+use crate::working_set::Needs;
+
+impl Rule for CompleteTask {
+    fn needs(&self, tenant_id: TenantId, needs: &mut Needs<'_>) {
+        task::needs_with_end(needs, tenant_id, self.task_id);
+    }
+
+    fn decide(&self, work: &mut Work<'_>) -> Result<Reply, Refusal> {
+        let output = check::payload("output", &self.output, work.limits)?;
+        let row = task::find(work, self.task_id)?;
+        if task::is_repeated(&row, self.token) {
+            return Ok(Reply::TaskReported { status: row.status, repeated: true });
+        }
+        let mut row = task::find_claimed(work, self.task_id, self.token)?;
+        check_owner(work, &row)?;
+        row.accepted_epoch = row.epoch;
+        add_to_history(work, &row, output.len());
+        task::finish_running(work, &mut row, End::Completed { output });
+        let status = row.status;
+        work.set.tasks.put(row);
+        Ok(Reply::TaskReported { status, repeated: false })
+    }
+}
+
+/// A result for a workflow that has finished is refused: a follow-up is about to close the task.
+pub(crate) fn check_owner(work: &Work<'_>, task: &Task) -> Result<(), Refusal> {
+    let Some(execution_id) = task.execution_id else { return Ok(()) };
+    match work.set.executions.get(&(task.tenant_id, execution_id)) {
+        Some(owner) if !owner.status.is_terminal() => Ok(()),
+        _ => {
+            let message = format!("execution {execution_id} of task {} has finished", task.id);
+            Err(Refusal::new(Code::ExecutionFinished, message))
+        }
+    }
+}
+
+/// The output is shown in the workflow's history, so it counts there.
+fn add_to_history(work: &mut Work<'_>, task: &Task, bytes: usize) {
+    let Some(execution_id) = task.execution_id else { return };
+    if let Some(mut owner) = work.set.executions.get(&(task.tenant_id, execution_id)).cloned() {
+        execution::grow_history(work, &mut owner, i64::try_from(bytes).unwrap_or(i64::MAX));
+        work.set.executions.put(owner);
+    }
+}

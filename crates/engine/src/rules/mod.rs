@@ -1,0 +1,62 @@
+//! One file per request: what it needs to know, and what it does.
+
+mod answer_promise;
+mod cancel_task;
+mod cancel_workflow;
+mod claim;
+mod clean_idempotency_keys;
+mod complete_task;
+mod create_task;
+mod delete;
+mod fail_task;
+mod fire_due;
+mod follow_up;
+mod give_back;
+mod heartbeat;
+mod queue;
+mod release_held_back;
+mod retry_task;
+mod retry_workflow;
+mod signal;
+mod start_workflow;
+mod submit;
+mod submit_command;
+mod task_report;
+mod task_state;
+mod tenant;
+mod worker;
+mod worker_token;
+
+pub(crate) use claim::needs_pool;
+
+use crate::code::Refusal;
+use crate::ids::{Ids, Now, TenantId};
+use crate::limits::Limits;
+use crate::reply::Reply;
+use crate::working_set::{Needs, WorkingSet};
+
+/// A request's rule.
+pub(crate) trait Rule {
+    /// Refuses what is wrong with the request itself, before anything is looked up by the names in it.
+    fn check(&self, _limits: &Limits) -> Result<(), Refusal> {
+        Ok(())
+    }
+
+    /// Names rows and scans until nothing is missing. Called again whenever more has been loaded.
+    fn needs(&self, tenant_id: TenantId, needs: &mut Needs<'_>);
+
+    /// Decides. A refusal takes back whatever was written.
+    fn decide(&self, work: &mut Work<'_>) -> Result<Reply, Refusal>;
+}
+
+/// What a rule works on.
+#[derive(Debug)]
+pub(crate) struct Work<'a> {
+    pub(crate) tenant_id: TenantId,
+    pub(crate) set: &'a mut WorkingSet,
+    pub(crate) now: Now,
+    pub(crate) limits: &'a Limits,
+    pub(crate) ids: Ids,
+    /// The refusal that follows has an effect of its own, which is kept.
+    pub(crate) keep_on_refusal: bool,
+}

@@ -1,0 +1,39 @@
+//! A failed standalone task, tried again by hand: its attempts go on counting, its policy starts afresh.
+
+use crate::code::{Code, Refusal};
+use crate::ids::TenantId;
+use crate::lifecycle::task;
+use crate::reply::Reply;
+use crate::request::RetryTask;
+use crate::rules::{Rule, Work};
+use crate::state::{Task, TaskStatus};
+use crate::working_set::Needs;
+
+impl Rule for RetryTask {
+    fn needs(&self, tenant_id: TenantId, needs: &mut Needs<'_>) {
+        needs.row::<Task>((tenant_id, self.task_id));
+    }
+
+    fn decide(&self, work: &mut Work<'_>) -> Result<Reply, Refusal> {
+        let mut row = task::find(work, self.task_id)?;
+        if row.execution_id.is_some() {
+            let message = format!("task {} belongs to a workflow", self.task_id);
+            return Err(Refusal::new(Code::TaskOfWorkflow, message));
+        }
+        if row.status != TaskStatus::Failed {
+            let message = format!("task {} is {}", self.task_id, row.status);
+            return Err(Refusal::new(Code::TaskNotFailed, message));
+        }
+        row.retry_base = row.execution_count;
+        row.finished_ms = None;
+        row.progress = 0.0;
+        row.progress_details = None;
+        row.cancel_requested = false;
+        // Its timeouts count from now.
+        row.scheduled_ms = Some(work.now.ms);
+        task::make_pending(work, &mut row, None);
+        let status = row.status;
+        work.set.tasks.put(row);
+        Ok(Reply::TaskReported { status, repeated: false })
+    }
+}

@@ -1,0 +1,50 @@
+//! Retrying a failed execution: a new one, linked to it, with the same input.
+
+use crate::code::{Code, Refusal};
+use crate::ids::{Payload, TenantId};
+use crate::lifecycle::execution;
+use crate::reply::{Reply, Started};
+use crate::request::RetryWorkflow;
+use crate::rules::start_workflow;
+use crate::rules::{Rule, Work};
+use crate::state::{Event, ExecutionStatus};
+use crate::working_set::{Needs, Scan};
+
+impl Rule for RetryWorkflow {
+    fn needs(&self, tenant_id: TenantId, needs: &mut Needs<'_>) {
+        needs.execution((tenant_id, self.execution_id));
+        needs.row::<Event>((tenant_id, self.execution_id, 1));
+        needs.scan(Scan::Labels { tenant_id, execution_id: self.execution_id });
+    }
+
+    fn decide(&self, work: &mut Work<'_>) -> Result<Reply, Refusal> {
+        let failed = execution::find(work, self.execution_id)?;
+        if !matches!(failed.status, ExecutionStatus::Failed | ExecutionStatus::Cancelled) {
+            let message = format!("execution {} is {}", failed.id, failed.status);
+            return Err(Refusal::new(Code::ExecutionNotFailed, message));
+        }
+        let first = work.set.events.get(&(work.tenant_id, failed.id, 1));
+        let input = first.and_then(|event| event.payload.clone()).unwrap_or(Payload::from_static(b"null"));
+        let mut labels: Vec<_> = work
+            .set
+            .labels
+            .current()
+            .filter(|label| label.tenant_id == work.tenant_id && label.execution_id == failed.id)
+            .map(|label| (label.name.clone(), label.value.clone()))
+            .collect();
+        labels.sort_unstable();
+        let request = start_workflow::like(&failed, input, labels);
+        let id = work.ids.uuid(work.now.ms);
+        let execution = start_workflow::create(work, id, &request, Some(failed.id))?;
+        let started = Started {
+            execution_id: id,
+            status: execution.status,
+            kind: execution.kind.clone(),
+            created_ms: execution.created_ms,
+            key_used: false,
+            key_new: true,
+        };
+        work.set.executions.put(execution);
+        Ok(Reply::Started(started))
+    }
+}

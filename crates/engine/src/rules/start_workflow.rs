@@ -1,0 +1,236 @@
+//! Starting a workflow, alone or in bulk.
+
+use crate::check;
+use crate::code::{Code, Refusal};
+use crate::event::{EventData, EventKind};
+use crate::ids::{ExecutionId, TenantId, Text};
+use crate::lifecycle::{execution, key};
+use crate::limits::Limits;
+use crate::reply::{Reply, Started};
+use crate::request::{StartWorkflow, StartWorkflows};
+use crate::rules::{Rule, Work};
+use crate::state::{Execution, ExecutionStatus, HolderClass, KeySpace, Label};
+use crate::working_set::Needs;
+
+impl Rule for StartWorkflow {
+    fn check(&self, limits: &Limits) -> Result<(), Refusal> {
+        check_start(self, limits)
+    }
+
+    fn needs(&self, tenant_id: TenantId, needs: &mut Needs<'_>) {
+        if let Some(key) = &self.key {
+            key::needs_work_key(needs, tenant_id, key);
+        }
+        if let Some(parent) = &self.parent {
+            needs.execution((tenant_id, parent.id));
+        }
+    }
+
+    fn decide(&self, work: &mut Work<'_>) -> Result<Reply, Refusal> {
+        start(work, self).map(Reply::Started)
+    }
+}
+
+impl Rule for StartWorkflows {
+    fn check(&self, limits: &Limits) -> Result<(), Refusal> {
+        check::bulk("workflows", self.items.len(), limits.bulk_items)?;
+        let checked = |(index, item)| check_start(item, limits).map_err(|refusal| refusal.at_item(index));
+        self.items.iter().enumerate().try_for_each(checked)
+    }
+
+    fn needs(&self, tenant_id: TenantId, needs: &mut Needs<'_>) {
+        for item in &self.items {
+            item.needs(tenant_id, needs);
+        }
+    }
+
+    fn decide(&self, work: &mut Work<'_>) -> Result<Reply, Refusal> {
+        let mut started = Vec::with_capacity(self.items.len());
+        for (index, item) in self.items.iter().enumerate() {
+            started.push(start(work, item).map_err(|refusal| refusal.at_item(index))?);
+        }
+        Ok(Reply::StartedMany(started))
+    }
+}
+
+/// Starts it, or answers with the execution that its key already has.
+pub(crate) fn start(work: &mut Work<'_>, request: &StartWorkflow) -> Result<Started, Refusal> {
+    if let Some(existing) = existing(work, request)? {
+        return Ok(started(&existing, true, false));
+    }
+    let id = work.ids.uuid(work.now.ms);
+    let execution = create(work, id, request, None)?;
+    let started = started(&execution, request.key.is_some(), true);
+    work.set.executions.put(execution);
+    Ok(started)
+}
+
+fn started(execution: &Execution, key_used: bool, key_new: bool) -> Started {
+    Started {
+        execution_id: execution.id,
+        status: execution.status,
+        kind: execution.kind.clone(),
+        created_ms: execution.created_ms,
+        key_used,
+        key_new,
+    }
+}
+
+/// The execution that holds the request's key. The same key for other work is a conflict.
+pub(crate) fn existing(work: &Work<'_>, request: &StartWorkflow) -> Result<Option<Execution>, Refusal> {
+    let Some(key) = &request.key else { return Ok(None) };
+    let Some(holder) = key::holder(work, KeySpace::Work, &key.name) else { return Ok(None) };
+    let conflict = |what: String| {
+        let message = format!("idempotency key '{}' belongs to {what}", key.name);
+        Err(Refusal::new(Code::KeyConflict, message))
+    };
+    if holder.holder_class != HolderClass::Workflow {
+        return conflict(format!("task {}", holder.holder_id));
+    }
+    match work.set.executions.get(&(work.tenant_id, holder.holder_id)) {
+        Some(execution) if execution.kind == request.kind => Ok(Some(execution.clone())),
+        Some(execution) => conflict(format!("a workflow of kind '{}'", execution.kind)),
+        // Its execution was purged: the key has outlived it and is free.
+        None => Ok(None),
+    }
+}
+
+pub(crate) fn check_start(request: &StartWorkflow, limits: &Limits) -> Result<(), Refusal> {
+    check::name("kind", &request.kind, limits)?;
+    check::name("queue", &request.queue, limits)?;
+    check::optional_name("version", &request.workflow_version, limits)?;
+    check::optional_name("traceparent", &request.traceparent, limits)?;
+    check::priority(request.priority_seconds, limits)?;
+    check::labels(&request.labels, limits)?;
+    check::timeout("execution timeout", request.execution_timeout_ms, limits)?;
+    if let Some(key) = &request.key {
+        check::name("idempotency key", &key.name, limits)?;
+        check::ttl(key.ttl_ms, limits)?;
+    }
+    if let Some(parent) = &request.parent {
+        check::name("child name", &parent.name, limits)?;
+    }
+    Ok(())
+}
+
+/// Makes the row, its first event, labels and key, and puts it in line. The caller writes the row.
+pub(crate) fn create(
+    work: &mut Work<'_>,
+    id: ExecutionId,
+    request: &StartWorkflow,
+    retry_of: Option<ExecutionId>,
+) -> Result<Execution, Refusal> {
+    let now_ms = work.now.ms;
+    let input = check::payload("input", &request.input, work.limits)?;
+    if let Some(at) = request.scheduled_ms {
+        check::moment("start", at, now_ms, work.limits)?;
+    }
+    if let Some(parent) = &request.parent {
+        let mut row = execution::find_open(work, parent.id)?;
+        row.open_children += 1;
+        execution::check_history(work, &row, 0)?;
+        work.set.executions.put(row);
+    }
+    let mut row = new_row(work, id, request, retry_of);
+    let started = EventData::new(EventKind::WorkflowStarted).name(request.kind.clone()).payload(input);
+    execution::append_external(work, &mut row, started);
+    for (name, value) in &request.labels {
+        work.set.labels.put(Label {
+            tenant_id: work.tenant_id,
+            execution_id: id,
+            name: name.clone(),
+            value: value.clone(),
+            created_ms: now_ms,
+        });
+    }
+    if let Some(key) = &request.key {
+        key::take(work, KeySpace::Work, key, HolderClass::Workflow, id)?;
+    }
+    execution::make_pending(work, &mut row);
+    // A fresh id: nobody else can have asked for this row.
+    work.set.executions.supply((work.tenant_id, id), crate::table::Found::Absent, true);
+    Ok(row)
+}
+
+fn new_row(
+    work: &Work<'_>,
+    id: ExecutionId,
+    request: &StartWorkflow,
+    retry_of: Option<ExecutionId>,
+) -> Execution {
+    let now_ms = work.now.ms;
+    let begins_ms = request.scheduled_ms.unwrap_or(now_ms).max(now_ms);
+    Execution {
+        tenant_id: work.tenant_id,
+        id,
+        version: 1,
+        kind: request.kind.clone(),
+        queue: request.queue.clone(),
+        workflow_version: request.workflow_version.clone(),
+        priority_seconds: request.priority_seconds,
+        parent_id: request.parent.as_ref().map(|parent| parent.id),
+        parent_name: request.parent.as_ref().map(|parent| parent.name.clone()),
+        retry_of,
+        idempotency_key: request.key.as_ref().map(|key| key.name.clone()),
+        traceparent: request.traceparent.clone(),
+        created_ms: now_ms,
+        scheduled_ms: request.scheduled_ms,
+        deadline_ms: request.execution_timeout_ms.map(|timeout| begins_ms.saturating_add(timeout)),
+        status: ExecutionStatus::Pending,
+        started_ms: None,
+        finished_ms: None,
+        last_sequence: 0,
+        last_external_sequence: 0,
+        base_sequence: 0,
+        last_event_ms: now_ms,
+        history_bytes: 0,
+        large: false,
+        epoch: 0,
+        accepted_epoch: 0,
+        worker: None,
+        session: None,
+        plain: false,
+        lease_until_ms: None,
+        marked: false,
+        cooperative: false,
+        cancel_requested_ms: None,
+        not_before_ms: request.scheduled_ms.filter(|at| *at > now_ms),
+        activation_failures: 0,
+        failure_code: None,
+        failure_message: None,
+        failure_build: None,
+        open_tasks: 0,
+        open_timers: 0,
+        open_promises: 0,
+        open_children: 0,
+        buffered_signals: 0,
+        delivered_signals: 0,
+        state_keys: 0,
+        alarm_ms: None,
+        lease_alarm_ms: None,
+        purging: false,
+    }
+}
+
+/// A start request that would make an execution like this one again.
+pub(crate) fn like(
+    execution: &Execution,
+    input: crate::ids::Payload,
+    labels: Vec<(Text, Text)>,
+) -> StartWorkflow {
+    StartWorkflow {
+        kind: execution.kind.clone(),
+        input,
+        queue: execution.queue.clone(),
+        priority_seconds: execution.priority_seconds,
+        workflow_version: execution.workflow_version.clone(),
+        labels,
+        key: None,
+        parent: None,
+        scheduled_ms: None,
+        execution_timeout_ms: execution
+            .deadline_ms
+            .map(|at| at - execution.scheduled_ms.unwrap_or(execution.created_ms).max(execution.created_ms)),
+        traceparent: execution.traceparent.clone(),
+    }
+}

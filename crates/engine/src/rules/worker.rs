@@ -1,0 +1,123 @@
+//! The worker registry: who is there, what each can do, and when it was last heard of.
+
+use crate::check;
+use crate::code::{Code, Refusal};
+use crate::ids::{TenantId, Text, WorkerId, named_id};
+use crate::reply::Reply;
+use crate::request::{Capability, HeartbeatWorker, RegisterWorker};
+use crate::rules::{Rule, Work};
+use crate::state::{WorkClass, Worker, WorkerCapability};
+use crate::table::{Found, Row};
+use crate::working_set::{Needs, Scan};
+
+impl RegisterWorker {
+    fn worker_id(&self, tenant_id: TenantId) -> WorkerId {
+        self.id.unwrap_or_else(|| named_id(tenant_id, &self.name))
+    }
+}
+
+impl Rule for RegisterWorker {
+    fn needs(&self, tenant_id: TenantId, needs: &mut Needs<'_>) {
+        let worker_id = self.worker_id(tenant_id);
+        needs.row::<Worker>((tenant_id, worker_id));
+        needs.scan(Scan::Capabilities { tenant_id, worker_id });
+    }
+
+    fn decide(&self, work: &mut Work<'_>) -> Result<Reply, Refusal> {
+        check::name("worker name", &self.name, work.limits)?;
+        check::bulk("capabilities", self.capabilities.len().max(1), work.limits.capabilities)?;
+        for text in [&self.build_id, &self.host, &self.process_id] {
+            check::text("worker description", text, work.limits)?;
+        }
+        check::optional_name("queue", &self.queue, work.limits)?;
+        for capability in &self.capabilities {
+            check_capability(work, capability)?;
+        }
+        let (tenant_id, id) = (work.tenant_id, self.worker_id(work.tenant_id));
+        check::id("worker id", id)?;
+        let now_ms = work.now.lease_ms;
+        let known = work.set.workers.get(&(tenant_id, id));
+        let worker = Worker {
+            tenant_id,
+            id,
+            version: known.map_or(1, |known| known.version),
+            // The name is fixed: a session that reconnects keeps its row.
+            name: known.map_or_else(|| self.name.clone(), |known| known.name.clone()),
+            build_id: self.build_id.clone(),
+            host: self.host.clone(),
+            process_id: self.process_id.clone(),
+            queue: self.queue.clone(),
+            registered_ms: work.now.ms,
+            last_heartbeat_ms: now_ms,
+            lease_until_ms: self.session.then(|| now_ms.saturating_add(work.limits.session_lease_ms)),
+        };
+        work.set.workers.put(worker);
+        for class in [WorkClass::Workflow, WorkClass::Task] {
+            replace_half(work, id, class, &self.capabilities);
+        }
+        Ok(Reply::Registered { worker_id: id })
+    }
+}
+
+fn check_capability(work: &Work<'_>, capability: &Capability) -> Result<(), Refusal> {
+    check::name("kind", &capability.kind, work.limits)?;
+    check::optional_name("version", &capability.version, work.limits)?;
+    check::timeout("timeout", capability.timeout_ms, work.limits)?;
+    if !matches!(capability.class, WorkClass::Workflow | WorkClass::Task) {
+        return Err(Refusal::new(Code::InvalidName, "a capability is of workflows or of tasks"));
+    }
+    Ok(())
+}
+
+/// Replaces what is known of one class; a class that is not mentioned keeps what it had.
+fn replace_half(work: &mut Work<'_>, worker_id: WorkerId, class: WorkClass, capabilities: &[Capability]) {
+    let mentioned: Vec<_> = capabilities.iter().filter(|capability| capability.class == class).collect();
+    if mentioned.is_empty() {
+        return;
+    }
+    let old: Vec<_> = work
+        .set
+        .capabilities
+        .current()
+        .filter(|row| row.tenant_id == work.tenant_id && row.worker_id == worker_id && row.class == class)
+        .map(Row::key)
+        .collect();
+    for key in old {
+        work.set.capabilities.delete(&key);
+    }
+    for capability in mentioned {
+        let row = WorkerCapability {
+            tenant_id: work.tenant_id,
+            worker_id,
+            class,
+            kind: capability.kind.clone(),
+            kind_version: capability.version.clone().unwrap_or_else(Text::default),
+            timeout_ms: capability.timeout_ms,
+        };
+        // The scan brought all there are: what it did not bring is absent.
+        if matches!(work.set.capabilities.known(&row.key(), false), crate::table::Known::No) {
+            work.set.capabilities.supply(row.key(), Found::Absent, true);
+        }
+        work.set.capabilities.put(row);
+    }
+}
+
+impl Rule for HeartbeatWorker {
+    fn needs(&self, tenant_id: TenantId, needs: &mut Needs<'_>) {
+        needs.row::<Worker>((tenant_id, self.worker_id));
+    }
+
+    fn decide(&self, work: &mut Work<'_>) -> Result<Reply, Refusal> {
+        let Some(mut worker) = work.set.workers.get(&(work.tenant_id, self.worker_id)).cloned() else {
+            let message = format!("worker {} is not registered", self.worker_id);
+            return Err(Refusal::new(Code::WorkerNotFound, message));
+        };
+        let now_ms = work.now.lease_ms;
+        worker.last_heartbeat_ms = now_ms;
+        if worker.lease_until_ms.is_some() {
+            worker.lease_until_ms = Some(now_ms.saturating_add(work.limits.session_lease_ms));
+        }
+        work.set.workers.put(worker);
+        Ok(Reply::Done)
+    }
+}

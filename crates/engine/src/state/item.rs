@@ -1,0 +1,112 @@
+//! Timers, promises and idempotency keys.
+
+use crate::ids::{ExecutionId, PromiseId, TenantId, Text};
+use crate::state::small_enum;
+use crate::table::Row;
+
+small_enum! {
+    TimerStatus {
+        Open = 0 "OPEN",
+        Fired = 1 "FIRED",
+        Cancelled = 2 "CANCELLED",
+    }
+}
+
+/// A timer of an execution. Its id is unique only there. The row stays until the execution is purged, so that
+/// a repeated command is recognised.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Timer {
+    pub tenant_id: TenantId,
+    pub execution_id: ExecutionId,
+    pub name: Text,
+    pub version: i64,
+    pub fire_ms: i64,
+    pub status: TimerStatus,
+}
+
+impl Row for Timer {
+    type Key = (TenantId, ExecutionId, Text);
+    fn key(&self) -> Self::Key {
+        (self.tenant_id, self.execution_id, self.name.clone())
+    }
+    fn version_mut(&mut self) -> Option<&mut i64> {
+        Some(&mut self.version)
+    }
+}
+
+small_enum! {
+    PromiseStatus {
+        Open = 0 "OPEN",
+        Resolved = 1 "RESOLVED",
+        Rejected = 2 "REJECTED",
+        TimedOut = 3 "TIMED_OUT",
+        /// Its execution finished before anybody answered.
+        Abandoned = 4 "ABANDONED",
+    }
+}
+
+/// Something an execution waits for that the outside world answers. The answer is in the log.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Promise {
+    pub tenant_id: TenantId,
+    pub id: PromiseId,
+    pub version: i64,
+    pub execution_id: ExecutionId,
+    pub name: Text,
+    /// The name by which outsiders may answer it.
+    pub external_key: Option<Text>,
+    pub created_ms: i64,
+    pub deadline_ms: Option<i64>,
+    pub status: PromiseStatus,
+}
+
+impl Row for Promise {
+    type Key = (TenantId, PromiseId);
+    const LOCKED: bool = true;
+    fn key(&self) -> Self::Key {
+        (self.tenant_id, self.id)
+    }
+    fn version_mut(&mut self) -> Option<&mut i64> {
+        Some(&mut self.version)
+    }
+}
+
+small_enum! {
+    /// Keys of work and keys of promises are different names.
+    KeySpace {
+        Work = 0 "WORK",
+        Promise = 1 "PROMISE",
+    }
+}
+
+small_enum! {
+    HolderClass {
+        Workflow = 0 "WORKFLOW",
+        Task = 1 "TASK",
+        Promise = 2 "PROMISE",
+    }
+}
+
+/// Who holds a key. Never locked: insert, overwrite and delete are compare-and-swap, so a busy key never looks
+/// free.
+#[derive(Debug, Clone, PartialEq)]
+pub struct IdempotencyKey {
+    pub tenant_id: TenantId,
+    pub space: KeySpace,
+    pub name: Text,
+    pub version: i64,
+    pub holder_class: HolderClass,
+    pub holder_id: uuid::Uuid,
+    pub created_ms: i64,
+    pub expires_ms: i64,
+}
+
+impl Row for IdempotencyKey {
+    type Key = (TenantId, KeySpace, Text);
+    fn key(&self) -> Self::Key {
+        (self.tenant_id, self.space, self.name.clone())
+    }
+    fn version_mut(&mut self) -> Option<&mut i64> {
+        Some(&mut self.version)
+    }
+}

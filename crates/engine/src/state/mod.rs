@@ -1,0 +1,17 @@
+//! The rows of the product, as data. What may happen to them is in `rules` and `lifecycle`.
+
+mod execution;
+mod identity;
+mod item;
+mod schedule;
+mod small;
+mod task;
+
+pub use crate::event::{Event, EventKind, Origin};
+pub use execution::{Execution, ExecutionStatus, Label, StateEntry};
+pub use identity::{PausedQueue, Tenant, Worker, WorkerCapability, WorkerToken};
+pub use item::{HolderClass, IdempotencyKey, KeySpace, Promise, PromiseStatus, Timer, TimerStatus};
+pub use schedule::{ClockKind, Due, DueClass, Lane, Ready, WorkClass};
+pub use small::SmallEnum;
+pub(crate) use small::small_enum;
+pub use task::{Attempt, AttemptStatus, LogLevel, RetryPolicy, Task, TaskLog, TaskState, TaskStatus};

@@ -1,0 +1,135 @@
+//! What claims and loops search: narrow rows, only ever inserted and deleted.
+
+use uuid::Uuid;
+
+use crate::ids::{TenantId, Text};
+use crate::state::small_enum;
+use crate::table::Row;
+
+small_enum! {
+    WorkClass {
+        Workflow = 0 "WORKFLOW",
+        Task = 1 "TASK",
+        /// Executions in back-off after a failed activation: not claimable, but findable by a worker with
+        /// another build.
+        HeldBack = 2 "HELD_BACK",
+        /// Workflows whose history does not fit into one reply of the plain public protocol: only for workers on
+        /// the stream.
+        LargeWorkflow = 3 "LARGE_WORKFLOW",
+    }
+}
+
+/// Work of one kind, in one queue of one tenant: what a worker either can do or cannot.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Lane {
+    pub tenant_id: TenantId,
+    pub class: WorkClass,
+    pub queue: Text,
+    /// Workflow kind or task type.
+    pub kind: Text,
+    /// Required version of the kind; empty (no legal version is) for any.
+    pub version: Text,
+}
+
+/// Work that can be claimed now.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Ready {
+    pub lane: Lane,
+    pub sort_ms: i64,
+    pub id: Uuid,
+}
+
+impl Row for Ready {
+    type Key = (Lane, i64, Uuid);
+    const BLIND: bool = true;
+    fn key(&self) -> Self::Key {
+        (self.lane.clone(), self.sort_ms, self.id)
+    }
+}
+
+small_enum! {
+    /// Which clock a due time is read on.
+    ClockKind {
+        Product = 0 "PRODUCT",
+        Lease = 1 "LEASE",
+    }
+}
+
+small_enum! {
+    DueClass {
+        Timer = 0 "TIMER",
+        PromiseTimeout = 1 "PROMISE_TIMEOUT",
+        /// Delayed start, back-off, cancel grace, execution timeout: whichever is first.
+        ExecutionAlarm = 2 "EXECUTION_ALARM",
+        /// Delayed task, retry delay, task timeouts: whichever is first.
+        TaskAlarm = 3 "TASK_ALARM",
+        ExecutionLease = 4 "EXECUTION_LEASE",
+        TaskLease = 5 "TASK_LEASE",
+        // Follow-ups: effects too large or too far away for the transaction that caused them.
+        CancelChildren = 6 "CANCEL_CHILDREN",
+        CancelExecution = 7 "CANCEL_EXECUTION",
+        CloseItems = 8 "CLOSE_ITEMS",
+        PurgeExecution = 9 "PURGE_EXECUTION",
+        PurgeTask = 10 "PURGE_TASK",
+    }
+}
+
+impl DueClass {
+    /// An effect of an earlier commit that is worked off page by page.
+    pub fn is_follow_up(self) -> bool {
+        matches!(
+            self,
+            Self::CancelChildren
+                | Self::CancelExecution
+                | Self::CloseItems
+                | Self::PurgeExecution
+                | Self::PurgeTask
+        )
+    }
+
+    pub fn clock(self) -> ClockKind {
+        match self {
+            Self::ExecutionLease | Self::TaskLease => ClockKind::Lease,
+            _ => ClockKind::Product,
+        }
+    }
+}
+
+/// Something a loop has to do at a time.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Due {
+    pub clock: ClockKind,
+    pub due_ms: i64,
+    pub tenant_id: TenantId,
+    pub class: DueClass,
+    pub id: Uuid,
+    /// A timer's name; empty for all others.
+    pub name: Text,
+    /// Follow-ups: where to go on.
+    pub cursor: Option<Uuid>,
+    /// Follow-ups: the reason given by whoever caused it.
+    pub note: Option<Text>,
+}
+
+impl Due {
+    pub fn new(class: DueClass, due_ms: i64, tenant_id: TenantId, id: Uuid) -> Self {
+        Self {
+            clock: class.clock(),
+            due_ms,
+            tenant_id,
+            class,
+            id,
+            name: Text::default(),
+            cursor: None,
+            note: None,
+        }
+    }
+}
+
+impl Row for Due {
+    type Key = (ClockKind, i64, TenantId, DueClass, Uuid, Text);
+    const BLIND: bool = true;
+    fn key(&self) -> Self::Key {
+        (self.clock, self.due_ms, self.tenant_id, self.class, self.id, self.name.clone())
+    }
+}

@@ -1,0 +1,222 @@
+//! One table of the working set: rows as loaded, rows as they will be, and a journal to take a request back.
+//!
+//! Knows nothing of rules or of databases.
+
+use std::fmt::Debug;
+use std::hash::Hash;
+
+use rustc_hash::FxHashMap;
+
+/// A row of a table: data with a key.
+pub trait Row: Clone + PartialEq + Debug + Send + Sync + 'static {
+    type Key: Ord + Hash + Clone + Debug + Send + Sync;
+
+    /// Whether a row is loaded under its own lock. Others are guarded by the lock of the row that owns them.
+    const LOCKED: bool = false;
+    /// Whether rows may be written without having been loaded: they are only ever inserted and deleted, and
+    /// the row that owns them says whether they exist.
+    const BLIND: bool = false;
+
+    fn key(&self) -> Self::Key;
+
+    /// The compare-and-swap counter, in tables that have one.
+    fn version_mut(&mut self) -> Option<&mut i64> {
+        None
+    }
+}
+
+/// What a store is to do with one row.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Change<R> {
+    Insert(R),
+    /// The row must still have `expected_version` (where the table has versions).
+    Update {
+        row: R,
+        expected_version: Option<i64>,
+    },
+    /// The row must be there, with `expected_version` where the table has versions.
+    Delete {
+        row: R,
+        expected_version: Option<i64>,
+    },
+}
+
+/// What a load found for a key.
+#[derive(Debug, Clone)]
+pub enum Found<R> {
+    Absent,
+    Row(R),
+    /// Locked by another process: it may not be read or written in this batch.
+    Busy,
+}
+
+#[derive(Debug)]
+struct Slot<R> {
+    stored: Option<R>,
+    current: Option<R>,
+    busy: bool,
+    locked: bool,
+    touched: bool,
+}
+
+/// What the working set knows about a key.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Known<'a, R> {
+    /// Not loaded yet (or only looked at, where a lock is wanted).
+    No,
+    Busy,
+    Absent,
+    Row(&'a R),
+}
+
+#[derive(Debug)]
+pub struct Table<R: Row> {
+    slots: FxHashMap<R::Key, Slot<R>>,
+    /// Value of each key before the request that is being decided touched it.
+    journal: Vec<(R::Key, Option<R>)>,
+}
+
+impl<R: Row> Default for Table<R> {
+    fn default() -> Self {
+        Self { slots: FxHashMap::default(), journal: Vec::new() }
+    }
+}
+
+impl<R: Row> Table<R> {
+    /// Takes in what was loaded. A row already written in this batch is left alone.
+    pub fn supply(&mut self, key: R::Key, found: Found<R>, locked: bool) {
+        if self.slots.get(&key).is_some_and(|slot| slot.touched || (slot.locked && !slot.busy)) {
+            return;
+        }
+        let (stored, busy) = match found {
+            Found::Absent => (None, false),
+            Found::Row(row) => (Some(row), false),
+            Found::Busy => (None, true),
+        };
+        let current = stored.clone();
+        self.slots.insert(key, Slot { stored, current, busy, locked, touched: false });
+    }
+
+    pub fn known(&self, key: &R::Key, for_update: bool) -> Known<'_, R> {
+        match self.slots.get(key) {
+            None => Known::No,
+            Some(slot) if slot.busy => Known::Busy,
+            Some(slot) if for_update && R::LOCKED && !slot.locked && !slot.touched => Known::No,
+            Some(slot) => slot.current.as_ref().map_or(Known::Absent, Known::Row),
+        }
+    }
+
+    /// The row as this request sees it.
+    ///
+    /// # Panics
+    /// When the key was never asked for: a fault in a rule's `needs`, caught per request.
+    pub fn get(&self, key: &R::Key) -> Option<&R> {
+        match self.slots.get(key) {
+            Some(slot) => slot.current.as_ref(),
+            None if R::BLIND => None,
+            None => panic!("{key:?} is read but was not asked for"),
+        }
+    }
+
+    pub fn put(&mut self, row: R) {
+        self.write(row.key(), Some(row));
+    }
+
+    /// Removes a row that was loaded or written before.
+    pub fn delete(&mut self, key: &R::Key) {
+        self.write(key.clone(), None);
+    }
+
+    /// Removes a row that its owner says exists, whether it was loaded or not.
+    pub fn delete_known(&mut self, row: R) {
+        let key = row.key();
+        self.slots.entry(key.clone()).or_insert_with(|| Slot {
+            stored: Some(row.clone()),
+            current: Some(row),
+            busy: false,
+            locked: true,
+            touched: false,
+        });
+        self.write(key, None);
+    }
+
+    fn write(&mut self, key: R::Key, value: Option<R>) {
+        let slot = match self.slots.get_mut(&key) {
+            Some(slot) => slot,
+            None if R::BLIND => self.slots.entry(key.clone()).or_insert(Slot {
+                stored: None,
+                current: None,
+                busy: false,
+                locked: true,
+                touched: false,
+            }),
+            None => panic!("{key:?} is written but was not asked for"),
+        };
+        assert!(!slot.busy, "{key:?} is written but is busy");
+        slot.touched = true;
+        let before = std::mem::replace(&mut slot.current, value);
+        self.journal.push((key, before));
+    }
+
+    /// Whether the request wrote anything here.
+    pub fn has_journal(&self) -> bool {
+        !self.journal.is_empty()
+    }
+
+    /// Keeps what the request wrote.
+    pub fn keep(&mut self) {
+        self.journal.clear();
+    }
+
+    /// Takes back what the request wrote.
+    pub fn undo(&mut self) {
+        while let Some((key, before)) = self.journal.pop() {
+            if let Some(slot) = self.slots.get_mut(&key) {
+                slot.current = before;
+            }
+        }
+    }
+
+    /// Rows that this batch inserts, in no particular order.
+    pub fn inserted(&self) -> impl Iterator<Item = &R> {
+        self.slots.values().filter(|slot| slot.stored.is_none()).filter_map(|slot| slot.current.as_ref())
+    }
+
+    /// Rows that exist now, in no particular order.
+    pub fn current(&self) -> impl Iterator<Item = &R> {
+        self.slots.values().filter_map(|slot| slot.current.as_ref())
+    }
+
+    /// Net effect of all requests of the batch, sorted by key: a row written five times is one change, one that
+    /// came and went is none.
+    pub fn changes(&self) -> Vec<Change<R>> {
+        let mut changed: Vec<(&R::Key, &Slot<R>)> =
+            self.slots.iter().filter(|(_, slot)| slot.touched && slot.stored != slot.current).collect();
+        changed.sort_unstable_by_key(|(key, _)| *key);
+        changed.into_iter().filter_map(|(_, slot)| change(slot)).collect()
+    }
+}
+
+fn change<R: Row>(slot: &Slot<R>) -> Option<Change<R>> {
+    let stored_version = slot.stored.clone().and_then(|mut row| row.version_mut().copied());
+    match (&slot.stored, &slot.current) {
+        (None, None) => None,
+        (None, Some(current)) => {
+            let mut row = current.clone();
+            if let Some(version) = row.version_mut() {
+                *version = 1;
+            }
+            Some(Change::Insert(row))
+        }
+        (Some(_), Some(current)) => {
+            let mut row = current.clone();
+            if let (Some(version), Some(stored)) = (row.version_mut(), stored_version) {
+                *version = stored + 1;
+            }
+            Some(Change::Update { row, expected_version: stored_version })
+        }
+        (Some(stored), None) => {
+            Some(Change::Delete { row: stored.clone(), expected_version: stored_version })
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! Who may end a claim: its token, or a plain client the claim that a plain client made. Nobody else.
+
+use flovyn_engine::Code;
+use flovyn_engine::request::*;
+use flovyn_engine::state::*;
+
+use crate::world::{World, claim, complete, json, plain_claim, schedule_task, submit};
+
+fn fail(task_id: uuid::Uuid, token: Option<i64>) -> FailTask {
+    FailTask {
+        task_id,
+        token,
+        error: "no".into(),
+        non_retryable: false,
+        next_delay_ms: None,
+        cancelled: false,
+    }
+}
+
+#[test]
+fn a_token_that_nobody_was_given_is_refused() {
+    let mut world = World::new();
+    world.start("parent");
+    let activation = world.claim_workflow("parent");
+    let task_id = world.create_task("sort");
+    let delivery = world.claim_task("sort");
+    for token in [i64::MIN, -1, 0, activation.token + 1, i64::MAX] {
+        let forged = SubmitActivation {
+            token: Some(token),
+            ..submit(&activation, vec![schedule_task(1, "x")], Outcome::Suspended)
+        };
+        world.refused(forged, Code::StaleClaim);
+        world.refused(CompleteTask { token: Some(token), ..complete(&delivery) }, Code::StaleClaim);
+        world.refused(fail(task_id, Some(token)), Code::StaleClaim);
+        world.refused(HeartbeatTask { task_id, token: Some(token), details: None }, Code::StaleClaim);
+        world.refused(GiveBackTask { task_id, token }, Code::StaleClaim);
+        world.refused(GiveBackWorkflow { execution_id: activation.execution.id, token }, Code::StaleClaim);
+    }
+}
+
+#[test]
+fn a_plain_client_whose_claim_went_to_a_worker_on_the_stream_cannot_end_it() {
+    let mut world = World::new();
+    let execution_id = world.start("parent");
+    let plain = world.claim(plain_claim(WorkClass::Workflow, "parent")).workflows.remove(0);
+    world.advance(world.limits.workflow_lease_ms);
+    world.fire_all();
+    let second = world.claim_workflow("parent");
+    world.refused(submit(&plain, vec![schedule_task(1, "x")], Outcome::Suspended), Code::StaleClaim);
+    world.must(submit(&second, vec![schedule_task(2, "x")], Outcome::Suspended));
+    assert_eq!(world.execution(execution_id).status, ExecutionStatus::Waiting);
+}
+
+#[test]
+fn a_plain_client_whose_task_went_to_a_worker_on_the_stream_cannot_end_it() {
+    let mut world = World::new();
+    let task_id = world.create_task("sort");
+    world.claim(plain_claim(WorkClass::Task, "sort"));
+    world.advance(world.limits.task_lease_ms);
+    world.fire_all();
+    let second = world.claim_task("sort");
+    world.refused(CompleteTask { task_id, token: None, output: json("1") }, Code::StaleClaim);
+    world.must(complete(&second));
+}
+
+#[test]
+fn without_a_token_nothing_is_accepted_unless_it_runs() {
+    let mut world = World::new();
+    let execution_id = world.start("parent");
+    let task_id = world.create_task("sort");
+    let activation = SubmitActivation {
+        execution_id,
+        token: None,
+        base_sequence: None,
+        commands: Vec::new(),
+        outcome: Outcome::Suspended,
+        build_id: None,
+    };
+    world.refused(activation.clone(), Code::StaleClaim);
+    world.refused(CompleteTask { task_id, token: None, output: json("1") }, Code::StaleClaim);
+    world.claim(plain_claim(WorkClass::Workflow, "parent"));
+    world.claim(plain_claim(WorkClass::Task, "sort"));
+    world.must(activation.clone());
+    world.must(CompleteTask { task_id, token: None, output: json("1") });
+    world.refused(activation, Code::StaleClaim);
+    world.refused(CompleteTask { task_id, token: None, output: json("1") }, Code::StaleClaim);
+}
+
+#[test]
+fn a_claim_that_was_given_back_is_over() {
+    let mut world = World::new();
+    world.start("parent");
+    let activation = world.claim_workflow("parent");
+    world.must(GiveBackWorkflow { execution_id: activation.execution.id, token: activation.token });
+    world.refused(submit(&activation, Vec::new(), Outcome::Suspended), Code::StaleClaim);
+    let again = world.claim(claim(WorkClass::Workflow, "parent")).workflows.remove(0);
+    assert_ne!(again.token, activation.token);
+    world.refused(submit(&activation, Vec::new(), Outcome::Suspended), Code::StaleClaim);
+    world.must(submit(&again, Vec::new(), Outcome::Suspended));
+}

@@ -1,0 +1,10 @@
+//! The rules on the memory tables, one question at a time: no clock, no thread, no database.
+
+mod backoff;
+mod bad_input;
+mod bad_state;
+mod clock;
+mod fencing;
+mod orphans;
+mod wake_ups;
+mod world;

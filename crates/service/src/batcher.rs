@@ -1,0 +1,290 @@
+//! The batch loop: collects what waits, decides it as one transaction, answers when it is durable.
+
+use std::collections::VecDeque;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use flovyn_engine::request::Op;
+use flovyn_engine::{Code, Decided, Refusal, Reply, Request};
+use flovyn_store::{StoreError, TransactOptions};
+use futures::future::BoxFuture;
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
+use uuid::Uuid;
+
+use crate::dispatch::Poller;
+use crate::driver::{Driver, Summary};
+use crate::job::{self, Asker, Job};
+use crate::service::Shared;
+use crate::stats::Stats;
+
+/// A batch is closed at any of these.
+const MAX_REQUESTS: usize = 512;
+const MAX_BYTES: usize = 4 << 20;
+const MAX_ROWS: usize = 5_000;
+/// After so many misses a request goes alone and waits for its rows.
+const MAX_MISSES: u32 = 5;
+/// How often a lone request is decided again when another writer is faster.
+const MAX_CONFLICTS: u32 = 8;
+
+pub(crate) struct Batcher {
+    shared: Arc<Shared>,
+    jobs: mpsc::Receiver<Job>,
+    /// Requests put off by the last batch, then what did not fit into it.
+    backlog: VecDeque<Job>,
+    stopped: watch::Receiver<bool>,
+}
+
+impl Batcher {
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        jobs: mpsc::Receiver<Job>,
+        stopped: watch::Receiver<bool>,
+    ) -> Self {
+        Self { shared, jobs, backlog: VecDeque::new(), stopped }
+    }
+
+    /// Runs until the service stops, then finishes what was accepted before.
+    pub(crate) async fn run(mut self) {
+        let mut waiting = JoinSet::new();
+        while let Some((batch, wait)) = self.next_batch(&mut waiting).await {
+            let run = self.shared.clone().run_batch(batch, wait);
+            if wait {
+                // It waits for rows that others have locked: not a reason for everybody else to wait as well.
+                waiting.spawn(run);
+                continue;
+            }
+            self.put_off(run.await);
+        }
+        for poller in self.shared.dispatch.drain() {
+            drop(poller.sender.send(Ok(flovyn_engine::reply::Claimed::default())));
+        }
+    }
+
+    /// Requests that have to wait go to the head of the next batch.
+    fn put_off(&mut self, jobs: Vec<Job>) {
+        for job in jobs.into_iter().rev() {
+            self.backlog.push_front(job);
+        }
+    }
+
+    /// Everything that waits, up to the limits; in the order it came. `true`: alone, waiting for its rows.
+    async fn next_batch(&mut self, waiting: &mut JoinSet<Vec<Job>>) -> Option<(Vec<Job>, bool)> {
+        while let Some(Ok(jobs)) = waiting.try_join_next() {
+            self.put_off(jobs);
+        }
+        while self.backlog.is_empty() {
+            tokio::select! {
+                biased;
+                job = self.jobs.recv() => match job {
+                    Some(job) => self.backlog.push_back(job),
+                    None if waiting.is_empty() => return None,
+                    None => self.put_off(waiting.join_next().await?.unwrap_or_default()),
+                },
+                Some(jobs) = waiting.join_next() => self.put_off(jobs.unwrap_or_default()),
+                // Takes nothing new; what is in the channel already is still carried out.
+                () = stops(&mut self.stopped), if !self.jobs.is_closed() => self.jobs.close(),
+            }
+        }
+        while self.backlog.len() < 2 * MAX_REQUESTS {
+            let Ok(job) = self.jobs.try_recv() else { break };
+            self.backlog.push_back(job);
+        }
+        let (mut bytes, mut rows) = (0, 0);
+        let mut batch: Vec<Job> = Vec::new();
+        while let Some(job) = self.backlog.front() {
+            if job.is_abandoned_claim() {
+                self.backlog.pop_front();
+                continue;
+            }
+            let alone = job.misses >= MAX_MISSES;
+            bytes += job.request.bytes();
+            rows += job.request.rows();
+            let full = batch.len() >= MAX_REQUESTS || bytes > MAX_BYTES || rows > MAX_ROWS || alone;
+            if full && !batch.is_empty() {
+                break;
+            }
+            batch.extend(self.backlog.pop_front());
+            if full {
+                return Some((batch, alone));
+            }
+        }
+        Some((batch, false))
+    }
+}
+
+async fn stops(stopped: &mut watch::Receiver<bool>) {
+    // The sender lives in the service; when it is gone, nothing more can come.
+    let _ = stopped.wait_for(|stopped| *stopped).await;
+}
+
+/// What a batch came to.
+struct Committed {
+    decided: Vec<Decided>,
+    handed: Vec<Poller>,
+    summary: Summary,
+}
+
+impl Shared {
+    /// Decides and commits a batch, answers everybody, and returns the jobs that have to wait.
+    fn run_batch(self: Arc<Self>, jobs: Vec<Job>, wait: bool) -> BoxFuture<'static, Vec<Job>> {
+        Box::pin(async move {
+            if jobs.is_empty() {
+                return Vec::new();
+            }
+            match self.attempt(&jobs, wait).await {
+                Ok(committed) => self.answer(jobs, committed),
+                Err(error) => self.recover(jobs, wait, error).await,
+            }
+        })
+    }
+
+    async fn attempt(&self, jobs: &[Job], wait_for_locks: bool) -> Result<Committed, StoreError> {
+        let requests = jobs.iter().map(|job| job.request.clone()).collect();
+        let driver = Driver::new(requests, self.limits.clone(), self.dispatch.clone());
+        let driver = Arc::new(Mutex::new(driver));
+        let options = TransactOptions { batch_id: Uuid::new_v4(), wait_for_locks };
+        let result = self.store.transact(driver.clone(), options).await;
+        let (decided, handed, summary) = driver.lock().unwrap_or_else(PoisonError::into_inner).take();
+        match result {
+            Ok(()) => Ok(Committed { decided, handed, summary }),
+            Err(error) => {
+                for poller in handed {
+                    self.dispatch.put_back(poller);
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// A batch that was not written. A conflict is decided once more; then the batch is halved until the guilty
+    /// request stands alone. Only what is known not to be written is tried again.
+    async fn recover(self: Arc<Self>, mut jobs: Vec<Job>, wait: bool, mut error: StoreError) -> Vec<Job> {
+        let alone = jobs.len() == 1;
+        for _ in 0..if alone { MAX_CONFLICTS } else { 1 } {
+            if !matches!(error, StoreError::Conflict(_)) {
+                break;
+            }
+            Stats::add(&self.stats.conflicts, 1);
+            match self.attempt(&jobs, wait || alone).await {
+                Ok(committed) => return self.answer(jobs, committed),
+                Err(next) => error = next,
+            }
+        }
+        if !alone && matches!(error, StoreError::Conflict(_) | StoreError::Refused(_)) {
+            Stats::add(&self.stats.bisections, 1);
+            let second = jobs.split_off(jobs.len() / 2);
+            let mut put_off = self.clone().run_batch(jobs, wait).await;
+            put_off.extend(self.run_batch(second, wait).await);
+            return put_off;
+        }
+        if let StoreError::Fatal(what) = &error {
+            self.fail_for_good(what);
+        }
+        refuse_all(jobs, &error);
+        Vec::new()
+    }
+
+    fn answer(&self, jobs: Vec<Job>, committed: Committed) -> Vec<Job> {
+        let Committed { mut decided, handed, summary } = committed;
+        if summary.rows > 0 {
+            Stats::add(&self.stats.commits, 1);
+            Stats::add(&self.stats.rows, summary.rows);
+        }
+        Stats::add(&self.stats.requests, decided.len());
+        let for_pollers = decided.split_off(jobs.len());
+        let mut put_off = Vec::new();
+        for (job, decided) in jobs.into_iter().zip(decided) {
+            self.answer_job(job, decided, &mut put_off);
+        }
+        for (poller, decided) in handed.into_iter().zip(for_pollers) {
+            let job = Job { request: poller.request, asker: Asker::Poll(poller.sender), misses: 0 };
+            self.answer_job(job, decided, &mut put_off);
+        }
+        self.after_commit(&summary);
+        put_off
+    }
+
+    fn answer_job(&self, mut job: Job, decided: Decided, put_off: &mut Vec<Job>) {
+        let result = match decided {
+            Decided::Deferred => {
+                Stats::add(&self.stats.deferred, 1);
+                job.misses += 1;
+                put_off.push(job);
+                return;
+            }
+            Decided::Reply(reply) => Ok(reply),
+            Decided::Refused(refusal) => {
+                if refusal.code == Code::Internal {
+                    tracing::error!(%refusal, "a rule failed");
+                }
+                Err(refusal)
+            }
+        };
+        match job.asker {
+            Asker::Call(sender) => {
+                if let (Op::ResumeQueue(op), Ok(_)) = (&job.request.op, &result) {
+                    let lanes = self.dispatch.lanes_of_queue(job.request.tenant_id, &op.queue);
+                    put_off.extend(self.dispatch.take_one_of_each(&lanes));
+                }
+                drop(sender.send(result));
+            }
+            Asker::Poll(sender) => match result {
+                Ok(Reply::Claimed(claimed)) if claimed.is_empty() => {
+                    // Nothing there: from now on every batch that makes such work ready sees this poller.
+                    if !sender.is_closed() {
+                        self.dispatch.park(job.request, sender);
+                    }
+                }
+                Ok(Reply::Claimed(claimed)) => {
+                    put_off.extend(self.wake_next(&job.request, claimed.len()));
+                    if let Err(Ok(claimed)) = sender.send(Ok(claimed)) {
+                        Stats::add(&self.stats.given_back, claimed.len());
+                        put_off.extend(job::give_back(job.request.tenant_id, &claimed));
+                    }
+                }
+                Ok(_) => {}
+                Err(refusal) => drop(sender.send(Err(refusal))),
+            },
+            Asker::None => {}
+        }
+    }
+
+    /// Whoever found as much as it could take has probably not found all: the next poller searches too.
+    fn wake_next(&self, request: &Request, found: usize) -> Vec<Job> {
+        match job::claim_of(request) {
+            Some(claim) if claim.only.is_none() && found >= claim.max => {
+                self.dispatch.take_one_of_each(&claim.lanes(request.tenant_id))
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    fn after_commit(&self, summary: &Summary) {
+        self.due_signal.hint(summary.next_product_ms, summary.next_lease_ms);
+        if self.hints && !summary.left_ready.is_empty() {
+            self.store.hint_ready(&summary.left_ready);
+        }
+    }
+
+    fn fail_for_good(&self, what: &str) {
+        if !self.failed.swap(true, Ordering::SeqCst) {
+            tracing::error!(what, "storage has failed for good; this process must stop");
+            (self.on_fatal)(what);
+        }
+    }
+}
+
+fn refuse_all(jobs: Vec<Job>, error: &StoreError) {
+    let code = match error {
+        StoreError::Conflict(_) => Code::CommitConflict,
+        StoreError::Refused(_) => Code::StoreRefused,
+        StoreError::Unavailable(_) | StoreError::Fatal(_) => Code::StoreUnavailable,
+        StoreError::OutcomeUnknown(_) => Code::OutcomeUnknown,
+    };
+    // What the database says may name hosts, files and rows of others: it goes to the log, not to callers.
+    tracing::warn!(%error, requests = jobs.len(), "requests refused");
+    for job in jobs {
+        job.refuse(Refusal::new(code, code.advice()));
+    }
+}

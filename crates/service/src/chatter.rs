@@ -1,0 +1,128 @@
+//! Cheap chatter, kept off the hot path: reports are gathered and written together; frequent heartbeats are
+//! answered from memory. What is gathered here may be lost in a crash, and nothing else may.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use flovyn_engine::ids::{TaskId, TenantId};
+use flovyn_engine::request::{HeartbeatTask, Op};
+use flovyn_engine::{Refusal, Reply, Request};
+use rustc_hash::FxHashMap;
+
+use crate::job::Asker;
+use crate::service::Service;
+
+/// Reports that may wait at most; more are dropped.
+const MAX_REPORTS: usize = 10_000;
+/// Tasks whose last heartbeat is remembered at most.
+const MAX_HEARTBEATS: usize = 100_000;
+
+#[derive(Debug, Default, Clone)]
+pub(crate) struct Chatter {
+    inner: Arc<Mutex<Inner>>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    lines: Vec<Request>,
+    /// Only the latest progress of a task matters.
+    progress: FxHashMap<(TenantId, TaskId), Request>,
+    heartbeats: BTreeMap<(TenantId, TaskId, Option<i64>), Heard>,
+}
+
+/// The last heartbeat that was written, and the one that waits to be.
+#[derive(Debug)]
+struct Heard {
+    at: Instant,
+    good_for: Duration,
+    waiting: Option<Request>,
+}
+
+impl Heard {
+    fn is_fresh(&self) -> bool {
+        self.at.elapsed() < self.good_for
+    }
+}
+
+impl Chatter {
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// `false`: too many wait already, it was dropped.
+    pub(crate) fn add(&self, request: Request) -> bool {
+        let mut inner = self.lock();
+        if inner.lines.len() + inner.progress.len() >= MAX_REPORTS {
+            return false;
+        }
+        match &request.op {
+            Op::ReportProgress(op) => {
+                inner.progress.insert((request.tenant_id, op.task_id), request.clone());
+            }
+            _ => inner.lines.push(request),
+        }
+        true
+    }
+
+    /// Writes what has been gathered.
+    pub(crate) fn flush(&self, service: &Service) {
+        let mut requests = {
+            let mut inner = self.lock();
+            let mut requests = std::mem::take(&mut inner.lines);
+            requests.extend(std::mem::take(&mut inner.progress).into_values());
+            requests
+        };
+        self.lock().heartbeats.retain(|_, heard| {
+            let keep = heard.is_fresh();
+            if !keep {
+                requests.extend(heard.waiting.take());
+            }
+            keep
+        });
+        for request in requests {
+            // A full queue or a stopping server drops it: it was acknowledged as droppable.
+            if service.send(request, Asker::None).is_err() {
+                crate::stats::Stats::add(&service.shared.stats.dropped_reports, 1);
+            }
+        }
+    }
+
+    /// Answers from memory while the last written heartbeat is fresh; its details wait for the next write.
+    pub(crate) async fn heartbeat(
+        &self,
+        service: &Service,
+        tenant_id: TenantId,
+        heartbeat: HeartbeatTask,
+    ) -> Result<bool, Refusal> {
+        let key = (tenant_id, heartbeat.task_id, heartbeat.token);
+        if let Some(heard) = self.lock().heartbeats.get_mut(&key).filter(|heard| heard.is_fresh()) {
+            if heartbeat.details.is_some() {
+                heard.waiting = Some(service.request(tenant_id, heartbeat.into()));
+            }
+            return Ok(false);
+        }
+        let reply = service.call(tenant_id, heartbeat).await?;
+        let Reply::Heartbeat { cancel_requested, next_within_ms } = reply else { return Ok(false) };
+        let mut inner = self.lock();
+        // Somebody who is to stop is asked to every time.
+        if !cancel_requested && inner.heartbeats.len() < MAX_HEARTBEATS {
+            let good_for = Duration::from_millis(next_within_ms.max(0).unsigned_abs());
+            inner.heartbeats.insert(key, Heard { at: Instant::now(), good_for, waiting: None });
+        }
+        Ok(cancel_requested)
+    }
+
+    /// Sends a waiting heartbeat of this task ahead of what follows.
+    pub(crate) fn release_heartbeat(&self, service: &Service, tenant_id: TenantId, task_id: TaskId) {
+        let waiting: Vec<Request> = {
+            let mut inner = self.lock();
+            let own = (tenant_id, task_id, None)..=(tenant_id, task_id, Some(i64::MAX));
+            inner.heartbeats.range_mut(own).filter_map(|(_, heard)| heard.waiting.take()).collect()
+        };
+        for request in waiting {
+            // A full queue loses it; the failure that follows will say that it is full.
+            let _ = service.send(request, Asker::None);
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! Pollers that wait for work, in memory, by lane. Transport-free: a poller is a claim and a channel.
+//!
+//! Ready work wakes as many pollers as there is work, never all of them.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use flovyn_engine::Request;
+use flovyn_engine::ids::{TenantId, WorkerId};
+use flovyn_engine::request::{Claim, Op};
+use flovyn_engine::state::{Lane, Ready, WorkClass};
+use rustc_hash::FxHashMap;
+use uuid::Uuid;
+
+use crate::job::{Asker, Job, PollSender, claim_of};
+
+/// Numbers pollers in the order they came.
+type PollerId = u64;
+
+#[derive(Debug)]
+pub(crate) struct Poller {
+    pub(crate) request: Arc<Request>,
+    pub(crate) sender: PollSender,
+    lanes: Vec<Lane>,
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    next_id: PollerId,
+    pollers: FxHashMap<PollerId, Poller>,
+    lanes: FxHashMap<Lane, BTreeSet<PollerId>>,
+    sessions: FxHashMap<(WorkerId, WorkClass), BTreeSet<PollerId>>,
+}
+
+/// All pollers of this process.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct Dispatch {
+    waiting: Arc<Mutex<Waiting>>,
+}
+
+/// Work for one poller out of what a batch made ready.
+#[derive(Debug)]
+pub(crate) struct HandOff {
+    pub(crate) poller: Poller,
+    /// The claim, narrowed to the items that are meant for it.
+    pub(crate) request: Arc<Request>,
+}
+
+impl Dispatch {
+    /// Held for look-ups only, never across an await; a panic leaves the maps whole.
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn park(&self, request: Arc<Request>, sender: PollSender) {
+        let Some(claim) = claim_of(&request) else { return };
+        let lanes = claim.lanes(request.tenant_id);
+        self.lock().insert(Poller { request, sender, lanes });
+    }
+
+    /// Puts a poller back whose hand-off did not come about.
+    pub(crate) fn put_back(&self, poller: Poller) {
+        if !poller.sender.is_closed() {
+            self.lock().insert(poller);
+        }
+    }
+
+    /// Chooses pollers for ready work and takes them out. `prefers` names the session that ran an item last.
+    pub(crate) fn assign(
+        &self,
+        ready: &[Ready],
+        prefers: impl Fn(&Ready) -> Option<WorkerId>,
+    ) -> Vec<HandOff> {
+        let mut waiting = self.lock();
+        if waiting.pollers.is_empty() {
+            return Vec::new();
+        }
+        let mut chosen: Vec<(PollerId, Vec<Uuid>, usize)> = Vec::new();
+        for item in ready {
+            if let Some(id) = waiting.choose(&item.lane, prefers(item)) {
+                let max = waiting.max_of(id);
+                match chosen.iter_mut().find(|(other, _, _)| *other == id) {
+                    Some((_, items, _)) => items.push(item.id),
+                    None => chosen.push((id, vec![item.id], max)),
+                }
+                let full = chosen.iter().any(|(other, items, max)| *other == id && items.len() >= *max);
+                if full {
+                    waiting.hide(id);
+                }
+            }
+        }
+        chosen
+            .into_iter()
+            .filter_map(|(id, items, _)| {
+                let poller = waiting.remove(id)?;
+                let request = narrowed(&poller.request, items)?;
+                Some(HandOff { poller, request })
+            })
+            .collect()
+    }
+
+    /// Takes out one poller of each lane, to search for work that came from elsewhere.
+    pub(crate) fn take_one_of_each(&self, lanes: &[Lane]) -> Vec<Job> {
+        let mut waiting = self.lock();
+        let ids: BTreeSet<PollerId> = lanes.iter().filter_map(|lane| waiting.choose(lane, None)).collect();
+        ids.into_iter()
+            .filter_map(|id| waiting.remove(id))
+            .map(|poller| Job { request: poller.request, asker: Asker::Poll(poller.sender), misses: 0 })
+            .collect()
+    }
+
+    /// Lanes that somebody waits for.
+    pub(crate) fn lanes(&self) -> Vec<Lane> {
+        let mut waiting = self.lock();
+        waiting.drop_gone();
+        waiting.lanes.keys().cloned().collect()
+    }
+
+    /// Lanes of one queue that somebody waits for.
+    pub(crate) fn lanes_of_queue(&self, tenant_id: TenantId, queue: &str) -> Vec<Lane> {
+        let own = |lane: &&Lane| lane.tenant_id == tenant_id && &*lane.queue == queue;
+        self.lock().lanes.keys().filter(own).cloned().collect()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.lock().pollers.len()
+    }
+
+    /// Answers every poller: the server stops.
+    pub(crate) fn drain(&self) -> Vec<Poller> {
+        let mut waiting = self.lock();
+        let all = std::mem::take(&mut *waiting);
+        waiting.next_id = all.next_id;
+        all.pollers.into_values().collect()
+    }
+}
+
+impl Waiting {
+    fn insert(&mut self, poller: Poller) {
+        let id = self.next_id;
+        self.next_id += 1;
+        for lane in &poller.lanes {
+            self.lanes.entry(lane.clone()).or_default().insert(id);
+        }
+        if let Some(key) = session_key(&poller) {
+            self.sessions.entry(key).or_default().insert(id);
+        }
+        self.pollers.insert(id, poller);
+    }
+
+    /// The session that ran it last while it has room, else whoever has waited longest. Removes pollers that have
+    /// gone on the way.
+    fn choose(&mut self, lane: &Lane, preferred: Option<WorkerId>) -> Option<PollerId> {
+        let class = if lane.class == WorkClass::LargeWorkflow { WorkClass::Workflow } else { lane.class };
+        let of_session = preferred.and_then(|session| self.sessions.get(&(session, class)));
+        let sticky = of_session
+            .into_iter()
+            .flatten()
+            .find(|id| self.lanes.get(lane).is_some_and(|ids| ids.contains(id)))
+            .copied();
+        if let Some(id) = sticky
+            && self.is_there(id)
+        {
+            return Some(id);
+        }
+        loop {
+            let id = *self.lanes.get(lane)?.first()?;
+            if self.is_there(id) {
+                return Some(id);
+            }
+            self.remove(id);
+        }
+    }
+
+    fn is_there(&self, id: PollerId) -> bool {
+        self.pollers.get(&id).is_some_and(|poller| !poller.sender.is_closed())
+    }
+
+    fn max_of(&self, id: PollerId) -> usize {
+        self.pollers.get(&id).and_then(|poller| claim_of(&poller.request)).map_or(0, |claim| claim.max)
+    }
+
+    /// Takes a poller that is full out of the lanes, so that the next item goes to another one.
+    fn hide(&mut self, id: PollerId) {
+        let Some(poller) = self.pollers.get(&id) else { return };
+        for lane in &poller.lanes {
+            if let Some(ids) = self.lanes.get_mut(lane) {
+                ids.remove(&id);
+                if ids.is_empty() {
+                    self.lanes.remove(lane);
+                }
+            }
+        }
+    }
+
+    fn remove(&mut self, id: PollerId) -> Option<Poller> {
+        self.hide(id);
+        let poller = self.pollers.remove(&id)?;
+        if let Some(key) = session_key(&poller)
+            && let Some(ids) = self.sessions.get_mut(&key)
+        {
+            ids.remove(&id);
+            if ids.is_empty() {
+                self.sessions.remove(&key);
+            }
+        }
+        Some(poller)
+    }
+
+    fn drop_gone(&mut self) {
+        let gone: Vec<PollerId> =
+            self.pollers.iter().filter(|(_, poller)| poller.sender.is_closed()).map(|(id, _)| *id).collect();
+        for id in gone {
+            self.remove(id);
+        }
+    }
+}
+
+fn session_key(poller: &Poller) -> Option<(WorkerId, WorkClass)> {
+    let claim = claim_of(&poller.request)?;
+    Some((claim.claimer.session?, claim.class))
+}
+
+/// The poller's claim, for these items only.
+fn narrowed(request: &Request, items: Vec<Uuid>) -> Option<Arc<Request>> {
+    let claim = claim_of(request)?;
+    let claim = Claim { max: items.len().min(claim.max), only: Some(items), ..claim.clone() };
+    Some(Arc::new(Request { tenant_id: request.tenant_id, seed: request.seed, op: Op::Claim(claim) }))
+}

@@ -1,0 +1,107 @@
+//! A batch on its way through a store, with direct hand-off: what it makes ready is claimed in the same commit by
+//! whoever waits for it, so that a step of a workflow costs one fsync and not two.
+
+use std::sync::Arc;
+
+use flovyn_engine::state::ClockKind;
+use flovyn_engine::state::{Lane, WorkClass};
+use flovyn_engine::{Batch, BatchStep, Change, Decided, Limits, Loaded, Mutations, Request};
+use flovyn_store::{Decider, Step};
+
+use crate::dispatch::{Dispatch, HandOff, Poller};
+
+pub(crate) struct Driver {
+    batch: Batch,
+    dispatch: Dispatch,
+    /// Pollers whose claims stand behind the batch's own requests, in order.
+    handed: Vec<Poller>,
+    assigned: bool,
+    summary: Summary,
+}
+
+/// What a committed batch means for the rest of the process.
+#[derive(Debug, Default)]
+pub(crate) struct Summary {
+    pub(crate) rows: usize,
+    /// Work made ready that nobody here took: other processes may want it.
+    pub(crate) left_ready: Vec<Lane>,
+    /// Earliest new moment for the due loop, by clock.
+    pub(crate) next_product_ms: Option<i64>,
+    pub(crate) next_lease_ms: Option<i64>,
+}
+
+impl Driver {
+    pub(crate) fn new(requests: Vec<Arc<Request>>, limits: Arc<Limits>, dispatch: Dispatch) -> Self {
+        Self {
+            batch: Batch::new(requests, limits),
+            dispatch,
+            handed: Vec::new(),
+            assigned: false,
+            summary: Summary::default(),
+        }
+    }
+
+    /// Answers of the batch's own requests, then of the hand-offs, with the pollers they are for.
+    pub(crate) fn take(&mut self) -> (Vec<Decided>, Vec<Poller>, Summary) {
+        let batch = std::mem::replace(&mut self.batch, Batch::new(Vec::new(), Arc::default()));
+        (batch.into_decided(), std::mem::take(&mut self.handed), std::mem::take(&mut self.summary))
+    }
+
+    fn assign(&mut self) {
+        self.assigned = true;
+        let mut ready = self.batch.made_ready();
+        ready.retain(|row| row.lane.class != WorkClass::HeldBack);
+        if ready.is_empty() {
+            return;
+        }
+        let batch = &self.batch;
+        let hand_offs = self.dispatch.assign(&ready, |item| {
+            (item.lane.class != WorkClass::Task)
+                .then(|| batch.last_session(item.lane.tenant_id, item.id))
+                .flatten()
+        });
+        for HandOff { poller, request } in hand_offs {
+            self.batch.push(request);
+            self.handed.push(poller);
+        }
+    }
+
+    fn summarise(&mut self, mutations: &Mutations) {
+        self.summary.rows = mutations.len();
+        for change in &mutations.due {
+            if let Change::Insert(row) = change {
+                let earliest = match row.clock {
+                    ClockKind::Product => &mut self.summary.next_product_ms,
+                    ClockKind::Lease => &mut self.summary.next_lease_ms,
+                };
+                *earliest = Some(earliest.map_or(row.due_ms, |known| known.min(row.due_ms)));
+            }
+        }
+        for change in &mutations.ready {
+            if let Change::Insert(row) = change
+                && row.lane.class != WorkClass::HeldBack
+                && self.summary.left_ready.last() != Some(&row.lane)
+            {
+                self.summary.left_ready.push(row.lane.clone());
+            }
+        }
+    }
+}
+
+impl Decider for Driver {
+    fn step(&mut self, loaded: Option<Loaded>) -> Step {
+        let mut step = self.batch.advance(loaded);
+        if matches!(step, BatchStep::Decided) && !self.assigned {
+            self.assign();
+            step = self.batch.advance(None);
+        }
+        match step {
+            BatchStep::Load(wants) => Step::Load(wants),
+            BatchStep::Decided => {
+                let mutations = self.batch.mutations();
+                self.summarise(&mutations);
+                if mutations.is_empty() { Step::Done } else { Step::Commit(Box::new(mutations)) }
+            }
+        }
+    }
+}

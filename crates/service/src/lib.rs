@@ -1,0 +1,17 @@
+//! Requests in, replies out: the batch loop, the waiting pollers, the background loops. No rule stands here.
+//!
+//! Nothing is acknowledged before its batch is durable. No timer delays a batch: the next one is whatever arrived
+//! while the last one was being committed.
+
+mod batcher;
+mod chatter;
+mod dispatch;
+mod driver;
+mod job;
+pub mod loops;
+mod service;
+mod stats;
+mod waiting;
+
+pub use service::{Options, Service};
+pub use stats::{Figures, Stats};

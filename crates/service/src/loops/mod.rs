@@ -1,0 +1,79 @@
+//! Background loops: each has options, runs until shutdown, and does its work in a `tick` that tests call directly.
+//!
+//! Loops decide nothing: they find what is due and submit it as requests like any other.
+
+mod batches;
+mod due;
+mod keys;
+mod reports;
+mod retention;
+mod wake;
+
+pub use due::DueLoop;
+pub(crate) use due::DueSignal;
+pub use keys::KeyLoop;
+pub use retention::RetentionLoop;
+pub use wake::WakeLoop;
+
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use crate::service::Service;
+
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Switched off by tests that tick by hand.
+    pub enabled: bool,
+    /// How often each process looks for due rows and ready work made by others. Jittered.
+    pub poll: Duration,
+    /// Rows that one look at the due table takes.
+    pub due_page: usize,
+    pub key_cleanup: Duration,
+    pub retention: Duration,
+    pub reports: Duration,
+    pub batch_cleanup: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            poll: Duration::from_secs(1),
+            due_page: 512,
+            key_cleanup: Duration::from_secs(300),
+            retention: Duration::from_secs(60),
+            reports: Duration::from_millis(100),
+            batch_cleanup: Duration::from_secs(3_600),
+        }
+    }
+}
+
+/// Tells a loop to end.
+pub(crate) type Stopped = watch::Receiver<bool>;
+
+pub(crate) fn start(service: &Service, options: &Options, stopped: &Stopped) -> Vec<JoinHandle<()>> {
+    if !options.enabled {
+        return Vec::new();
+    }
+    vec![
+        tokio::spawn(DueLoop::new(service.clone(), options).run(stopped.clone())),
+        tokio::spawn(KeyLoop::new(service.clone(), options).run(stopped.clone())),
+        tokio::spawn(RetentionLoop::new(service.clone(), options).run(stopped.clone())),
+        tokio::spawn(WakeLoop::new(service.clone(), options).run(stopped.clone())),
+        tokio::spawn(reports::run(service.clone(), options.reports, stopped.clone())),
+        tokio::spawn(batches::run(service.clone(), options.batch_cleanup, stopped.clone())),
+    ]
+}
+
+/// Sleeps about that long; `false` when it is time to end. Spread over 80 % to 120 %, so that processes that
+/// started together do not come back together.
+pub(crate) async fn pause(stopped: &mut Stopped, about: Duration) -> bool {
+    let (random, _) = uuid::Uuid::new_v4().as_u64_pair();
+    let spread = about.mul_f64(0.8 + 0.4 * (random as f64 / u64::MAX as f64));
+    tokio::select! {
+        _ = stopped.wait_for(|stopped| *stopped) => false,
+        () = tokio::time::sleep(spread) => true,
+    }
+}

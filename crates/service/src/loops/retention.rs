@@ -1,0 +1,79 @@
+//! Deletes finished executions and tasks of tenants that do not want to keep them for ever.
+
+use std::time::Duration;
+
+use flovyn_engine::request::{DeleteTask, DeleteWorkflow, Op};
+use flovyn_engine::state::Tenant;
+use flovyn_store::StoreResult;
+use futures::future::join_all;
+
+use crate::loops::{Options, Stopped, pause};
+use crate::service::Service;
+
+/// Executions, and tasks, that are deleted at once, and pages that one tick deletes for one tenant.
+const PAGE: usize = 200;
+const MAX_PAGES: usize = 500;
+const TENANTS: usize = 1_000;
+
+#[derive(Debug)]
+pub struct RetentionLoop {
+    service: Service,
+    every: Duration,
+}
+
+impl RetentionLoop {
+    pub fn new(service: Service, options: &Options) -> Self {
+        Self { service, every: options.retention }
+    }
+
+    pub(crate) async fn run(self, mut stopped: Stopped) {
+        while pause(&mut stopped, self.every).await {
+            if let Err(error) = self.tick().await {
+                tracing::warn!(%error, "retention could not read; trying again later");
+            }
+        }
+    }
+
+    /// Deletes what has been kept long enough. Returns how many.
+    pub async fn tick(&self) -> StoreResult<usize> {
+        let mut total = 0;
+        let mut after = None;
+        loop {
+            let tenants = self.service.store().tenant_list(after, TENANTS).await?;
+            for tenant in &tenants {
+                total += self.tick_tenant(tenant).await?;
+            }
+            match tenants.last() {
+                Some(last) if tenants.len() == TENANTS => after = Some(last.id),
+                _ => return Ok(total),
+            }
+        }
+    }
+
+    async fn tick_tenant(&self, tenant: &Tenant) -> StoreResult<usize> {
+        let mut total = 0;
+        for _ in 0..MAX_PAGES {
+            let deleted = self.delete_page(tenant).await?;
+            total += deleted;
+            if deleted < PAGE {
+                break;
+            }
+        }
+        Ok(total)
+    }
+
+    async fn delete_page(&self, tenant: &Tenant) -> StoreResult<usize> {
+        let Some(retention_ms) = tenant.retention_ms else { return Ok(0) };
+        let store = self.service.store();
+        let before_ms = store.now().await?.ms.saturating_sub(retention_ms);
+        let executions = store.execution_finished(tenant.id, before_ms, PAGE).await?;
+        let tasks = store.task_finished(tenant.id, before_ms, PAGE).await?;
+        let ops = executions
+            .into_iter()
+            .map(|execution_id| Op::from(DeleteWorkflow { execution_id }))
+            .chain(tasks.into_iter().map(|task_id| Op::from(DeleteTask { task_id })));
+        let results = join_all(ops.map(|op| self.service.call(tenant.id, op))).await;
+        // Another process may have been faster: then it is gone, which is what was wanted.
+        Ok(results.iter().filter(|result| result.is_ok()).count())
+    }
+}

@@ -1,0 +1,87 @@
+//! Brings pollers together with work that another process made ready: at once by hint, at the latest by polling.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use flovyn_store::{Hint, StoreResult};
+use tokio::sync::mpsc;
+
+use crate::job::Asker;
+use crate::loops::{Options, Stopped, pause};
+use crate::service::Service;
+
+#[derive(Debug)]
+pub struct WakeLoop {
+    service: Service,
+    every: Duration,
+}
+
+impl WakeLoop {
+    pub fn new(service: Service, options: &Options) -> Self {
+        Self { service, every: options.poll }
+    }
+
+    pub(crate) async fn run(self, mut stopped: Stopped) {
+        let mut hints = self.service.shared.hints.then(|| self.service.store().hints()).flatten();
+        loop {
+            tokio::select! {
+                more = pause(&mut stopped, self.every) => {
+                    if !more {
+                        return;
+                    }
+                    if let Err(error) = self.tick().await {
+                        tracing::warn!(%error, "ready work could not be looked for; trying again");
+                    }
+                }
+                hint = next(&mut hints) => self.heard(hint, &mut hints),
+            }
+        }
+    }
+
+    /// Looks for work in the lanes that somebody waits for. Returns how many pollers it sent to search.
+    pub async fn tick(&self) -> StoreResult<usize> {
+        let lanes = self.service.shared.dispatch.lanes();
+        if lanes.is_empty() {
+            return Ok(0);
+        }
+        let lanes = self.service.store().lanes_with_work(&lanes).await?;
+        Ok(self.search(&lanes))
+    }
+
+    fn heard(&self, first: Hint, hints: &mut Option<mpsc::Receiver<Hint>>) {
+        let mut all = BTreeSet::from([first]);
+        while let Some(Ok(hint)) = hints.as_mut().map(mpsc::Receiver::try_recv) {
+            all.insert(hint);
+        }
+        for hint in all {
+            let mut lanes = self.service.shared.dispatch.lanes_of_queue(hint.tenant_id, &hint.queue);
+            lanes.retain(|lane| lane.class == hint.class);
+            self.search(&lanes);
+        }
+    }
+
+    /// Lets one poller of each lane search; whoever finds nothing waits again.
+    fn search(&self, lanes: &[flovyn_engine::state::Lane]) -> usize {
+        let jobs = self.service.shared.dispatch.take_one_of_each(lanes);
+        let count = jobs.len();
+        for job in jobs {
+            if let Err((job, _)) = self.service.resend(job)
+                && let Asker::Poll(sender) = job.asker
+            {
+                // The queue is full: it goes on waiting, and the next look will find the work.
+                self.service.shared.dispatch.park(job.request, sender);
+            }
+        }
+        count
+    }
+}
+
+async fn next(hints: &mut Option<mpsc::Receiver<Hint>>) -> Hint {
+    if let Some(receiver) = hints {
+        if let Some(hint) = receiver.recv().await {
+            return hint;
+        }
+        *hints = None;
+    }
+    std::future::pending().await
+}

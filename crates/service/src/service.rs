@@ -1,0 +1,241 @@
+//! The handle that transports use: one call for every request, one for polls, one for cheap reports.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use flovyn_engine::ids::TenantId;
+use flovyn_engine::reply::Claimed;
+use flovyn_engine::request::{Claim, Op};
+use flovyn_engine::{Code, Limits, Refusal, Reply, Request};
+use flovyn_store::Store;
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::task::JoinHandle;
+
+use crate::batcher::Batcher;
+use crate::chatter::Chatter;
+use crate::dispatch::Dispatch;
+use crate::job::{self, Asker, Job};
+use crate::loops::{self, DueSignal};
+use crate::stats::Stats;
+
+/// How many requests may wait for the batch loop.
+const QUEUE: usize = 16_384;
+
+/// How a service runs.
+pub struct Options {
+    pub limits: Limits,
+    /// Called once when storage has failed for good: the process must stop.
+    pub on_fatal: Box<dyn Fn(&str) + Send + Sync>,
+    /// Tells other processes about ready work, and listens to them. Without, polling alone finds it.
+    pub hints: bool,
+    pub loops: loops::Options,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            limits: Limits::default(),
+            on_fatal: Box::new(|what| tracing::error!(what, "fatal storage error")),
+            hints: true,
+            loops: loops::Options::default(),
+        }
+    }
+}
+
+impl std::fmt::Debug for Options {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Options")
+            .field("limits", &self.limits)
+            .field("loops", &self.loops)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What the batch loop, the background loops and the callers share.
+pub(crate) struct Shared {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) limits: Arc<Limits>,
+    pub(crate) dispatch: Dispatch,
+    pub(crate) stats: Stats,
+    pub(crate) due_signal: DueSignal,
+    pub(crate) hints: bool,
+    pub(crate) failed: AtomicBool,
+    pub(crate) on_fatal: Box<dyn Fn(&str) + Send + Sync>,
+    seeds: AtomicU64,
+}
+
+/// A running service. Cheap to clone.
+#[derive(Clone)]
+pub struct Service {
+    pub(crate) shared: Arc<Shared>,
+    jobs: mpsc::Sender<Job>,
+    chatter: Chatter,
+    shutdown: watch::Sender<bool>,
+    tasks: Arc<tokio::sync::Mutex<Vec<JoinHandle<()>>>>,
+}
+
+impl std::fmt::Debug for Service {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Service").field("figures", &self.shared.stats.figures()).finish_non_exhaustive()
+    }
+}
+
+impl Service {
+    /// Starts the batch loop and the background loops on the current runtime.
+    pub fn start(store: Arc<dyn Store>, options: Options) -> Self {
+        let (jobs, receiver) = mpsc::channel(QUEUE);
+        let (shutdown, stopped) = watch::channel(false);
+        let shared = Arc::new(Shared {
+            store,
+            limits: Arc::new(options.limits),
+            dispatch: Dispatch::default(),
+            stats: Stats::default(),
+            due_signal: DueSignal::default(),
+            hints: options.hints,
+            failed: AtomicBool::new(false),
+            on_fatal: options.on_fatal,
+            // Seeds differ between processes, so that their ids do not meet.
+            seeds: AtomicU64::new(uuid::Uuid::new_v4().as_u64_pair().0),
+        });
+        let service = Self {
+            shared: shared.clone(),
+            jobs,
+            chatter: Chatter::default(),
+            shutdown,
+            tasks: Arc::default(),
+        };
+        let mut tasks = loops::start(&service, &options.loops, &stopped);
+        tasks.push(tokio::spawn(Batcher::new(shared, receiver, stopped).run()));
+        *service.tasks.try_lock().expect("nobody else has the service yet") = tasks;
+        service
+    }
+
+    /// Carries out one request. When this returns, the effect is durable.
+    pub async fn call(&self, tenant_id: TenantId, op: impl Into<Op>) -> Result<Reply, Refusal> {
+        let (sender, receiver) = oneshot::channel();
+        let op = op.into();
+        if let Op::FailTask(fail) = &op {
+            // The next attempt shall find the last details of this one.
+            self.chatter.release_heartbeat(self, tenant_id, fail.task_id);
+        }
+        self.send(self.request(tenant_id, op), Asker::Call(sender))?;
+        receiver.await.unwrap_or_else(|_| Err(stopping()))
+    }
+
+    /// Claims work, waiting for it up to `wait`. Dropping the future ends the wait; work that was claimed for it
+    /// meanwhile is given back.
+    pub async fn poll(&self, tenant_id: TenantId, claim: Claim, wait: Duration) -> Result<Claimed, Refusal> {
+        let (sender, receiver) = oneshot::channel();
+        self.send(self.request(tenant_id, Op::Claim(claim)), Asker::Poll(sender))?;
+        let mut handed = Handed { service: self, tenant_id, receiver };
+        match tokio::time::timeout(wait, &mut handed.receiver).await {
+            Ok(result) => result.unwrap_or_else(|_| Err(stopping())),
+            Err(_) => {
+                // Nothing is sent any more; what was sent at the last moment still counts.
+                handed.receiver.close();
+                handed.receiver.try_recv().unwrap_or_else(|_| Ok(Claimed::default()))
+            }
+        }
+    }
+
+    /// Takes in a report whose loss in a crash would not matter (progress, a log line). Written soon.
+    pub fn report(&self, tenant_id: TenantId, op: impl Into<Op>) {
+        if !self.chatter.add(self.request(tenant_id, op.into())) {
+            Stats::add(&self.shared.stats.dropped_reports, 1);
+        }
+    }
+
+    /// A task's heartbeat. Frequent ones are answered from memory and written now and then.
+    pub async fn heartbeat(
+        &self,
+        tenant_id: TenantId,
+        heartbeat: flovyn_engine::request::HeartbeatTask,
+    ) -> Result<bool, Refusal> {
+        self.chatter.heartbeat(self, tenant_id, heartbeat).await
+    }
+
+    pub fn store(&self) -> &Arc<dyn Store> {
+        &self.shared.store
+    }
+
+    pub fn limits(&self) -> &Limits {
+        &self.shared.limits
+    }
+
+    pub fn stats(&self) -> &Stats {
+        &self.shared.stats
+    }
+
+    /// How many pollers wait.
+    pub fn pollers(&self) -> usize {
+        self.shared.dispatch.len()
+    }
+
+    /// Tells the loops to look at the clock again: it was moved.
+    pub fn clock_moved(&self) {
+        self.shared.due_signal.wake();
+    }
+
+    /// Stops the loops, ends waiting polls, and finishes the batches that were accepted.
+    pub async fn stop(&self) {
+        self.chatter.flush(self);
+        let _ = self.shutdown.send(true);
+        for task in self.tasks.lock().await.drain(..) {
+            if let Err(error) = task.await {
+                tracing::error!(%error, "a background loop failed");
+            }
+        }
+    }
+
+    pub(crate) fn chatter(&self) -> &Chatter {
+        &self.chatter
+    }
+
+    pub(crate) fn request(&self, tenant_id: TenantId, op: Op) -> Request {
+        let seed = self.shared.seeds.fetch_add(0x9E37_79B9_7F4A_7C15, Ordering::Relaxed);
+        Request { tenant_id, seed, op }
+    }
+
+    pub(crate) fn send(&self, request: Request, asker: Asker) -> Result<(), Refusal> {
+        if self.shared.failed.load(Ordering::Relaxed) || *self.shutdown.borrow() {
+            return Err(stopping());
+        }
+        self.resend(Job::new(request, asker)).map_err(|(_, refusal)| refusal)
+    }
+
+    /// Puts a job into the batch loop's queue, or hands it back.
+    pub(crate) fn resend(&self, job: Job) -> Result<(), (Box<Job>, Refusal)> {
+        self.jobs.try_send(job).map_err(|error| match error {
+            mpsc::error::TrySendError::Full(job) => {
+                let message = format!("{QUEUE} requests are waiting already");
+                (Box::new(job), Refusal::new(Code::Overloaded, message))
+            }
+            mpsc::error::TrySendError::Closed(job) => (Box::new(job), stopping()),
+        })
+    }
+}
+
+/// Work on its way to a poll. If the poll is dropped before it takes it, it is given back.
+struct Handed<'a> {
+    service: &'a Service,
+    tenant_id: TenantId,
+    receiver: oneshot::Receiver<Result<Claimed, Refusal>>,
+}
+
+impl Drop for Handed<'_> {
+    fn drop(&mut self) {
+        self.receiver.close();
+        if let Ok(Ok(claimed)) = self.receiver.try_recv() {
+            Stats::add(&self.service.shared.stats.given_back, claimed.len());
+            for job in job::give_back(self.tenant_id, &claimed) {
+                // With a full queue its lease brings it back.
+                let _ = self.service.resend(job);
+            }
+        }
+    }
+}
+
+fn stopping() -> Refusal {
+    Refusal::new(Code::ShuttingDown, "the server is stopping")
+}

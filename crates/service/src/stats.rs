@@ -1,0 +1,49 @@
+//! Counters of the batch loop, for metrics and benches.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+macro_rules! stats {
+    ($($(#[$meta:meta])* $name:ident,)*) => {
+        #[derive(Debug, Default)]
+        pub struct Stats { $($(#[$meta])* pub(crate) $name: AtomicU64,)* }
+
+        /// The counters at one moment.
+        #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+        pub struct Figures { $($(#[$meta])* pub $name: u64,)* }
+
+        impl Stats {
+            pub fn figures(&self) -> Figures {
+                Figures { $($name: self.$name.load(Ordering::Relaxed),)* }
+            }
+        }
+    };
+}
+
+stats! {
+    /// Transactions that wrote something.
+    commits,
+    /// Row changes in them.
+    rows,
+    /// Requests decided.
+    requests,
+    /// Requests put off because a row was locked elsewhere.
+    deferred,
+    /// Batches decided again because another writer was faster.
+    conflicts,
+    /// Batches split to find the request that the database refuses.
+    bisections,
+    /// Claims given back because the poller had gone.
+    given_back,
+    /// Due rows that did what they were for.
+    fired,
+    /// Due rows that another process had handled.
+    stale,
+    /// Reports (progress, log lines) dropped because too many waited.
+    dropped_reports,
+}
+
+impl Stats {
+    pub(crate) fn add(counter: &AtomicU64, count: usize) {
+        counter.fetch_add(count as u64, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,22 @@
+//! The service on real stores: what happens when requests meet, workers die and databases refuse.
+//!
+//! Every scenario runs on the memory store and on SQLite; those that concern several processes also with two
+//! services on one PostgreSQL (`--skip postgres` leaves them out where there is none).
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod attempts;
+mod effects;
+mod endings;
+mod faults;
+mod idempotency;
+mod leases;
+mod load;
+mod order;
+mod pollers;
+mod races;
+mod repeats;
+mod routing;
+mod upkeep;
+mod why;

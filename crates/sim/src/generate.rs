@@ -1,0 +1,348 @@
+//! Random requests that know the state of the world well enough to be interesting, and badly enough to be wrong.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use flovyn_engine::ids::{Payload, TenantId, Text};
+use flovyn_engine::request::*;
+use flovyn_engine::snapshot::Snapshot;
+use flovyn_engine::state::*;
+use flovyn_engine::{Op, Request};
+use uuid::Uuid;
+
+use crate::commands;
+use crate::rng::Rng;
+
+pub const TENANTS: [u128; 2] =
+    [0xA000_0000_0000_7000_8000_0000_0000_0001, 0xB000_0000_0000_7000_8000_0000_0000_0002];
+const QUEUES: [&str; 2] = ["default", "bulk"];
+pub(crate) const KINDS: [&str; 3] = ["order", "invoice", "report"];
+pub(crate) const TYPES: [&str; 3] = ["charge", "mail", "resize"];
+const VERSIONS: [&str; 2] = ["1.0.0", "2.0.0"];
+
+pub(crate) fn json(rng: &mut Rng) -> Payload {
+    match rng.below(12) {
+        0 => Bytes::new(),
+        1 => Bytes::from_static(b"{not json"),
+        2 => Bytes::from_static(b"{\"text\":\"\\u0000 \\ud83d\\ude00\"}"),
+        n => Bytes::from(format!("{{\"n\":{n}}}")),
+    }
+}
+
+pub(crate) fn name(rng: &mut Rng, prefix: &str, choices: usize) -> Text {
+    match rng.below(60) {
+        0 => Text::from(""),
+        1 => Text::from("nul\0inside"),
+        _ => Text::from(format!("{prefix}-{}", rng.below(choices))),
+    }
+}
+
+pub(crate) fn key(rng: &mut Rng, percent: usize) -> Option<KeySpec> {
+    rng.chance(percent).then(|| KeySpec {
+        name: name(rng, "key", 8),
+        ttl_ms: rng.of([None, None, Some(1_000), Some(60_000), Some(1)]),
+    })
+}
+
+/// Makes requests for one seed.
+#[derive(Debug)]
+pub struct Generator {
+    pub rng: Rng,
+    /// The latest moment of the run, for requests that name one.
+    pub now_ms: i64,
+}
+
+impl Generator {
+    pub fn new(seed: u64, now_ms: i64) -> Self {
+        Self { rng: Rng::new(seed), now_ms }
+    }
+
+    pub(crate) fn uuid(&mut self) -> Uuid {
+        uuid::Builder::from_unix_timestamp_millis(self.now_ms.unsigned_abs(), &{
+            let mut bytes = [0; 10];
+            for byte in &mut bytes {
+                *byte = self.rng.next() as u8;
+            }
+            bytes
+        })
+        .into_uuid()
+    }
+
+    /// The next request, given what the world looks like.
+    pub fn request(&mut self, world: &Snapshot) -> Arc<Request> {
+        let tenant_id = Uuid::from_u128(self.rng.of(TENANTS));
+        let op = self.op(world, tenant_id);
+        Arc::new(Request { tenant_id, seed: self.rng.next(), op })
+    }
+
+    fn op(&mut self, world: &Snapshot, tenant: TenantId) -> Op {
+        match self.rng.below(100) {
+            0..10 => self.start().into(),
+            10..12 => {
+                StartWorkflows { items: (0..1 + self.rng.below(3)).map(|_| self.start()).collect() }.into()
+            }
+            12..24 => self.claim(WorkClass::Workflow).into(),
+            24..34 => self.claim(WorkClass::Task).into(),
+            34..52 => self.submit(world, tenant),
+            52..66 => self.task_report(world, tenant),
+            66..80 => self.fire(world),
+            80..90 => self.outside(world, tenant),
+            90..96 => self.task_admin(world, tenant),
+            _ => self.admin(world, tenant),
+        }
+    }
+
+    fn start(&mut self) -> StartWorkflow {
+        let rng = &mut self.rng;
+        let mut start = StartWorkflow::new(rng.of(KINDS), rng.of(QUEUES), json(rng));
+        start.priority_seconds = rng.of([0, 0, 0, -5, 10]);
+        start.workflow_version = rng.chance(20).then(|| Text::from(rng.of(VERSIONS)));
+        start.key = key(rng, 30);
+        if rng.chance(20) {
+            start.labels = vec![("env".into(), name(rng, "value", 3))];
+        }
+        start.scheduled_ms = rng.chance(15).then(|| self.now_ms + rng.below(5_000) as i64);
+        start.execution_timeout_ms = rng.chance(15).then(|| 1 + rng.below(60_000) as i64);
+        start
+    }
+
+    fn claim(&mut self, class: WorkClass) -> Claim {
+        let rng = &mut self.rng;
+        let names = if class == WorkClass::Task { TYPES } else { KINDS };
+        let mut kinds = Vec::new();
+        for kind in names {
+            if rng.chance(75) {
+                let versions = if rng.chance(50) { vec![rng.of(VERSIONS).into()] } else { Vec::new() };
+                kinds.push(ClaimKind { kind: kind.into(), versions, timeout_ms: None });
+            }
+        }
+        let worker = rng.of(["w1", "w2", "w3"]);
+        Claim {
+            class,
+            claimer: Claimer {
+                worker: worker.into(),
+                session: None,
+                plain: rng.chance(30),
+                cooperative: rng.chance(60),
+            },
+            queue: rng.of(QUEUES).into(),
+            kinds,
+            max: 1 + rng.below(4),
+            only: None,
+        }
+    }
+
+    fn submit(&mut self, world: &Snapshot, tenant: TenantId) -> Op {
+        let running: Vec<&Execution> =
+            world.executions.iter().filter(|row| row.status == ExecutionStatus::Running).collect();
+        // Mostly a claim that is current; now and then anything at all.
+        let row = if self.rng.chance(90) { self.rng.pick(&running).copied() } else { None };
+        let Some(row) = row.or_else(|| self.rng.pick(&world.executions)) else { return self.start().into() };
+        let row = row.clone();
+        let token = match self.rng.below(20) {
+            0 => Some(row.epoch - 1),
+            1 => Some(row.accepted_epoch),
+            _ if row.plain => None,
+            _ => Some(row.epoch),
+        };
+        let base = match self.rng.below(10) {
+            0 => row.base_sequence,
+            1 => row.last_sequence + 1,
+            _ => row.last_sequence,
+        };
+        let commands = (0..self.rng.below(5)).map(|_| commands::command(self, world, &row, tenant)).collect();
+        let outcome = match self.rng.below(20) {
+            0..12 => Outcome::Suspended,
+            12..15 => Outcome::Completed { output: json(&mut self.rng) },
+            15..17 => Outcome::Failed { error: "it broke".into(), failure_type: None, stack_trace: None },
+            17 => Outcome::Cancelled { reason: "asked to".into() },
+            _ => Outcome::ActivationFailed { code: "DETERMINISM".into(), message: "changed".into() },
+        };
+        let failed = matches!(outcome, Outcome::ActivationFailed { .. });
+        SubmitActivation {
+            execution_id: row.id,
+            token,
+            base_sequence: token.map(|_| base),
+            commands: if failed { Vec::new() } else { commands },
+            outcome,
+            build_id: Some(self.rng.of(["b1", "b2"]).into()),
+        }
+        .into()
+    }
+
+    fn task(&mut self, world: &Snapshot) -> Option<Task> {
+        let running: Vec<&Task> =
+            world.tasks.iter().filter(|row| row.status == TaskStatus::Running).collect();
+        let row = if self.rng.chance(85) { self.rng.pick(&running).copied() } else { None };
+        row.or_else(|| self.rng.pick(&world.tasks)).cloned()
+    }
+
+    fn task_report(&mut self, world: &Snapshot, _tenant: TenantId) -> Op {
+        let Some(row) = self.task(world) else { return self.create_task(world).into() };
+        let task_id = row.id;
+        let token = match self.rng.below(12) {
+            0 => Some(row.epoch - 1),
+            1 => Some(row.accepted_epoch),
+            _ if row.plain => None,
+            _ => Some(row.epoch),
+        };
+        let rng = &mut self.rng;
+        match rng.below(24) {
+            0..9 => CompleteTask { task_id, token, output: json(rng) }.into(),
+            9..13 => FailTask {
+                task_id,
+                token,
+                error: "no luck".into(),
+                non_retryable: rng.chance(20),
+                next_delay_ms: rng.of([None, None, Some(0), Some(500)]),
+            }
+            .into(),
+            13..15 => HeartbeatTask { task_id, token, details: Some(json(rng)) }.into(),
+            15 => ReportProgress { task_id, progress: rng.of([0.5, 1.0, 2.0]), details: None }.into(),
+            16 => AppendLogLine { task_id, level: LogLevel::Info, message: name(rng, "line", 9) }.into(),
+            17 => SetTaskState { task_id, name: name(rng, "s", 3), value: json(rng) }.into(),
+            18 => GetTaskState { task_id, name: name(rng, "s", 3) }.into(),
+            19 => ListTaskState { task_id }.into(),
+            20 => ClearTaskState { task_id, name: name(rng, "s", 3) }.into(),
+            21 => ClearAllTaskState { task_id }.into(),
+            _ => GiveBackTask { task_id, token: token.unwrap_or(row.epoch) }.into(),
+        }
+    }
+
+    pub(crate) fn spec(&mut self) -> TaskSpec {
+        let rng = &mut self.rng;
+        let mut spec = TaskSpec::new(rng.of(TYPES), json(rng));
+        spec.queue = rng.chance(30).then(|| rng.of(QUEUES).into());
+        spec.max_retries = rng.of([None, Some(0), Some(1), Some(2), Some(5), Some(-1)]);
+        spec.schedule_to_start_ms = rng.chance(10).then_some(2_000);
+        spec.start_to_close_ms = rng.chance(20).then_some(1_500);
+        spec.total_ms = rng.chance(10).then_some(8_000);
+        spec.heartbeat_ms = rng.chance(10).then_some(700);
+        spec.key = key(rng, 15);
+        spec
+    }
+
+    fn create_task(&mut self, world: &Snapshot) -> CreateTask {
+        let mut create = CreateTask::standalone(self.spec());
+        create.scheduled_ms = self.rng.chance(20).then(|| self.now_ms + self.rng.below(4_000) as i64);
+        if self.rng.chance(15) {
+            create.execution_id = self.rng.pick(&world.executions).map(|row| row.id);
+        }
+        create
+    }
+
+    fn task_admin(&mut self, world: &Snapshot, _tenant: TenantId) -> Op {
+        let any = self.rng.pick(&world.tasks).map(|row| row.id);
+        let failed: Vec<&Task> = world.tasks.iter().filter(|row| row.status == TaskStatus::Failed).collect();
+        match (self.rng.below(8), any) {
+            (0..2, _) | (_, None) => self.create_task(world).into(),
+            (2, _) => {
+                CreateTasks { items: (0..self.rng.below(4)).map(|_| self.create_task(world)).collect() }
+                    .into()
+            }
+            (3..5, Some(task_id)) => CancelTask { task_id, cooperative: self.rng.chance(50) }.into(),
+            (5, Some(task_id)) => DeleteTask { task_id }.into(),
+            (_, Some(task_id)) => {
+                let task_id = self.rng.pick(&failed).map_or(task_id, |row| row.id);
+                RetryTask { task_id }.into()
+            }
+        }
+    }
+
+    fn fire(&mut self, world: &Snapshot) -> Op {
+        let come: Vec<&Due> = world.due.iter().filter(|row| row.due_ms <= self.now_ms).collect();
+        // Now and then one whose time has not come: it must do nothing.
+        let due = if self.rng.chance(85) { self.rng.pick(&come).copied() } else { None };
+        match due.or_else(|| self.rng.pick(&world.due)) {
+            Some(due) => FireDue { due: due.clone() }.into(),
+            None => CleanIdempotencyKeys { until_ms: self.now_ms, max: 100 }.into(),
+        }
+    }
+
+    fn outside(&mut self, world: &Snapshot, _tenant: TenantId) -> Op {
+        let Some(row) = self.rng.pick(&world.executions).cloned() else { return self.start().into() };
+        let execution_id = row.id;
+        let promise = self.rng.pick(&world.promises).map(|row| row.id);
+        let rng = &mut self.rng;
+        match rng.below(20) {
+            0..5 => SignalWorkflow { execution_id, name: name(rng, "signal", 3), value: json(rng) }.into(),
+            5..8 => {
+                let mut start = self.start();
+                start.key = key(&mut self.rng, 95);
+                SignalWithStart { start, name: "go".into(), value: json(&mut self.rng) }.into()
+            }
+            8..10 => {
+                CancelWorkflow { execution_id, reason: "no longer wanted".into(), cascade: rng.chance(70) }
+                    .into()
+            }
+            10 => TerminateWorkflow { execution_id, reason: "stop".into() }.into(),
+            11..16 => {
+                let by_key = PromiseRef::Key(name(rng, "key", 8));
+                let promise = promise.filter(|_| rng.chance(80)).map_or(by_key, PromiseRef::Id);
+                let answer = if rng.chance(70) {
+                    Answer::Resolve(json(rng))
+                } else {
+                    Answer::Reject("rejected".into())
+                };
+                AnswerPromise { promise, answer }.into()
+            }
+            16 => GiveBackWorkflow { execution_id, token: row.epoch - i64::from(rng.chance(20)) }.into(),
+            17 => ReleaseHeldBack { execution_id }.into(),
+            18 => RetryWorkflow { execution_id }.into(),
+            _ => DeleteWorkflow { execution_id }.into(),
+        }
+    }
+
+    fn admin(&mut self, world: &Snapshot, tenant: TenantId) -> Op {
+        let token = self.rng.pick(&world.worker_tokens).map_or(tenant, |row| row.id);
+        let worker = self.rng.pick(&world.workers).map_or(tenant, |row| row.id);
+        let rng = &mut self.rng;
+        match rng.below(10) {
+            0 => CreateTenant {
+                id: None,
+                slug: name(rng, "tenant", 4),
+                name: "A tenant".into(),
+                retention_ms: None,
+            }
+            .into(),
+            1 => UpdateTenant { name: "Renamed".into(), retention_ms: Some(60_000) }.into(),
+            2 => CreateWorkerToken {
+                name: "token".into(),
+                hash: Bytes::from((0..32).map(|_| rng.next() as u8).collect::<Vec<_>>()),
+                expires_ms: None,
+            }
+            .into(),
+            3 => RevokeWorkerToken { token_id: token }.into(),
+            4 | 5 => RegisterWorker {
+                id: None,
+                name: name(rng, "worker", 3),
+                build_id: "b1".into(),
+                host: "localhost".into(),
+                process_id: "1".into(),
+                queue: Some(rng.of(QUEUES).into()),
+                capabilities: vec![Capability {
+                    class: rng.of([WorkClass::Workflow, WorkClass::Task]),
+                    kind: rng.of(KINDS).into(),
+                    version: Some(rng.of(VERSIONS).into()),
+                    timeout_ms: None,
+                }],
+                session: rng.chance(50),
+            }
+            .into(),
+            6 => HeartbeatWorker { worker_id: worker }.into(),
+            7 => PauseQueue { queue: rng.of(QUEUES).into() }.into(),
+            8 => ResumeQueue { queue: rng.of(QUEUES).into() }.into(),
+            _ => {
+                let lane = |kind: &str| Lane {
+                    tenant_id: tenant,
+                    class: WorkClass::HeldBack,
+                    queue: "default".into(),
+                    kind: kind.into(),
+                    version: Text::default(),
+                };
+                let lanes = KINDS.iter().map(|kind| lane(kind)).collect();
+                ReleaseForBuild { build_id: rng.of(["b1", "b3"]).into(), lanes, max: 5 }.into()
+            }
+        }
+    }
+}

@@ -1,0 +1,9 @@
+//! Seeded random runs of the engine: on the memory oracle alone, or in lockstep on several databases.
+//!
+//! After every step the promises are checked; in lockstep, replies and full snapshots must be equal as well.
+
+mod commands;
+pub mod generate;
+pub mod lockstep;
+pub mod open;
+pub mod rng;

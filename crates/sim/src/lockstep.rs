@@ -1,0 +1,232 @@
+//! One seeded run on any number of stores at once.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+use flovyn_engine::invariants;
+use flovyn_engine::snapshot::Snapshot;
+use flovyn_engine::state::{Tenant, WorkClass};
+use flovyn_engine::{Batch, Change, Decided, Limits, Mutations, Now, Reply, Request};
+use flovyn_store::{Clock, ManualClock, SharedDecider, StoreResult, TransactOptions};
+use uuid::Uuid;
+
+use crate::generate::{Generator, TENANTS};
+
+/// What a run needs of a store: writing batches and showing all rows.
+#[async_trait]
+pub trait Rows: Send + Sync {
+    async fn transact(&self, batch: SharedDecider, options: TransactOptions) -> StoreResult<()>;
+    async fn snapshot(&self) -> StoreResult<Snapshot>;
+}
+
+/// Where every run begins.
+pub const BEGIN_MS: i64 = 1_800_000_000_000;
+
+/// A clock that starts there.
+pub fn clock() -> Arc<ManualClock> {
+    Arc::new(ManualClock::new(Now::same(BEGIN_MS)))
+}
+
+/// What happened in a run.
+#[derive(Debug, Default)]
+pub struct Report {
+    pub steps: usize,
+    pub requests: usize,
+    /// Requests by name, and how many of them were carried out.
+    pub accepted: BTreeMap<&'static str, usize>,
+    /// Refusals by code.
+    pub refused: BTreeMap<String, usize>,
+    pub events: usize,
+}
+
+impl Report {
+    pub fn add(&mut self, other: Report) {
+        self.steps += other.steps;
+        self.requests += other.requests;
+        self.events += other.events;
+        for (name, count) in other.accepted {
+            *self.accepted.entry(name).or_default() += count;
+        }
+        for (code, count) in other.refused {
+            *self.refused.entry(code).or_default() += count;
+        }
+    }
+}
+
+/// A run that broke a promise, or on which two stores differ.
+#[derive(Debug)]
+pub struct Failure {
+    pub seed: u64,
+    pub step: usize,
+    pub what: String,
+}
+
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "seed {} step {}: {}", self.seed, self.step, self.what)
+    }
+}
+
+/// Runs `steps` batches on every store and compares them after each.
+pub async fn run(
+    seed: u64,
+    steps: usize,
+    clock: &ManualClock,
+    stores: &[(&str, Arc<dyn Rows>)],
+) -> Result<Report, Failure> {
+    let fail = |step: usize, what: String| Failure { seed, step, what };
+    let mut generator = Generator::new(seed, clock.now().ms);
+    let mut report = Report::default();
+    let limits = Arc::new(Limits { cancel_grace_ms: 3_000, ..Limits::default() });
+    seed_tenants(stores).await.map_err(|what| fail(0, what))?;
+    for step in 0..steps {
+        let world = stores[0].1.snapshot().await.map_err(|error| fail(step, error.to_string()))?;
+        generator.now_ms = clock.now().ms;
+        let count = 1 + generator.rng.below(5);
+        let requests: Vec<Arc<Request>> = (0..count).map(|_| generator.request(&world)).collect();
+        let mut first: Option<Vec<Decided>> = None;
+        for (name, store) in stores {
+            let decided = decide(store.as_ref(), &requests, &limits)
+                .await
+                .map_err(|error| fail(step, format!("{name}: {error} for {requests:#?}")))?;
+            match &first {
+                None => first = Some(decided),
+                Some(expected) if *expected != decided => {
+                    return Err(fail(step, format!("{name} answers {decided:#?}, expected {expected:#?}")));
+                }
+                Some(_) => {}
+            }
+        }
+        let decided = first.unwrap_or_default();
+        check(step, clock, stores, &requests).await.map_err(|what| fail(step, what))?;
+        account(&mut report, &requests, &decided).map_err(|what| fail(step, what))?;
+        // Long waits are rare, so that claims, timeouts and reports meet in all orders.
+        clock.advance_ms(generator.rng.of([0, 0, 1, 5, 40, 300, 2_000, 40_000]));
+    }
+    report.steps = steps;
+    Ok(report)
+}
+
+/// Snapshots are equal, and every promise holds.
+async fn check(
+    _step: usize,
+    clock: &ManualClock,
+    stores: &[(&str, Arc<dyn Rows>)],
+    requests: &[Arc<Request>],
+) -> Result<(), String> {
+    let mut first = None;
+    for (name, store) in stores {
+        let snapshot = store.snapshot().await.map_err(|error| error.to_string())?;
+        match &first {
+            None => {
+                let found = invariants::check(&snapshot, clock.now());
+                if !found.is_empty() {
+                    let found: Vec<String> = found.iter().map(ToString::to_string).collect();
+                    return Err(format!("{} after {requests:#?}", found.join("; ")));
+                }
+                first = Some(snapshot);
+            }
+            Some(expected) if *expected != snapshot => {
+                return Err(format!(
+                    "{name} differs after {requests:#?}: {snapshot:#?}, expected {expected:#?}"
+                ));
+            }
+            Some(_) => {}
+        }
+    }
+    Ok(())
+}
+
+fn account(report: &mut Report, requests: &[Arc<Request>], decided: &[Decided]) -> Result<(), String> {
+    for (request, decided) in requests.iter().zip(decided) {
+        report.requests += 1;
+        match decided {
+            Decided::Reply(reply) => {
+                *report.accepted.entry(request.op.name()).or_default() += 1;
+                check_reply(request, reply)?;
+            }
+            Decided::Refused(refusal) => {
+                if refusal.code == flovyn_engine::Code::Internal {
+                    return Err(format!("{refusal} for {request:#?}"));
+                }
+                *report.refused.entry(refusal.code.to_string()).or_default() += 1;
+            }
+            Decided::Deferred => return Err(format!("deferred without a rival: {request:#?}")),
+        }
+    }
+    Ok(())
+}
+
+/// A worker gets only what it asked for, and never twice.
+fn check_reply(request: &Request, reply: &Reply) -> Result<(), String> {
+    let (flovyn_engine::Op::Claim(claim), Reply::Claimed(claimed)) = (&request.op, reply) else {
+        return Ok(());
+    };
+    let kinds: BTreeSet<_> = claim.kinds.iter().map(|kind| &kind.kind).collect();
+    let workflows = claimed.workflows.iter().map(|item| (&item.execution.kind, &item.execution.queue));
+    let tasks = claimed.tasks.iter().map(|item| (&item.task.task_type, &item.task.queue));
+    let fits = workflows.chain(tasks).all(|(kind, queue)| kinds.contains(kind) && *queue == claim.queue);
+    let class = match claim.class {
+        WorkClass::Task => claimed.workflows.is_empty(),
+        _ => claimed.tasks.is_empty(),
+    };
+    if fits && class && claimed.len() <= claim.max {
+        return Ok(());
+    }
+    Err(format!("{claim:?} was given {claimed:?}"))
+}
+
+/// Decides a batch on a store and returns the answers.
+pub async fn decide(
+    store: &dyn Rows,
+    requests: &[Arc<Request>],
+    limits: &Arc<Limits>,
+) -> Result<Vec<Decided>, flovyn_store::StoreError> {
+    let batch = Arc::new(Mutex::new(Batch::new(requests.to_vec(), limits.clone())));
+    let options = TransactOptions { batch_id: batch_id(requests), wait_for_locks: false };
+    store.transact(batch.clone(), options).await?;
+    let batch = batch.lock().expect("the store has not panicked");
+    Ok(batch.decided().to_vec())
+}
+
+fn batch_id(requests: &[Arc<Request>]) -> Uuid {
+    let first = requests.first().map_or(0, |request| request.seed);
+    Uuid::from_u64_pair(first, 0x8000_0000_0000_0000 | requests.len() as u64)
+}
+
+async fn seed_tenants(stores: &[(&str, Arc<dyn Rows>)]) -> Result<(), String> {
+    let tenant = |id: &u128, number: usize| Tenant {
+        id: Uuid::from_u128(*id),
+        version: 1,
+        slug: format!("seeded-{number}").into(),
+        name: "Seeded".into(),
+        created_ms: BEGIN_MS,
+        retention_ms: None,
+    };
+    let rows = TENANTS.iter().enumerate().map(|(number, id)| Change::Insert(tenant(id, number)));
+    let mutations = Mutations { tenants: rows.collect(), ..Mutations::default() };
+    for (number, (name, store)) in stores.iter().enumerate() {
+        let writer = Arc::new(Mutex::new(Write(Some(mutations.clone()))));
+        let options =
+            TransactOptions { batch_id: Uuid::from_u128(number as u128 + 1), wait_for_locks: false };
+        store.transact(writer, options).await.map_err(|error| format!("{name}: {error}"))?;
+    }
+    Ok(())
+}
+
+/// Writes given rows as they are.
+struct Write(Option<Mutations>);
+
+impl flovyn_store::Decider for Write {
+    fn step(&mut self, loaded: Option<flovyn_engine::Loaded>) -> flovyn_store::Step {
+        match (loaded, self.0.take()) {
+            (None, rows) => {
+                self.0 = rows;
+                flovyn_store::Step::Load(Arc::default())
+            }
+            (Some(_), Some(rows)) => flovyn_store::Step::Commit(Box::new(rows)),
+            (Some(_), None) => flovyn_store::Step::Done,
+        }
+    }
+}

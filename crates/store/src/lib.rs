@@ -1,0 +1,19 @@
+//! Storage: one small port, three implementations with the same behaviour, one conformance suite.
+//!
+//! Stores apply row changes and answer reads. They hold no rule of the product: if a store file grows, a rule
+//! has leaked into it. All SQL of the project is in this crate.
+
+pub mod clock;
+pub mod memory;
+pub mod open;
+pub mod port;
+pub mod postgres;
+pub mod record;
+pub mod sqlite;
+pub mod value;
+
+pub use clock::{Clock, ManualClock, SystemClock};
+pub use port::{
+    Decider, ExecutionFilter, Hint, LoggedEvent, Page, QueueDepth, SharedDecider, Step, Store, StoreError,
+    StoreResult, TaskFilter, TransactOptions,
+};

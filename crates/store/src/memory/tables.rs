@@ -1,0 +1,133 @@
+//! The rows of the oracle: one ordered map per table, checked before anything is written.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use flovyn_engine::snapshot::Snapshot;
+use flovyn_engine::state::*;
+use flovyn_engine::{Change, Mutations, Row, Wants};
+use flovyn_engine::{Loaded, for_each_table};
+
+use crate::port::{StoreError, StoreResult};
+use crate::record::Record;
+
+macro_rules! define {
+    ($($field:ident: $row:ident,)*) => {
+        /// Every table, without a lock or a clock.
+        #[derive(Debug, Clone, Default)]
+        pub struct MemoryTables {
+            $(pub(super) $field: BTreeMap<<$row as Row>::Key, $row>,)*
+        }
+
+        impl MemoryTables {
+            /// Writes all of it, or nothing.
+            pub fn apply(&mut self, mutations: &Mutations) -> StoreResult<()> {
+                $(check(&self.$field, &mutations.$field)?;)*
+                check_unique(&self.tenants, &mutations.tenants, |tenant| tenant.slug.as_bytes())?;
+                check_unique(&self.worker_tokens, &mutations.worker_tokens, |token| &token.hash)?;
+                $(write(&mut self.$field, &mutations.$field);)*
+                Ok(())
+            }
+
+            pub fn snapshot(&self) -> Snapshot {
+                Snapshot { $($field: self.$field.values().cloned().collect(),)* }
+            }
+
+            pub(super) fn load_keys(&self, wants: &Wants, loaded: &mut Loaded) {
+                $(for key in wants.$field.lock.union(&wants.$field.peek) {
+                    loaded.$field.extend(self.$field.get(key).cloned());
+                })*
+            }
+        }
+    };
+}
+for_each_table!(define);
+
+fn row_of<R>(change: &Change<R>) -> &R {
+    match change {
+        Change::Insert(row) | Change::Update { row, .. } | Change::Delete { row, .. } => row,
+    }
+}
+
+fn check<R: Record>(table: &BTreeMap<R::Key, R>, changes: &[Change<R>]) -> StoreResult<()> {
+    let mut seen = BTreeSet::new();
+    for change in changes {
+        let key = row_of(change).key();
+        let conflict = |problem: &str| Err(StoreError::Conflict(format!("{} {key:?} {problem}", R::TABLE)));
+        if !seen.insert(key.clone()) {
+            return conflict("is changed twice");
+        }
+        match (change, table.get(&key)) {
+            (Change::Insert(_), None) => {}
+            (Change::Insert(_), Some(_)) => return conflict("is taken"),
+            (_, None) => return conflict("is gone"),
+            (Change::Update { row, expected_version }, Some(stored)) => {
+                if !has_version(stored, *expected_version) {
+                    return conflict("has changed");
+                }
+                check_fixed(stored, row)?;
+            }
+            (Change::Delete { expected_version, .. }, Some(stored)) => {
+                if !has_version(stored, *expected_version) {
+                    return conflict("has changed");
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+fn has_version<R: Row>(stored: &R, expected: Option<i64>) -> bool {
+    expected.is_none() || stored.clone().version_mut().copied() == expected
+}
+
+/// The databases leave fixed columns out of their updates: a change there would be lost without a word.
+fn check_fixed<R: Record>(stored: &R, row: &R) -> StoreResult<()> {
+    if R::COLUMNS.iter().all(|column| column.fixed) {
+        return Err(StoreError::Refused(format!("rows of {} never change", R::TABLE)));
+    }
+    let (mut before, mut after) = (Vec::new(), Vec::new());
+    stored.values(&mut before);
+    row.values(&mut after);
+    for (index, column) in R::COLUMNS.iter().enumerate() {
+        if column.fixed && before[index] != after[index] {
+            return Err(StoreError::Refused(format!("{}.{} never changes", R::TABLE, column.name)));
+        }
+    }
+    Ok(())
+}
+
+/// A second unique column: no inserted row may have the value of one that stays, or of another inserted one.
+fn check_unique<R: Record>(
+    table: &BTreeMap<R::Key, R>,
+    changes: &[Change<R>],
+    unique: impl Fn(&R) -> &[u8],
+) -> StoreResult<()> {
+    let deleted: BTreeSet<R::Key> = changes
+        .iter()
+        .filter(|change| matches!(change, Change::Delete { .. }))
+        .map(|change| row_of(change).key())
+        .collect();
+    let mut inserted: BTreeSet<&[u8]> = BTreeSet::new();
+    for change in changes {
+        let Change::Insert(row) = change else { continue };
+        let taken =
+            table.values().any(|stored| unique(stored) == unique(row) && !deleted.contains(&stored.key()));
+        if taken || !inserted.insert(unique(row)) {
+            return Err(StoreError::Conflict(format!(
+                "{} {:?} has a value that is taken",
+                R::TABLE,
+                row.key()
+            )));
+        }
+    }
+    Ok(())
+}
+
+fn write<R: Row>(table: &mut BTreeMap<R::Key, R>, changes: &[Change<R>]) {
+    for change in changes {
+        match change {
+            Change::Insert(row) | Change::Update { row, .. } => table.insert(row.key(), row.clone()),
+            Change::Delete { row, .. } => table.remove(&row.key()),
+        };
+    }
+}

@@ -1,0 +1,46 @@
+//! Opening a store by its URL.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::port::{Store, StoreError, StoreResult};
+use crate::postgres::{PostgresOptions, PostgresStore};
+use crate::sqlite::SqliteStore;
+
+/// Opens `sqlite:PATH` (made if it is not there) or `postgres://...`, and brings the schema up to date.
+pub async fn store(url: &str) -> StoreResult<Arc<dyn Store>> {
+    if let Some(path) = url.strip_prefix("sqlite:") {
+        if let Some(folder) = Path::new(path).parent().filter(|folder| !folder.as_os_str().is_empty()) {
+            std::fs::create_dir_all(folder).map_err(|error| {
+                StoreError::Unavailable(format!("the folder {} cannot be made: {error}", folder.display()))
+            })?;
+        }
+        return Ok(Arc::new(SqliteStore::open(path, Default::default())?));
+    }
+    if url.starts_with("postgres://") || url.starts_with("postgresql://") {
+        return Ok(Arc::new(PostgresStore::connect(PostgresOptions::new(url)).await?));
+    }
+    let message =
+        format!("'{}' is not a database URL: use sqlite:PATH or postgres://...", without_password(url));
+    Err(StoreError::Unavailable(message))
+}
+
+/// The URL as it may be shown to people.
+pub fn without_password(url: &str) -> String {
+    let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
+    let Some((credentials, place)) = rest.rsplit_once('@') else { return url.to_owned() };
+    let user = credentials.split(':').next().unwrap_or("");
+    format!("{scheme}://{user}@{place}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn passwords_are_not_shown() {
+        assert_eq!(without_password("postgres://me:secret@host/db"), "postgres://me@host/db");
+        assert_eq!(without_password("postgres://me@host/db"), "postgres://me@host/db");
+        assert_eq!(without_password("sqlite:file.db"), "sqlite:file.db");
+    }
+}

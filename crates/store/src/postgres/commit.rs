@@ -1,0 +1,173 @@
+//! The transaction of a batch: load rounds, then all writes and COMMIT in one round trip.
+
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::Poll;
+
+use flovyn_engine::Mutations;
+use futures::future::maybe_done;
+use tokio_postgres::Error;
+
+use crate::port::{SharedDecider, Step, StoreError, StoreResult, TransactOptions, next_step};
+use crate::postgres::connection::{Answer, Connection, Pending, Request, bounded};
+use crate::postgres::load::{self, LoadOptions};
+use crate::postgres::pool::Pooled;
+use crate::postgres::{Shared, apply, error, settle};
+
+/// Runs a batch in a task of its own: a caller that goes away in the middle takes nothing with it.
+pub(super) async fn transact(
+    shared: &Arc<Shared>,
+    batch: SharedDecider,
+    options: TransactOptions,
+) -> StoreResult<()> {
+    let running = tokio::spawn(run(Arc::clone(shared), batch, options));
+    match running.await {
+        Ok(outcome) => outcome,
+        // A fault of this crate, or the process is shutting down: the commit may have happened.
+        Err(error) => Err(StoreError::OutcomeUnknown(error.to_string())),
+    }
+}
+
+/// How the writing of a batch went.
+#[derive(Debug)]
+enum End {
+    Committed,
+    /// The server said so: nothing was written, and the connection is out of the transaction.
+    RolledBack(StoreError),
+    /// Nothing was written, but the transaction may still be open.
+    Open(StoreError),
+    /// COMMIT was sent, and nobody said what came of it.
+    Unknown(String),
+}
+
+async fn run(shared: Arc<Shared>, batch: SharedDecider, options: TransactOptions) -> StoreResult<()> {
+    let mut connection = shared.writers.take().await?;
+    connection.set_reusable(false);
+    let decided = decide(&shared, &connection, &batch, options).await;
+    let mutations = match decided {
+        Ok(Some(mutations)) if !mutations.is_empty() => mutations,
+        nothing => {
+            roll_back(&mut connection).await;
+            return nothing.map(|_| ());
+        }
+    };
+    match write(&connection, &mutations, options).await {
+        End::Committed => connection.set_reusable(true),
+        End::RolledBack(error) => {
+            connection.set_reusable(true);
+            return Err(error);
+        }
+        End::Open(error) => {
+            roll_back(&mut connection).await;
+            return Err(error);
+        }
+        End::Unknown(why) => {
+            let backend = connection.backend;
+            drop(connection);
+            settle::settle(&shared.connector, backend, options.batch_id, &why).await?;
+        }
+    }
+    shared.starts.committed(&mutations.ready);
+    Ok(())
+}
+
+/// Loads until the batch knows what to write. `None`: nothing.
+async fn decide(
+    shared: &Shared,
+    connection: &Connection,
+    batch: &SharedDecider,
+    options: TransactOptions,
+) -> StoreResult<Option<Box<Mutations>>> {
+    let mut load = LoadOptions { begin: true, wait_for_locks: options.wait_for_locks };
+    let mut loaded = None;
+    loop {
+        match next_step(batch, loaded.take())? {
+            Step::Load(wants) => {
+                loaded = Some(load::load(connection, &wants, &shared.starts, load).await?);
+                load.begin = false;
+            }
+            // Outside a transaction every write would be one of its own.
+            Step::Commit(_) if load.begin => {
+                return Err(StoreError::Refused("a batch has to load before it commits".to_owned()));
+            }
+            Step::Commit(mutations) => return Ok(Some(mutations)),
+            Step::Done => return Ok(None),
+        }
+    }
+}
+
+/// Not COMMIT, even if all went well: taking locks leaves traces that COMMIT would wait to see on disk.
+async fn roll_back(connection: &mut Pooled) {
+    let ended = connection.one(Request::plain("ROLLBACK")).await.is_ok();
+    connection.set_reusable(ended);
+}
+
+/// Sends all writes and COMMIT at once. A write that fails makes the server turn COMMIT into a rollback.
+async fn write(connection: &Connection, mutations: &Mutations, options: TransactOptions) -> End {
+    let requests = match apply::requests(mutations, options.batch_id) {
+        Ok(requests) => requests,
+        Err(error) => return End::Open(error),
+    };
+    let mut writes = match bounded(connection.prepared(&requests)).await {
+        Ok(Ok(writes)) => writes,
+        Ok(Err(error)) | Err(error) => return End::Open(error),
+    };
+    let request = Request::plain("COMMIT");
+    let mut commit = None;
+    let answered = poll_fn(|context| {
+        let mut all_done = true;
+        for write in &mut writes {
+            all_done &= Pin::new(write).poll(context).is_ready();
+        }
+        // A write that failed before anything could come back was never sent: COMMIT must not follow.
+        if commit.is_none() && writes.iter_mut().any(has_failed) {
+            return Poll::Ready(());
+        }
+        let commit = commit.get_or_insert_with(|| maybe_done(connection.send(&request, None)));
+        all_done &= Pin::new(commit).poll(context).is_ready();
+        if all_done { Poll::Ready(()) } else { Poll::Pending }
+    });
+    if let Err(silence) = bounded(answered).await {
+        return End::Unknown(silence.to_string());
+    }
+    let answers = writes.iter_mut().map(|write| take(write)).collect();
+    verdict(&requests, answers, commit.as_mut().map(take))
+}
+
+fn has_failed(request: &mut Pending<'_>) -> bool {
+    Pin::new(request).output_mut().is_some_and(|answer| answer.is_err())
+}
+
+/// The answer; one that was not waited for counts as none.
+fn take(request: &mut Pending<'_>) -> Option<Answer> {
+    Pin::new(request).take_output()
+}
+
+fn verdict(requests: &[Request<'_>], writes: Vec<Option<Answer>>, commit: Option<Option<Answer>>) -> End {
+    let named = writes.into_iter().zip(requests);
+    let failed = named.filter_map(|(answer, request)| Some((answer?.err()?, request))).next();
+    let Some(commit) = commit else {
+        return End::Open(failed.map_or_else(never_sent, |(error, request)| meaning(&error, request)));
+    };
+    match (failed, commit) {
+        (None, Some(Ok(_))) => End::Committed,
+        // The server refused a write, so whatever became of COMMIT, it committed nothing.
+        (Some((error, request)), Some(Ok(_))) => End::RolledBack(meaning(&error, request)),
+        (Some((error, request)), _) if error.as_db_error().is_some() => End::Open(meaning(&error, request)),
+        (None, Some(Err(error))) if error::is_statement_error(&error) => {
+            End::RolledBack(error::from_driver(&error, "COMMIT"))
+        }
+        // A server that is being shut down may report that (as FATAL) after it has committed.
+        (Some((error, _)), _) | (None, Some(Err(error))) => End::Unknown(error::describe(&error, "COMMIT")),
+        (None, None) => End::Unknown("COMMIT was not answered".to_owned()),
+    }
+}
+
+fn meaning(error: &Error, request: &Request<'_>) -> StoreError {
+    error::from_driver(error, &request.name())
+}
+
+fn never_sent() -> StoreError {
+    StoreError::Unavailable("COMMIT was not sent".to_owned())
+}

@@ -1,0 +1,68 @@
+//! Brings the schema up to date, one transaction per migration.
+//!
+//! Processes that start together take turns by an advisory lock; one that is killed leaves whole migrations.
+
+use tokio_postgres::Client;
+
+use crate::port::{StoreError, StoreResult};
+use crate::postgres::connect::{Connector, Purpose, spawn};
+use crate::postgres::error;
+
+/// Never change one that has been released: add the next.
+const MIGRATIONS: &[&str] = &[include_str!("migrations/0001_init.sql")];
+
+/// Any number that no other program uses on the same database ("flovyn" in ASCII).
+const LOCK: i64 = 0x66_6c_6f_76_79_6e;
+
+pub(super) async fn migrate(connector: &Connector) -> StoreResult<()> {
+    let (client, connection) = connector.open(Purpose::Migration).await?;
+    spawn(connection);
+    while !step(&client, MIGRATIONS).await? {}
+    Ok(())
+}
+
+/// Applies the next migration. True when there is none.
+async fn step(client: &Client, migrations: &[&str]) -> StoreResult<bool> {
+    run(client, "BEGIN").await?;
+    run(client, &format!("SELECT pg_advisory_xact_lock({LOCK})")).await?;
+    run(
+        client,
+        "CREATE TABLE IF NOT EXISTS schema_version (version integer PRIMARY KEY, applied_ms bigint NOT NULL)",
+    )
+    .await?;
+    let row = client
+        .query_one("SELECT coalesce(max(version), 0) FROM schema_version", &[])
+        .await
+        .map_err(|error| failed(&error))?;
+    let found: i32 = row.get(0);
+    let known = i32::try_from(migrations.len()).unwrap_or(i32::MAX);
+    if found > known {
+        return Err(StoreError::Fatal(format!(
+            "the database has schema version {found}, this binary knows versions up to {known}: start the newer \
+             Flovyn that upgraded it"
+        )));
+    }
+    let next = usize::try_from(found).ok().and_then(|found| migrations.get(found));
+    if let Some(migration) = next {
+        run(client, migration).await?;
+        let version = found + 1;
+        run(
+            client,
+            &format!(
+                "INSERT INTO schema_version VALUES ({version}, floor(extract(epoch FROM clock_timestamp()) * 1000))"
+            ),
+        )
+        .await?;
+        tracing::info!(version, "the database schema was upgraded");
+    }
+    run(client, "COMMIT").await?;
+    Ok(next.is_none())
+}
+
+async fn run(client: &Client, sql: &str) -> StoreResult<()> {
+    client.batch_execute(sql).await.map_err(|error| failed(&error))
+}
+
+fn failed(error: &tokio_postgres::Error) -> StoreError {
+    error::from_driver(error, "migrate the schema")
+}

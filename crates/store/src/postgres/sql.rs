@@ -1,0 +1,212 @@
+//! The statements that every table has, built from its record. Parameters are one array per column.
+
+use crate::record::{Column, Record};
+use crate::value::ColumnType;
+
+/// True for every row. Opens to a statement the indexes that searches by key must never take: see the first
+/// migration.
+pub(super) const LISTED: &str = "created_ms > -9000000000000000000";
+
+/// What a statement does with a table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Verb {
+    Lock,
+    LockWaiting,
+    Exists,
+    Read,
+    Insert,
+    Update,
+    Delete,
+}
+
+impl Verb {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Lock | Self::LockWaiting => "lock",
+            Self::Exists | Self::Read => "read",
+            Self::Insert => "insert",
+            Self::Update => "update",
+            Self::Delete => "delete",
+        }
+    }
+}
+
+/// Text of a statement and what it is known by, so that the text is made once per connection.
+#[derive(Debug, Clone)]
+pub(super) struct TableSql {
+    pub(super) table: &'static str,
+    pub(super) verb: Verb,
+    pub(super) text: fn() -> String,
+}
+
+pub(super) fn table_sql<R: Record>(verb: Verb) -> TableSql {
+    let text = match verb {
+        Verb::Lock => lock::<R>,
+        Verb::LockWaiting => lock_waiting::<R>,
+        Verb::Exists => exists::<R>,
+        Verb::Read => read::<R>,
+        Verb::Insert => insert::<R>,
+        Verb::Update => update::<R>,
+        Verb::Delete => delete::<R>,
+    };
+    TableSql { table: R::TABLE, verb, text }
+}
+
+/// Busy rows are left out.
+fn lock<R: Record>() -> String {
+    format!("{} FOR UPDATE OF t SKIP LOCKED", read::<R>())
+}
+
+/// Waits for busy rows, in key order: two who wait never wait for each other.
+fn lock_waiting<R: Record>() -> String {
+    format!("{} ORDER BY {} FOR UPDATE OF t", read::<R>(), names("t", key_columns::<R>()))
+}
+
+/// The places (from 1) of those keys that exist.
+fn exists<R: Record>() -> String {
+    format!(
+        "SELECT k.place FROM unnest({}) WITH ORDINALITY AS k({}, place) JOIN {} t ON {}",
+        arrays(key_columns::<R>(), 1),
+        names("", key_columns::<R>()),
+        R::TABLE,
+        same_key::<R>("k"),
+    )
+}
+
+fn read<R: Record>() -> String {
+    format!(
+        "SELECT {} FROM unnest({}) AS k({}) JOIN {} t ON {}",
+        columns::<R>(),
+        arrays(key_columns::<R>(), 1),
+        names("", key_columns::<R>()),
+        R::TABLE,
+        same_key::<R>("k"),
+    )
+}
+
+fn insert<R: Record>() -> String {
+    checked(format!(
+        "INSERT INTO {} ({}) SELECT * FROM unnest({}) ON CONFLICT DO NOTHING RETURNING 1",
+        R::TABLE,
+        names("", R::COLUMNS),
+        arrays(R::COLUMNS, 1),
+    ))
+}
+
+/// Parameters: key, changing columns, and the expected version where there is one.
+fn update<R: Record>() -> String {
+    let given: Vec<Column> = update_columns::<R>();
+    let changing = &given[R::KEY_COLUMNS..];
+    let assignments: Vec<String> =
+        changing.iter().map(|column| format!("{0} = u.{0}", column.name)).collect();
+    let (types, expected, condition) = with_version::<R>(&given, "u");
+    checked(format!(
+        "UPDATE {} t SET {} FROM unnest({types}) AS u({}{expected}) WHERE {}{condition} RETURNING 1",
+        R::TABLE,
+        assignments.join(", "),
+        names("", &given),
+        same_key::<R>("u"),
+    ))
+}
+
+/// Parameters: key, and the expected version where there is one.
+fn delete<R: Record>() -> String {
+    let (types, expected, condition) = with_version::<R>(key_columns::<R>(), "u");
+    checked(format!(
+        "DELETE FROM {} t USING unnest({types}) AS u({}{expected}) WHERE {}{condition} RETURNING 1",
+        R::TABLE,
+        names("", key_columns::<R>()),
+        same_key::<R>("u"),
+    ))
+}
+
+/// Lets the statement itself fail (division by zero) when it did not hit every row it was given. Only so can
+/// COMMIT be sent along with it: after a failure COMMIT rolls back.
+fn checked(statement: String) -> String {
+    format!("WITH hit AS ({statement}) SELECT 1 / (count(*) = cardinality($1))::int FROM hit")
+}
+
+/// Compare-and-swap: one more array, its name, and the condition; nothing where a table has no versions.
+fn with_version<R: Record>(given: &[Column], alias: &str) -> (String, &'static str, String) {
+    let types = arrays(given, 1);
+    match R::VERSION {
+        None => (types, "", String::new()),
+        Some(_) => (
+            format!("{types}, ${}::bigint[]", given.len() + 1),
+            ", expected_version",
+            format!(" AND t.version = {alias}.expected_version"),
+        ),
+    }
+}
+
+/// Key columns and those that an update sets.
+pub(super) fn update_columns<R: Record>() -> Vec<Column> {
+    let (key, rest) = R::COLUMNS.split_at(R::KEY_COLUMNS);
+    key.iter().chain(rest.iter().filter(|column| !column.fixed)).copied().collect()
+}
+
+pub(super) fn key_columns<R: Record>() -> &'static [Column] {
+    &R::COLUMNS[..R::KEY_COLUMNS]
+}
+
+/// `t.tenant_id, t.id, ...`
+pub(super) fn columns<R: Record>() -> String {
+    names("t", R::COLUMNS)
+}
+
+/// The key's columns, to order by.
+pub(super) fn key_order<R: Record>() -> String {
+    names("t", key_columns::<R>())
+}
+
+pub(super) fn same_key<R: Record>(alias: &str) -> String {
+    let equal = |column: &Column| format!("t.{0} = {alias}.{0}", column.name);
+    key_columns::<R>().iter().map(equal).collect::<Vec<_>>().join(" AND ")
+}
+
+fn names(alias: &str, columns: &[Column]) -> String {
+    let dot = if alias.is_empty() { "" } else { "." };
+    columns.iter().map(|column| format!("{alias}{dot}{}", column.name)).collect::<Vec<_>>().join(", ")
+}
+
+/// `$1::uuid[], $2::bigint[], ...`
+pub(super) fn arrays(columns: &[Column], first: usize) -> String {
+    let array =
+        |(index, column): (usize, &Column)| format!("${}::{}[]", first + index, type_name(column.kind));
+    columns.iter().enumerate().map(array).collect::<Vec<_>>().join(", ")
+}
+
+pub(super) fn type_name(kind: ColumnType) -> &'static str {
+    match kind {
+        ColumnType::Small => "smallint",
+        ColumnType::Int => "bigint",
+        ColumnType::Real => "double precision",
+        ColumnType::Text => "text",
+        ColumnType::Bytes => "bytea",
+        ColumnType::Uuid => "uuid",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use flovyn_engine::state::{Tenant, Timer};
+
+    use super::*;
+
+    #[test]
+    fn statements_name_keys_versions_and_changing_columns() {
+        assert_eq!(
+            update::<Timer>(),
+            "WITH hit AS (UPDATE timer t SET version = u.version, status = u.status FROM unnest($1::uuid[], \
+             $2::uuid[], $3::text[], $4::bigint[], $5::smallint[], $6::bigint[]) AS u(tenant_id, execution_id, \
+             name, version, status, expected_version) WHERE t.tenant_id = u.tenant_id AND t.execution_id = \
+             u.execution_id AND t.name = u.name AND t.version = u.expected_version RETURNING 1) SELECT 1 / \
+             (count(*) = cardinality($1))::int FROM hit"
+        );
+        assert_eq!(
+            lock_waiting::<Tenant>(),
+            "SELECT t.id, t.slug, t.created_ms, t.version, t.name, t.retention_ms FROM unnest($1::uuid[]) AS \
+             k(id) JOIN tenant t ON t.id = k.id ORDER BY t.id FOR UPDATE OF t"
+        );
+    }
+}

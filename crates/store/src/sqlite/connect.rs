@@ -1,0 +1,141 @@
+//! Opening the file: the lock that keeps other processes out, and the settings that durability rests on.
+
+use std::fs::{File, TryLockError};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rusqlite::{Connection, OpenFlags};
+
+use super::error::store_error;
+use crate::port::{StoreError, StoreResult};
+
+/// Older ones can corrupt the database when a checkpoint meets a write (the WAL-reset bug).
+const OLDEST_SQLITE: i32 = 3_051_003;
+
+const SYNCHRONOUS_FULL: i64 = 2;
+
+/// More than all statements of this crate, so that each is prepared once per connection.
+const CACHED_STATEMENTS: usize = 256;
+
+/// Nobody else writes; this covers a person with the `sqlite3` shell.
+pub(super) const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Takes the lock that one process at a time can hold, until the file is dropped.
+pub(super) fn lock(database: &Path) -> StoreResult<File> {
+    let mut path = database.as_os_str().to_owned();
+    path.push(".lock");
+    let path = PathBuf::from(path);
+    let file = File::options().create(true).truncate(false).write(true).open(&path);
+    let file =
+        file.map_err(|error| StoreError::Unavailable(format!("cannot open {}: {error}", path.display())))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(StoreError::Unavailable(format!(
+            "another process has the database open ({} is locked): stop it, or use another data directory",
+            path.display()
+        ))),
+        Err(TryLockError::Error(error)) => {
+            Err(StoreError::Unavailable(format!("cannot lock {}: {error}", path.display())))
+        }
+    }
+}
+
+/// Refuses a SQLite that is known to lose data.
+pub(super) fn check_library(version_number: i32) -> StoreResult<()> {
+    if version_number >= OLDEST_SQLITE {
+        return Ok(());
+    }
+    Err(StoreError::Fatal(format!(
+        "SQLite {version_number} can corrupt its write-ahead log: {OLDEST_SQLITE} or newer is needed"
+    )))
+}
+
+pub(super) fn open_writer(path: &Path) -> StoreResult<Connection> {
+    let flags =
+        OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let conn = open(path, flags, 65_536)?;
+    let mode: String =
+        conn.pragma_update_and_check(None, "journal_mode", "wal", |row| row.get(0)).map_err(store_error)?;
+    if mode != "wal" {
+        return Err(StoreError::Fatal(format!(
+            "the file system allows no write-ahead log: journal_mode is {mode}"
+        )));
+    }
+    set(&conn, "synchronous", SYNCHRONOUS_FULL)?;
+    check_synchronous(&conn)?;
+    // On macOS only this makes fsync reach the disk; elsewhere it does nothing.
+    set(&conn, "fullfsync", 1)?;
+    set(&conn, "checkpoint_fullfsync", 1)?;
+    // The writer makes checkpoints itself, after it has answered.
+    set(&conn, "wal_autocheckpoint", 0)?;
+    // A log that grew behind a slow reader gives its space back when it starts anew.
+    set(&conn, "journal_size_limit", 64 << 20)?;
+    Ok(conn)
+}
+
+/// An acknowledged commit survives power loss only under FULL: better not to start than to start without.
+pub(super) fn check_synchronous(conn: &Connection) -> StoreResult<()> {
+    let level: i64 = conn.pragma_query_value(None, "synchronous", |row| row.get(0)).map_err(store_error)?;
+    match level {
+        SYNCHRONOUS_FULL => Ok(()),
+        other => {
+            Err(StoreError::Fatal(format!("synchronous is {other} after it was set to {SYNCHRONOUS_FULL}")))
+        }
+    }
+}
+
+pub(super) fn open_reader(path: &Path) -> StoreResult<Connection> {
+    open(path, OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX, 8_192)
+}
+
+fn open(path: &Path, flags: OpenFlags, cache_kib: i64) -> StoreResult<Connection> {
+    let conn = Connection::open_with_flags(path, flags).map_err(store_error)?;
+    conn.set_prepared_statement_cache_capacity(CACHED_STATEMENTS);
+    conn.busy_timeout(BUSY_TIMEOUT).map_err(store_error)?;
+    set(&conn, "foreign_keys", 0)?;
+    set(&conn, "temp_store", 2)?;
+    set(&conn, "mmap_size", 0)?;
+    set(&conn, "cache_size", -cache_kib)?;
+    Ok(conn)
+}
+
+/// Some settings answer with their new value, so the answer is read and dropped.
+fn set(conn: &Connection, name: &str, value: i64) -> StoreResult<()> {
+    conn.pragma_update(None, name, value).map_err(store_error)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_library_that_corrupts_its_log_is_refused() {
+        check_library(rusqlite::version_number()).unwrap();
+        check_library(3_051_003).unwrap();
+        let error = check_library(3_051_002).unwrap_err();
+        assert!(matches!(error, StoreError::Fatal(_)), "{error}");
+    }
+
+    #[test]
+    fn the_settings_of_the_writer_hold() {
+        let directory = tempfile::tempdir().unwrap();
+        let conn = open_writer(&directory.path().join("test.db")).unwrap();
+        let value = |name: &str| conn.pragma_query_value(None, name, |row| row.get::<_, i64>(0)).unwrap();
+        assert_eq!(value("synchronous"), 2);
+        assert_eq!(value("foreign_keys"), 0);
+        assert_eq!(value("temp_store"), 2);
+        assert_eq!(value("wal_autocheckpoint"), 0);
+        assert_eq!(value("cache_size"), -65_536);
+        assert_eq!(value("page_size"), 4096);
+        let mode: String = conn.pragma_query_value(None, "journal_mode", |row| row.get(0)).unwrap();
+        assert_eq!(mode, "wal");
+    }
+
+    #[test]
+    fn a_weaker_synchronous_is_noticed() {
+        let conn = Connection::open_in_memory().unwrap();
+        conn.pragma_update(None, "synchronous", 1).unwrap();
+        let error = check_synchronous(&conn).unwrap_err();
+        assert!(matches!(error, StoreError::Fatal(_)), "{error}");
+    }
+}

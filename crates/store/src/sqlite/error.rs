@@ -1,0 +1,34 @@
+//! What SQLite's errors mean to whoever waits for a batch.
+
+use rusqlite::{ErrorCode, ffi};
+
+use crate::port::StoreError;
+use crate::value::ReadError;
+
+pub(super) fn store_error(error: rusqlite::Error) -> StoreError {
+    let text = error.to_string();
+    let Some(sqlite) = error.sqlite_error() else { return StoreError::Refused(text) };
+    match sqlite.code {
+        ErrorCode::ConstraintViolation => match sqlite.extended_code {
+            ffi::SQLITE_CONSTRAINT_PRIMARYKEY | ffi::SQLITE_CONSTRAINT_UNIQUE => StoreError::Conflict(text),
+            _ => StoreError::Refused(text),
+        },
+        ErrorCode::DiskFull => StoreError::Unavailable(format!("disk full: {text}")),
+        ErrorCode::DatabaseBusy
+        | ErrorCode::DatabaseLocked
+        | ErrorCode::OutOfMemory
+        | ErrorCode::CannotOpen
+        | ErrorCode::PermissionDenied => StoreError::Unavailable(text),
+        ErrorCode::SystemIoFailure
+        | ErrorCode::DatabaseCorrupt
+        | ErrorCode::NotADatabase
+        | ErrorCode::ReadOnly
+        | ErrorCode::FileLockingProtocolFailed => StoreError::Fatal(text),
+        _ => StoreError::Refused(text),
+    }
+}
+
+/// A row that cannot be read spoils the request that wants it, not the others.
+pub(super) fn unreadable(error: ReadError) -> StoreError {
+    StoreError::Refused(error.to_string())
+}

@@ -1,0 +1,313 @@
+//! The embedded store: one SQLite file, one thread that writes, a few connections that read.
+//!
+//! The file belongs to one process at a time, held by a lock beside it.
+
+mod apply;
+mod codec;
+mod connect;
+mod error;
+mod list;
+mod load;
+mod migrate;
+mod pool;
+mod query;
+mod scan;
+mod sql;
+#[cfg(test)]
+mod tests;
+mod writer;
+
+use std::fs::File;
+use std::path::Path;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use flovyn_engine::Now;
+use flovyn_engine::ids::{ExecutionId, PromiseId, TaskId, TenantId};
+use flovyn_engine::snapshot::Snapshot;
+use flovyn_engine::state::*;
+use rusqlite::Connection;
+
+use crate::clock::{Clock, SystemClock};
+use crate::port::{
+    ExecutionFilter, LoggedEvent, Page, QueueDepth, SharedDecider, Store, StoreResult, TaskFilter,
+    TransactOptions,
+};
+use crate::value::{Field, Value};
+
+use codec::{limit, pair, rows};
+use scan::owned;
+
+pub struct Options {
+    pub clock: Arc<dyn Clock>,
+    /// Connections for queries.
+    pub readers: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { clock: Arc::new(SystemClock), readers: 4 }
+    }
+}
+
+impl std::fmt::Debug for Options {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Options").field("readers", &self.readers).finish_non_exhaustive()
+    }
+}
+
+pub struct SqliteStore {
+    clock: Arc<dyn Clock>,
+    // Closed in this order: the connection that goes last tidies the log away, which only the writer can.
+    readers: pool::Readers,
+    writer: writer::Writer,
+    _lock: Arc<File>,
+}
+
+impl std::fmt::Debug for SqliteStore {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SqliteStore").finish_non_exhaustive()
+    }
+}
+
+impl SqliteStore {
+    /// Opens or creates the database and brings its schema up to date.
+    pub fn open(path: impl AsRef<Path>, options: Options) -> StoreResult<Self> {
+        let path = path.as_ref();
+        connect::check_library(rusqlite::version_number())?;
+        let lock = Arc::new(connect::lock(path)?);
+        let mut conn = connect::open_writer(path)?;
+        migrate::migrate(&mut conn)?;
+        let readers = pool::Readers::open(path, options.readers, Arc::clone(&lock))?;
+        let writer = writer::Writer::start(conn, Arc::clone(&options.clock))?;
+        Ok(Self { clock: options.clock, readers, writer, _lock: lock })
+    }
+
+    async fn read<T: Send + 'static>(
+        &self,
+        query: impl FnOnce(&Connection) -> StoreResult<T> + Send + 'static,
+    ) -> StoreResult<T> {
+        self.readers.read(query).await
+    }
+}
+
+#[async_trait]
+impl Store for SqliteStore {
+    /// One process writes here and a commit says how it ended: no batch id is needed, and no row is ever busy.
+    async fn transact(&self, batch: SharedDecider, _options: TransactOptions) -> StoreResult<()> {
+        self.writer.transact(batch).await
+    }
+
+    async fn now(&self) -> StoreResult<Now> {
+        Ok(self.clock.now())
+    }
+
+    async fn due_page(&self, clock: ClockKind, until_ms: i64, limit: usize) -> StoreResult<Vec<Due>> {
+        self.read(move |conn| query::due_page(conn, clock, until_ms, limit)).await
+    }
+
+    async fn due_next(&self, clock: ClockKind) -> StoreResult<Option<i64>> {
+        self.read(move |conn| query::due_next(conn, clock)).await
+    }
+
+    async fn tenant_list(&self, after: Option<TenantId>, wanted: usize) -> StoreResult<Vec<Tenant>> {
+        self.read(move |conn| {
+            let after = after.as_ref().map_or(Value::Bytes(&[]), Field::value);
+            rows(conn, "WHERE id > ?1 ORDER BY id LIMIT ?2", &[after, limit(wanted)])
+        })
+        .await
+    }
+
+    async fn execution_finished(
+        &self,
+        tenant: TenantId,
+        before_ms: i64,
+        limit: usize,
+    ) -> StoreResult<Vec<ExecutionId>> {
+        self.read(move |conn| query::finished(conn, query::EXECUTION_FINISHED, tenant, before_ms, limit))
+            .await
+    }
+
+    async fn task_finished(
+        &self,
+        tenant: TenantId,
+        before_ms: i64,
+        limit: usize,
+    ) -> StoreResult<Vec<TaskId>> {
+        self.read(move |conn| query::finished(conn, query::TASK_FINISHED, tenant, before_ms, limit)).await
+    }
+
+    async fn lanes_with_work(&self, lanes: &[Lane]) -> StoreResult<Vec<Lane>> {
+        let lanes = lanes.to_vec();
+        self.read(move |conn| query::lanes_with_work(conn, lanes)).await
+    }
+
+    async fn lanes_of_queue(
+        &self,
+        tenant: TenantId,
+        class: WorkClass,
+        queue: &str,
+        limit: usize,
+    ) -> StoreResult<Vec<Lane>> {
+        let queue = queue.to_owned();
+        self.read(move |conn| query::lanes_of_queue(conn, tenant, class, &queue, limit)).await
+    }
+
+    async fn batch_cleanup(&self, _before_ms: i64) -> StoreResult<u64> {
+        Ok(0)
+    }
+
+    async fn tenant_get(&self, id: TenantId) -> StoreResult<Option<Tenant>> {
+        self.read(move |conn| query::one(conn, "WHERE id = ?1", &[id.value()])).await
+    }
+
+    async fn tenant_by_slug(&self, slug: &str) -> StoreResult<Option<Tenant>> {
+        let slug = slug.to_owned();
+        self.read(move |conn| query::one(conn, "WHERE slug = ?1", &[Value::Text(&slug)])).await
+    }
+
+    async fn worker_token_by_hash(&self, hash: &[u8]) -> StoreResult<Option<WorkerToken>> {
+        let hash = hash.to_owned();
+        self.read(move |conn| query::one(conn, "WHERE hash = ?1", &[Value::Bytes(&hash)])).await
+    }
+
+    async fn worker_token_list(&self, tenant: TenantId) -> StoreResult<Vec<WorkerToken>> {
+        self.read(move |conn| rows(conn, "WHERE tenant_id = ?1 ORDER BY id", &[tenant.value()])).await
+    }
+
+    async fn worker_list(&self, tenant: TenantId) -> StoreResult<Vec<(Worker, Vec<WorkerCapability>)>> {
+        self.read(move |conn| query::worker_list(conn, tenant)).await
+    }
+
+    async fn paused_queue_list(&self, tenant: TenantId) -> StoreResult<Vec<PausedQueue>> {
+        self.read(move |conn| rows(conn, "WHERE tenant_id = ?1 ORDER BY name", &[tenant.value()])).await
+    }
+
+    async fn queue_depths(&self, tenant: TenantId, limit: i64) -> StoreResult<Vec<QueueDepth>> {
+        self.read(move |conn| query::queue_depths(conn, tenant, limit)).await
+    }
+
+    async fn execution_get(&self, tenant: TenantId, id: ExecutionId) -> StoreResult<Option<Execution>> {
+        self.read(move |conn| query::one(conn, VISIBLE, &pair(tenant, id))).await
+    }
+
+    async fn execution_list(
+        &self,
+        tenant: TenantId,
+        filter: &ExecutionFilter,
+        page: Page,
+    ) -> StoreResult<Vec<Execution>> {
+        let filter = filter.clone();
+        self.read(move |conn| list::execution_list(conn, tenant, &filter, page)).await
+    }
+
+    async fn execution_labels(&self, tenant: TenantId, id: ExecutionId) -> StoreResult<Vec<Label>> {
+        self.read(move |conn| owned(conn, tenant, id, usize::MAX)).await
+    }
+
+    async fn execution_states(&self, tenant: TenantId, id: ExecutionId) -> StoreResult<Vec<StateEntry>> {
+        self.read(move |conn| owned(conn, tenant, id, usize::MAX)).await
+    }
+
+    async fn event_page(
+        &self,
+        tenant: TenantId,
+        id: ExecutionId,
+        after: i64,
+        limit: usize,
+    ) -> StoreResult<Vec<LoggedEvent>> {
+        self.read(move |conn| query::event_page(conn, tenant, id, after, limit)).await
+    }
+
+    async fn timer_list(
+        &self,
+        tenant: TenantId,
+        id: ExecutionId,
+        open_only: bool,
+        limit: usize,
+    ) -> StoreResult<Vec<Timer>> {
+        self.read(move |conn| query::timer_list(conn, tenant, id, open_only, limit)).await
+    }
+
+    async fn promise_list(
+        &self,
+        tenant: TenantId,
+        id: ExecutionId,
+        open_only: bool,
+        limit: usize,
+    ) -> StoreResult<Vec<Promise>> {
+        self.read(move |conn| query::promise_list(conn, tenant, id, open_only, limit)).await
+    }
+
+    async fn promise_get(&self, tenant: TenantId, id: PromiseId) -> StoreResult<Option<Promise>> {
+        self.read(move |conn| query::one(conn, "WHERE tenant_id = ?1 AND id = ?2", &pair(tenant, id))).await
+    }
+
+    async fn idempotency_key_get(
+        &self,
+        tenant: TenantId,
+        space: KeySpace,
+        name: &str,
+    ) -> StoreResult<Option<IdempotencyKey>> {
+        let name = name.to_owned();
+        self.read(move |conn| {
+            let values = [tenant.value(), space.value(), Value::Text(&name)];
+            query::one(conn, "WHERE tenant_id = ?1 AND space = ?2 AND name = ?3", &values)
+        })
+        .await
+    }
+
+    async fn execution_tasks(
+        &self,
+        tenant: TenantId,
+        id: ExecutionId,
+        open_only: bool,
+        after: Option<TaskId>,
+        limit: usize,
+    ) -> StoreResult<Vec<Task>> {
+        self.read(move |conn| query::execution_tasks(conn, tenant, id, open_only, after, limit)).await
+    }
+
+    async fn task_get(&self, tenant: TenantId, id: TaskId) -> StoreResult<Option<Task>> {
+        self.read(move |conn| query::one(conn, VISIBLE, &pair(tenant, id))).await
+    }
+
+    async fn task_list(&self, tenant: TenantId, filter: &TaskFilter, page: Page) -> StoreResult<Vec<Task>> {
+        let filter = filter.clone();
+        self.read(move |conn| list::task_list(conn, tenant, &filter, page)).await
+    }
+
+    async fn task_count(&self, tenant: TenantId, filter: &TaskFilter, limit: i64) -> StoreResult<i64> {
+        let filter = filter.clone();
+        self.read(move |conn| list::task_count(conn, tenant, &filter, limit)).await
+    }
+
+    async fn attempt_list(&self, tenant: TenantId, id: TaskId) -> StoreResult<Vec<Attempt>> {
+        self.read(move |conn| owned(conn, tenant, id, usize::MAX)).await
+    }
+
+    async fn task_log_page(
+        &self,
+        tenant: TenantId,
+        id: TaskId,
+        after_line: i64,
+        wanted: usize,
+    ) -> StoreResult<Vec<TaskLog>> {
+        self.read(move |conn| {
+            let tail = "WHERE tenant_id = ?1 AND task_id = ?2 AND line > ?3 ORDER BY line LIMIT ?4";
+            rows(conn, tail, &[tenant.value(), id.value(), Value::Int(after_line), limit(wanted)])
+        })
+        .await
+    }
+
+    async fn task_state_list(&self, tenant: TenantId, id: TaskId) -> StoreResult<Vec<TaskState>> {
+        self.read(move |conn| owned(conn, tenant, id, usize::MAX)).await
+    }
+
+    async fn snapshot(&self) -> StoreResult<Snapshot> {
+        self.read(query::snapshot).await
+    }
+}
+
+/// A row that is not being purged.
+const VISIBLE: &str = "WHERE tenant_id = ?1 AND id = ?2 AND purging = 0";

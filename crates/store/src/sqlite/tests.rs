@@ -1,0 +1,280 @@
+//! That the schema is what the records say, and that each statement finds its rows by an index.
+
+use flovyn_engine::for_each_table;
+use flovyn_engine::state::*;
+use rusqlite::Connection;
+use uuid::Uuid;
+
+use super::codec::columns;
+use super::list;
+use super::load::LANE;
+use super::migrate::migrate;
+use super::query::*;
+use super::scan::*;
+use super::sql::{Statements, TableSql};
+use crate::port::{ExecutionFilter, Page, TaskFilter};
+use crate::record::Record;
+use crate::value::{ColumnType, Value};
+
+fn database() -> Connection {
+    let mut conn = Connection::open_in_memory().unwrap();
+    migrate(&mut conn).unwrap();
+    conn
+}
+
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct StoredColumn {
+    name: String,
+    kind: String,
+    not_null: bool,
+    /// From 1; 0 outside of the key.
+    key_place: i64,
+}
+
+fn stored_columns(conn: &Connection, table: &str) -> Vec<StoredColumn> {
+    let sql = "SELECT name, type, \"notnull\", pk FROM pragma_table_xinfo(?1) ORDER BY name";
+    let mut statement = conn.prepare(sql).unwrap();
+    let rows = statement.query_map([table], |row| {
+        Ok(StoredColumn {
+            name: row.get(0)?,
+            kind: row.get(1)?,
+            not_null: row.get(2)?,
+            key_place: row.get(3)?,
+        })
+    });
+    rows.unwrap().map(Result::unwrap).collect()
+}
+
+fn recorded_columns<R: Record>() -> Vec<StoredColumn> {
+    let column = |(index, column): (usize, &crate::record::Column)| {
+        let kind = match column.kind {
+            ColumnType::Small | ColumnType::Int => "INTEGER",
+            ColumnType::Real => "REAL",
+            ColumnType::Text => "TEXT",
+            ColumnType::Bytes | ColumnType::Uuid => "BLOB",
+        };
+        StoredColumn {
+            name: column.name.to_owned(),
+            kind: kind.to_owned(),
+            not_null: !takes_null::<R>(index),
+            key_place: if index < R::KEY_COLUMNS { i64::try_from(index).unwrap() + 1 } else { 0 },
+        }
+    };
+    let mut columns: Vec<_> = R::COLUMNS.iter().enumerate().map(column).collect();
+    columns.sort();
+    columns
+}
+
+/// Found by trying NULL in a row that is valid otherwise: 1 is a value of every enumeration.
+fn takes_null<R: Record>(index: usize) -> bool {
+    R::read(|column| match R::COLUMNS[column].kind {
+        _ if column == index => Value::Null,
+        ColumnType::Small => Value::Small(1),
+        ColumnType::Int => Value::Int(1),
+        ColumnType::Real => Value::Real(1.0),
+        ColumnType::Text => Value::Text("a"),
+        ColumnType::Bytes => Value::Bytes(b"a"),
+        ColumnType::Uuid => Value::Uuid(Uuid::nil()),
+    })
+    .is_ok()
+}
+
+macro_rules! define {
+    ($($field:ident: $row:ident,)*) => {
+        #[test]
+        fn every_table_has_the_columns_of_its_record() {
+            let conn = database();
+            $(
+                let mut stored = stored_columns(&conn, $row::TABLE);
+                stored.retain(|column| column.name != "outcome");
+                assert_eq!(stored, recorded_columns::<$row>(), "{}", $row::TABLE);
+            )*
+        }
+
+        #[test]
+        fn every_row_is_found_by_its_key() {
+            let conn = database();
+            let sql = Statements::new();
+            assert_plan(&conn, &sql.executions.outcome.unwrap().update_open, "USING PRIMARY KEY");
+            $(for statement in [&sql.$field.select, &sql.$field.delete].into_iter().chain(&sql.$field.update) {
+                assert_plan(&conn, statement, "USING PRIMARY KEY");
+            })*
+        }
+    };
+}
+for_each_table!(define);
+
+fn plan(conn: &Connection, sql: &str) -> String {
+    let mut statement = conn.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap();
+    for number in 1..=statement.parameter_count() {
+        statement.raw_bind_parameter(number, 1).unwrap();
+    }
+    let mut rows = statement.raw_query();
+    let mut steps = Vec::new();
+    while let Some(row) = rows.next().unwrap() {
+        steps.push(row.get::<_, String>(3).unwrap());
+    }
+    steps.join("; ")
+}
+
+/// The statement searches by this index, walks no table and sorts nothing.
+fn assert_plan(conn: &Connection, sql: &str, index: &str) {
+    let plan = plan(conn, sql);
+    // The rows of a subquery that is counted are scanned as they come.
+    let walked = plan.replace("SCAN (subquery", "").replace("SCAN CONSTANT ROW", "");
+    assert!(
+        plan.contains(index) && !walked.contains("SCAN") && !plan.contains("TEMP B-TREE"),
+        "{sql}\n{plan}"
+    );
+}
+
+fn assert_tail<R: Record>(conn: &Connection, tail: &str, index: &str) {
+    assert_plan(conn, &format!("SELECT {} FROM {} {tail}", columns::<R>(""), R::TABLE), index);
+}
+
+#[test]
+fn claims_and_loops_search_by_index() {
+    let conn = database();
+    let lane = "USING PRIMARY KEY (tenant_id=? AND class=? AND queue=? AND kind=? AND kind_version=?)";
+    assert_tail::<Ready>(&conn, LANE, lane);
+    assert_plan(&conn, LANE_HAS_WORK, lane);
+    let next = "USING PRIMARY KEY (tenant_id=? AND class=? AND queue=? AND (kind,kind_version)>(?,?))";
+    assert_tail::<Ready>(&conn, NEXT_LANE_OF_QUEUE, next);
+    let next = "USING PRIMARY KEY (tenant_id=? AND (class,queue,kind,kind_version)>(?,?,?,?))";
+    assert_tail::<Ready>(&conn, NEXT_LANE, next);
+    assert_plan(&conn, QUEUE_DEPTH, "USING PRIMARY KEY (tenant_id=? AND class=? AND queue=?)");
+    assert_tail::<Due>(&conn, DUE_PAGE, "USING PRIMARY KEY (clock=? AND due_ms<?)");
+    assert_plan(&conn, DUE_NEXT, "USING PRIMARY KEY (clock=?)");
+    assert_plan(&conn, EXECUTION_FINISHED, "execution_by_finished (tenant_id=? AND finished_ms<?)");
+    assert_plan(&conn, TASK_FINISHED, "task_by_finished (tenant_id=? AND finished_ms<?)");
+}
+
+#[test]
+fn scans_of_a_batch_search_by_index() {
+    let conn = database();
+    assert_tail::<Execution>(&conn, CHILDREN, "execution_child (tenant_id=? AND parent_id=? AND id>?)");
+    for tail in [OPEN_TASKS, TASKS] {
+        assert_tail::<Task>(&conn, tail, "task_of_execution (tenant_id=? AND execution_id=?)");
+    }
+    for tail in [TASK_PAGE, OPEN_TASK_PAGE] {
+        assert_tail::<Task>(&conn, tail, "task_of_execution (tenant_id=? AND execution_id=? AND id>?)");
+    }
+    for tail in [OPEN_PROMISES, PROMISES] {
+        assert_tail::<Promise>(&conn, tail, "promise_of_execution (tenant_id=? AND execution_id=?)");
+    }
+    assert_tail::<Timer>(&conn, OPEN_TIMERS, "USING PRIMARY KEY (tenant_id=? AND execution_id=?)");
+    assert_tail::<IdempotencyKey>(&conn, EXPIRED_KEYS, "key_by_expiry (expires_ms<?)");
+    assert_tail::<Tenant>(&conn, "WHERE slug = ?1", "tenant_by_slug");
+    assert_tail::<WorkerToken>(&conn, "WHERE hash = ?1", "worker_token_by_hash");
+    let events: &str = &owned_tail::<Event>();
+    assert_tail::<Event>(&conn, events, "USING PRIMARY KEY (tenant_id=? AND execution_id=?)");
+}
+
+const FIRST: Page = Page { after: None, offset: 0, limit: 10 };
+const NEXT: Page = Page { after: Some((5, Uuid::nil())), offset: 3, limit: 10 };
+
+#[test]
+fn each_filter_of_executions_walks_an_index() {
+    let conn = database();
+    let all = ExecutionFilter::default();
+    let status = |status| ExecutionFilter { status: Some(status), ..Default::default() };
+    let cases = [
+        (all.clone(), "execution_by_created (tenant_id=?"),
+        (status(ExecutionStatus::Completed), "execution_by_outcome (tenant_id=? AND outcome=?"),
+        (status(ExecutionStatus::Failed), "execution_by_outcome (tenant_id=? AND outcome=?"),
+        (status(ExecutionStatus::Running), "execution_by_outcome (tenant_id=? AND outcome=?"),
+        (
+            ExecutionFilter { open_only: true, ..all.clone() },
+            "execution_by_outcome (tenant_id=? AND outcome=?",
+        ),
+        (
+            ExecutionFilter { kind: Some("k".into()), ..all.clone() },
+            "execution_by_kind (tenant_id=? AND kind=?",
+        ),
+        (
+            ExecutionFilter { queue: Some("q".into()), ..all.clone() },
+            "execution_by_queue (tenant_id=? AND queue=?",
+        ),
+        (
+            ExecutionFilter { parent_id: Some(Uuid::nil()), ..all.clone() },
+            "execution_by_parent (tenant_id=? AND parent_id=?",
+        ),
+        (
+            ExecutionFilter { label: Some(("n".into(), "v".into())), ..all.clone() },
+            "label_by_value (tenant_id=? AND name=? AND value=?",
+        ),
+        (
+            ExecutionFilter { kind: Some("k".into()), ..status(ExecutionStatus::Completed) },
+            "execution_by_kind (tenant_id=? AND kind=?",
+        ),
+        (
+            ExecutionFilter { created_from_ms: Some(1), created_before_ms: Some(9), ..all },
+            "execution_by_created (tenant_id=? AND created_ms>? AND created_ms<?)",
+        ),
+    ];
+    for (filter, index) in cases {
+        let first = list::executions(Uuid::nil(), &filter).page_sql::<Execution>(FIRST);
+        assert_plan(&conn, &first, index);
+        let next = list::executions(Uuid::nil(), &filter).page_sql::<Execution>(NEXT);
+        let (index, _) = index.split_once(" (").unwrap();
+        assert_plan(&conn, &next, index);
+        // The place in the order is searched, too, not walked to; a lower end of the time range takes its part.
+        let after = plan(&conn, &next);
+        assert!(after.contains(")<(?,?)") || filter.created_from_ms.is_some(), "{after}");
+    }
+}
+
+#[test]
+fn each_filter_of_tasks_walks_an_index() {
+    let conn = database();
+    let all = TaskFilter::default();
+    let status = |status| TaskFilter { status: Some(status), ..Default::default() };
+    let cases = [
+        (all.clone(), "task_by_created (tenant_id=?"),
+        (status(TaskStatus::Pending), "task_by_status (tenant_id=? AND status=?"),
+        (status(TaskStatus::Completed), "task_by_status (tenant_id=? AND status=?"),
+        (
+            TaskFilter { task_type: Some("t".into()), ..all.clone() },
+            "task_by_type (tenant_id=? AND task_type=?",
+        ),
+        (TaskFilter { queue: Some("q".into()), ..all }, "task_by_queue (tenant_id=? AND queue=?"),
+    ];
+    for (filter, index) in cases {
+        for page in [FIRST, NEXT] {
+            let sql = list::tasks(Uuid::nil(), &filter).page_sql::<Task>(page);
+            assert_plan(&conn, &sql, index);
+        }
+    }
+}
+
+/// Tables and indexes that a statement writes to.
+fn written_by(conn: &Connection, sql: &str) -> Vec<String> {
+    let mut statement = conn.prepare(&format!("EXPLAIN {sql}")).unwrap();
+    for number in 1..=statement.parameter_count() {
+        statement.raw_bind_parameter(number, 1).unwrap();
+    }
+    let mut rows = statement.raw_query();
+    let mut roots: Vec<i64> = Vec::new();
+    while let Some(row) = rows.next().unwrap() {
+        if row.get::<_, String>(1).unwrap() == "OpenWrite" {
+            roots.push(row.get(3).unwrap());
+        }
+    }
+    let name = "SELECT name FROM sqlite_schema WHERE rootpage = ?1";
+    let mut names: Vec<String> =
+        roots.iter().map(|root| conn.query_row(name, [root], |row| row.get(0)).unwrap()).collect();
+    names.sort();
+    names
+}
+
+/// A step of a workflow must not pay for listings.
+#[test]
+fn an_update_leaves_the_indexes_of_listings_alone() {
+    let conn = database();
+    let update = TableSql::of::<Execution>().outcome.unwrap().update_open;
+    // The first is partial: it takes a row in once, when that is finished.
+    assert_eq!(written_by(&conn, &update), ["execution_by_finished", "workflow_execution"]);
+    let update = TableSql::of::<Task>().update.unwrap();
+    // Both are partial: tasks of workflows are in neither.
+    assert_eq!(written_by(&conn, &update), ["task_by_finished", "task_by_status", "task_execution"]);
+}

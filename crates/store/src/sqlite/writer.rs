@@ -1,0 +1,278 @@
+//! The one connection that writes, on a thread of its own: batches run one after the other, each in one
+//! transaction, loads included.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use rusqlite::wal::CheckpointMode;
+use rusqlite::{Connection, ErrorCode};
+use tokio::sync::{mpsc, oneshot};
+
+use super::apply::apply;
+use super::connect::BUSY_TIMEOUT;
+use super::error::store_error;
+use super::load::load;
+use super::sql::Statements;
+use crate::clock::Clock;
+use crate::port::{SharedDecider, Step, StoreError, StoreResult, next_step};
+
+/// Batches that wait for the writer. The service has one or two under way; more is backpressure.
+const WAITING_BATCHES: usize = 64;
+
+/// Pages in the log from which a checkpoint is made: 16 MiB.
+const CHECKPOINT_PAGES: i32 = 4_000;
+
+/// Pages in the log from which a checkpoint waits for readers, so that the log can start anew: 128 MiB.
+const LONG_LOG_PAGES: i32 = 32_000;
+
+const CHECKPOINT_PATIENCE: Duration = Duration::from_millis(20);
+
+struct Job {
+    batch: SharedDecider,
+    reply: oneshot::Sender<StoreResult<()>>,
+}
+
+/// The writer's thread. Dropping it lets the thread finish what it has accepted and waits for it.
+pub(super) struct Writer {
+    jobs: Option<mpsc::Sender<Job>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Writer {
+    pub(super) fn start(conn: Connection, clock: Arc<dyn Clock>) -> StoreResult<Self> {
+        let mut session = Session::new(conn, clock)?;
+        let (jobs, mut accepted) = mpsc::channel::<Job>(WAITING_BATCHES);
+        let work = move || {
+            while let Some(Job { batch, reply }) = accepted.blocking_recv() {
+                let result = session.transact(&batch);
+                drop(batch);
+                // Whoever asked may be gone; what was committed stays committed.
+                let _ = reply.send(result);
+                session.checkpoint_if_due();
+            }
+        };
+        let thread = std::thread::Builder::new().name("flovyn-sqlite".into()).spawn(work);
+        let thread =
+            thread.map_err(|error| StoreError::Unavailable(format!("no thread to write on: {error}")))?;
+        Ok(Self { jobs: Some(jobs), thread: Some(thread) })
+    }
+
+    pub(super) async fn transact(&self, batch: SharedDecider) -> StoreResult<()> {
+        let stopped = || StoreError::Fatal("the writer has stopped".into());
+        let jobs = self.jobs.as_ref().ok_or_else(stopped)?;
+        let (reply, answer) = oneshot::channel();
+        jobs.send(Job { batch, reply }).await.map_err(|_| stopped())?;
+        answer.await.map_err(|_| stopped())?
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        drop(self.jobs.take());
+        if let Some(thread) = self.thread.take() {
+            // It ends by panicking only through a fault of ours, which the panic hook has reported.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// The connection and what has become of it.
+struct Session {
+    conn: Connection,
+    clock: Arc<dyn Clock>,
+    statements: Statements,
+    /// Pages in the log after the last commit.
+    log_pages: Arc<AtomicI32>,
+    /// Pages in the log at which the next checkpoint is tried.
+    checkpoint_at: i32,
+    /// Set by the first fatal error: the file can no longer be trusted, so nothing is written after it.
+    broken: Option<String>,
+}
+
+impl Session {
+    fn new(mut conn: Connection, clock: Arc<dyn Clock>) -> StoreResult<Self> {
+        let log_pages = Arc::new(AtomicI32::new(0));
+        let counted = Arc::clone(&log_pages);
+        conn.wal_hook(Some(move |_: &mut rusqlite::hooks::Wal, pages| {
+            counted.store(pages, Ordering::Relaxed);
+            Ok(())
+        }))
+        .map_err(store_error)?;
+        let statements = Statements::new();
+        Ok(Self { conn, clock, statements, log_pages, checkpoint_at: CHECKPOINT_PAGES, broken: None })
+    }
+
+    fn transact(&mut self, batch: &SharedDecider) -> StoreResult<()> {
+        if let Some(why) = &self.broken {
+            return Err(StoreError::Fatal(why.clone()));
+        }
+        let result = self.run(batch);
+        if let Err(StoreError::Fatal(why)) = &result {
+            self.broken = Some(why.clone());
+        }
+        result
+    }
+
+    fn run(&self, batch: &SharedDecider) -> StoreResult<()> {
+        self.conn.execute_batch("BEGIN IMMEDIATE").map_err(store_error)?;
+        match self.work(batch) {
+            Ok(true) => self.commit(),
+            Ok(false) => self.roll_back(),
+            Err(error) => self.roll_back().and(Err(error)),
+        }
+    }
+
+    /// Whether there is something to commit.
+    fn work(&self, batch: &SharedDecider) -> StoreResult<bool> {
+        let mut loaded = None;
+        loop {
+            match next_step(batch, loaded)? {
+                Step::Load(wants) => {
+                    loaded = Some(load(&self.conn, &self.statements, &wants, self.clock.as_ref())?);
+                }
+                Step::Commit(mutations) => {
+                    apply(&self.conn, &self.statements, &mutations)?;
+                    return Ok(true);
+                }
+                Step::Done => return Ok(false),
+            }
+        }
+    }
+
+    /// A full disk stops a commit before its last page, so nothing of it counts. Any other failure may have come
+    /// after, and a failed fsync cannot be repeated: the next one would succeed without having written.
+    fn commit(&self) -> StoreResult<()> {
+        let Err(error) = self.conn.execute_batch("COMMIT") else { return Ok(()) };
+        if error.sqlite_error_code() == Some(ErrorCode::DiskFull) {
+            return self.roll_back().and(Err(store_error(error)));
+        }
+        let _ = self.roll_back();
+        Err(StoreError::Fatal(format!("a commit failed: {error}")))
+    }
+
+    fn roll_back(&self) -> StoreResult<()> {
+        // Some errors make SQLite roll back by itself.
+        if self.conn.is_autocommit() {
+            return Ok(());
+        }
+        let rolled_back = self.conn.execute_batch("ROLLBACK");
+        rolled_back.map_err(|error| StoreError::Fatal(format!("a rollback failed: {error}")))
+    }
+
+    /// Moves the log into the database once it is long, and again each time it has grown by as much: what a reader
+    /// held back is left for then. It waits for readers only when the log has become far too long, and not for
+    /// long even then.
+    fn checkpoint_if_due(&mut self) {
+        let pages = self.log_pages.load(Ordering::Relaxed);
+        if pages < CHECKPOINT_PAGES {
+            self.checkpoint_at = CHECKPOINT_PAGES;
+        }
+        if pages < self.checkpoint_at || self.broken.is_some() {
+            return;
+        }
+        self.checkpoint_at = pages.saturating_add(CHECKPOINT_PAGES);
+        let mode = if pages < LONG_LOG_PAGES { CheckpointMode::PASSIVE } else { CheckpointMode::RESTART };
+        match self.checkpoint(mode).map_err(store_error) {
+            Ok(()) => {}
+            Err(StoreError::Fatal(why)) => self.broken = Some(format!("a checkpoint failed: {why}")),
+            Err(error) => tracing::debug!(%error, pages, "a checkpoint was not completed"),
+        }
+    }
+
+    fn checkpoint(&self, mode: CheckpointMode) -> rusqlite::Result<()> {
+        self.conn.busy_timeout(CHECKPOINT_PATIENCE)?;
+        let moved = self.conn.wal_checkpoint_v2(Some("main"), mode);
+        self.conn.busy_timeout(BUSY_TIMEOUT)?;
+        moved.map(|_| ())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use flovyn_engine::state::PausedQueue;
+    use flovyn_engine::{Change, Loaded, Mutations};
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::clock::SystemClock;
+    use crate::port::Decider;
+    use crate::sqlite::{connect, migrate};
+
+    /// Pauses queues of these names.
+    struct Pause(Vec<String>);
+
+    impl Decider for Pause {
+        fn step(&mut self, loaded: Option<Loaded>) -> Step {
+            let Some(loaded) = loaded else { return Step::Load(Arc::default()) };
+            let pause = |name: &String| PausedQueue {
+                tenant_id: Uuid::nil(),
+                name: name.as_str().into(),
+                paused_ms: loaded.now.ms,
+            };
+            let queues = self.0.iter().map(pause).map(Change::Insert).collect();
+            Step::Commit(Box::new(Mutations { queues, ..Default::default() }))
+        }
+    }
+
+    fn pause(names: impl IntoIterator<Item = String>) -> SharedDecider {
+        Arc::new(Mutex::new(Pause(names.into_iter().collect())))
+    }
+
+    fn session(directory: &tempfile::TempDir) -> Session {
+        let mut conn = connect::open_writer(&directory.path().join("test.db")).unwrap();
+        migrate::migrate(&mut conn).unwrap();
+        Session::new(conn, Arc::new(SystemClock)).unwrap()
+    }
+
+    fn paused(session: &Session) -> i64 {
+        session.conn.query_row("SELECT count(*) FROM paused_queue", [], |row| row.get(0)).unwrap()
+    }
+
+    #[test]
+    fn a_full_disk_refuses_the_batch_and_no_more() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut session = session(&directory);
+        let pages: i64 = session.conn.pragma_query_value(None, "page_count", |row| row.get(0)).unwrap();
+        session.conn.query_row(&format!("PRAGMA max_page_count = {}", pages + 2), [], |_| Ok(())).unwrap();
+        let error = session.transact(&pause((0..1_000).map(|n| format!("{n:0>100}")))).unwrap_err();
+        assert!(matches!(&error, StoreError::Unavailable(why) if why.starts_with("disk full")), "{error}");
+        assert_eq!(paused(&session), 0);
+        session.transact(&pause(["small".to_owned()])).unwrap();
+        assert_eq!(paused(&session), 1);
+    }
+
+    #[test]
+    fn after_a_failed_commit_nothing_is_written_any_more() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut session = session(&directory);
+        // A commit that SQLite refuses stands for one whose fsync failed.
+        session.conn.commit_hook(Some(|| true)).unwrap();
+        let error = session.transact(&pause(["first".to_owned()])).unwrap_err();
+        assert!(matches!(error, StoreError::Fatal(_)), "{error}");
+        session.conn.commit_hook(None::<fn() -> bool>).unwrap();
+        let error = session.transact(&pause(["second".to_owned()])).unwrap_err();
+        assert!(matches!(error, StoreError::Fatal(_)), "{error}");
+        assert_eq!(paused(&session), 0);
+    }
+
+    #[test]
+    fn the_log_is_moved_into_the_database_and_starts_anew() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut session = session(&directory);
+        let mut longest = 0;
+        for batch in 0..40 {
+            let names = (0..1_000).map(|n| format!("{batch:0>400}{n}"));
+            session.transact(&pause(names)).unwrap();
+            longest = longest.max(session.log_pages.load(Ordering::Relaxed));
+            session.checkpoint_if_due();
+        }
+        assert_eq!(paused(&session), 40_000);
+        let written: i64 = session.conn.pragma_query_value(None, "page_count", |row| row.get(0)).unwrap();
+        assert!(written > 4_400, "too little was written to need a checkpoint: {written}");
+        assert!(longest < CHECKPOINT_PAGES + 1_000, "{longest}");
+    }
+}

@@ -1,0 +1,7 @@
+//! The embedded store through its port.
+
+#![allow(clippy::unwrap_used, reason = "all of this is tests, also what no `#[test]` stands before")]
+
+mod oracle;
+mod port;
+mod support;

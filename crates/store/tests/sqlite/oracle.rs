@@ -1,0 +1,236 @@
+//! SQLite against the oracle: whatever is written, refused, loaded or read, both say the same.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use crate::support::{Random, commit, load};
+use flovyn_engine::snapshot::Snapshot;
+use flovyn_engine::state::*;
+use flovyn_engine::{Change, Mutations, Now, Scan, Wants, for_each_table};
+use flovyn_store::memory::MemoryStore;
+use flovyn_store::record::Record;
+use flovyn_store::sqlite::{Options, SqliteStore};
+use flovyn_store::{ExecutionFilter, ManualClock, Page, Store, StoreError, TaskFilter};
+
+const SEEDS: u64 = 6;
+const BATCHES: u64 = 80;
+
+/// Changes to one table, most of them possible, each to a row of its own.
+fn changes<R: Record>(random: &mut Random, stored: &[R]) -> Vec<Change<R>> {
+    let mut seen = BTreeSet::new();
+    let mut changes = Vec::new();
+    for _ in 0..random.below(4) {
+        let change = change(random, stored);
+        let row = match &change {
+            Change::Insert(row) | Change::Update { row, .. } | Change::Delete { row, .. } => row,
+        };
+        if seen.insert(row.key()) {
+            changes.push(change);
+        }
+    }
+    changes
+}
+
+fn change<R: Record>(random: &mut Random, stored: &[R]) -> Change<R> {
+    let existing = random.pick(stored).cloned();
+    // Rarely a row that is not there.
+    let mut row = existing.filter(|_| random.below(100) > 0).unwrap_or_else(|| random.row());
+    let version = row.version_mut().copied();
+    let expected_version = if random.below(50) == 0 { version.map(|version| version + 1) } else { version };
+    match random.below(6) {
+        0 if !stored.is_empty() => Change::Delete { row, expected_version },
+        1 | 2 if !stored.is_empty() && R::COLUMNS.iter().any(|column| !column.fixed) => {
+            let mut before = Vec::new();
+            row.values(&mut before);
+            let mut next: R = random.row_like(|index| R::COLUMNS[index].fixed.then(|| before[index]));
+            if let (Some(number), Some(version)) = (next.version_mut(), version) {
+                *number = version + 1;
+            }
+            Change::Update { row: next, expected_version }
+        }
+        _ => {
+            let mut new: R = random.row();
+            // Mostly free keys: a batch with one conflict writes nothing.
+            for _ in 0..8 {
+                if stored.iter().all(|row| row.key() != new.key()) || random.below(100) == 0 {
+                    break;
+                }
+                new = random.row();
+            }
+            Change::Insert(new)
+        }
+    }
+}
+
+fn keys<R: Record>(random: &mut Random, wants: &mut flovyn_engine::working_set::KeySet<R>, stored: &[R]) {
+    for _ in 0..random.below(3) {
+        let row = random.pick(stored).cloned().unwrap_or_else(|| random.row());
+        wants.lock.insert(row.key());
+        wants.peek.insert(random.row::<R>().key());
+    }
+}
+
+macro_rules! define {
+    ($($field:ident: $row:ident,)*) => {
+        fn mutations(random: &mut Random, stored: &Snapshot) -> Mutations {
+            let mut mutations = Mutations::default();
+            // A few tables at a time, so that not every batch has a conflict somewhere.
+            $(if random.below(4) == 0 { mutations.$field = changes(random, &stored.$field); })*
+            mutations
+        }
+
+        fn wanted_keys(random: &mut Random, stored: &Snapshot) -> Wants {
+            let mut wants = Wants::default();
+            $(keys(random, &mut wants.$field, &stored.$field);)*
+            wants
+        }
+    };
+}
+for_each_table!(define);
+
+fn lane(random: &mut Random) -> Lane {
+    Lane {
+        tenant_id: random.id(),
+        class: *random.pick(WorkClass::ALL).unwrap(),
+        queue: random.text().into(),
+        kind: random.text().into(),
+        version: random.text().into(),
+    }
+}
+
+fn wants(random: &mut Random, stored: &Snapshot) -> Wants {
+    let mut wants = wanted_keys(random, stored);
+    let (tenant_id, id) = (random.id(), random.id());
+    let limit = random.below(5);
+    let after = Some(random.id()).filter(|_| random.below(2) == 0);
+    wants.scans = BTreeSet::from([
+        Scan::PausedQueues,
+        Scan::TenantBySlug { slug: random.text().into() },
+        Scan::Children { tenant_id, parent_id: id, after, limit },
+        Scan::OpenTasks { tenant_id, execution_id: id, limit },
+        Scan::OpenTimers { tenant_id, execution_id: id, limit },
+        Scan::OpenPromises { tenant_id, execution_id: id, limit },
+        Scan::Labels { tenant_id, execution_id: id },
+        Scan::StateKeys { tenant_id, execution_id: id, limit },
+        Scan::TaskStateKeys { tenant_id, task_id: id, limit },
+        Scan::Capabilities { tenant_id, worker_id: id },
+        Scan::ExpiredKeys { until_ms: random.below(2_000) as i64, limit },
+        Scan::Belongings { tenant_id, execution_id: id, limit },
+        Scan::TaskBelongings { tenant_id, task_id: id, limit },
+    ]);
+    wants
+        .lanes
+        .insert(random.pick(&stored.ready).map_or_else(|| lane(random), |row| row.lane.clone()), limit);
+    wants
+}
+
+fn outcome(result: Result<(), StoreError>) -> &'static str {
+    match result {
+        Ok(()) => "written",
+        Err(StoreError::Conflict(_)) => "conflict",
+        Err(other) => panic!("{other}"),
+    }
+}
+
+/// Every read, with arguments drawn at random, as text.
+async fn reads(store: &dyn Store, random: &mut Random) -> Vec<String> {
+    fn text(name: &str, value: impl Debug) -> String {
+        format!("{name}: {value:?}")
+    }
+    let (tenant, id, name) = (random.id(), random.id(), random.text());
+    let (number, flag) = (random.number(), random.below(2) == 0);
+    let limit = random.below(5);
+    let after = Some(random.id()).filter(|_| random.below(2) == 0);
+    let clock = *random.pick(ClockKind::ALL).unwrap();
+    let class = *random.pick(WorkClass::ALL).unwrap();
+    let lanes: Vec<Lane> = (0..20).map(|_| lane(random)).collect();
+    let page = Page { after: after.map(|id| (number, id)), offset: random.below(2), limit };
+    let executions = ExecutionFilter {
+        status: random.pick(ExecutionStatus::ALL).copied().filter(|_| flag),
+        kind: Some(random.text().into()).filter(|_| random.below(3) == 0),
+        queue: Some(random.text().into()).filter(|_| random.below(3) == 0),
+        label: Some((random.text().into(), random.text().into())).filter(|_| random.below(3) == 0),
+        parent_id: Some(random.id()).filter(|_| random.below(4) == 0),
+        open_only: random.below(4) == 0,
+        created_from_ms: Some(1).filter(|_| random.below(4) == 0),
+        created_before_ms: Some(4).filter(|_| random.below(4) == 0),
+    };
+    let tasks = TaskFilter {
+        status: random.pick(TaskStatus::ALL).copied().filter(|_| flag),
+        task_type: Some(random.text().into()).filter(|_| random.below(3) == 0),
+        queue: Some(random.text().into()).filter(|_| random.below(3) == 0),
+    };
+    vec![
+        text("now", store.now().await.unwrap()),
+        text("due_page", store.due_page(clock, number, limit).await.unwrap()),
+        text("due_next", store.due_next(clock).await.unwrap()),
+        text("tenant_list", store.tenant_list(after, limit).await.unwrap()),
+        text("execution_finished", store.execution_finished(tenant, number, limit).await.unwrap()),
+        text("task_finished", store.task_finished(tenant, number, limit).await.unwrap()),
+        text("lanes_with_work", store.lanes_with_work(&lanes).await.unwrap()),
+        text("lanes_of_queue", store.lanes_of_queue(tenant, class, name, limit).await.unwrap()),
+        text("batch_cleanup", store.batch_cleanup(number).await.unwrap()),
+        text("tenant_get", store.tenant_get(tenant).await.unwrap()),
+        text("tenant_by_slug", store.tenant_by_slug(name).await.unwrap()),
+        text("worker_token_by_hash", store.worker_token_by_hash(name.as_bytes()).await.unwrap()),
+        text("worker_token_list", store.worker_token_list(tenant).await.unwrap()),
+        text("worker_list", store.worker_list(tenant).await.unwrap()),
+        text("paused_queue_list", store.paused_queue_list(tenant).await.unwrap()),
+        text("queue_depths", store.queue_depths(tenant, number).await.unwrap()),
+        text("execution_get", store.execution_get(tenant, id).await.unwrap()),
+        text("execution_list", store.execution_list(tenant, &executions, page).await.unwrap()),
+        text("execution_labels", store.execution_labels(tenant, id).await.unwrap()),
+        text("execution_states", store.execution_states(tenant, id).await.unwrap()),
+        text("event_page", store.event_page(tenant, id, number, limit).await.unwrap()),
+        text("timer_list", store.timer_list(tenant, id, flag, limit).await.unwrap()),
+        text("promise_list", store.promise_list(tenant, id, flag, limit).await.unwrap()),
+        text("promise_get", store.promise_get(tenant, id).await.unwrap()),
+        text("key_get", store.idempotency_key_get(tenant, KeySpace::Work, name).await.unwrap()),
+        text("execution_tasks", store.execution_tasks(tenant, id, flag, after, limit).await.unwrap()),
+        text("task_get", store.task_get(tenant, id).await.unwrap()),
+        text("task_list", store.task_list(tenant, &tasks, page).await.unwrap()),
+        text("task_count", store.task_count(tenant, &tasks, number).await.unwrap()),
+        text("attempt_list", store.attempt_list(tenant, id).await.unwrap()),
+        text("task_log_page", store.task_log_page(tenant, id, number, limit).await.unwrap()),
+        text("task_state_list", store.task_state_list(tenant, id).await.unwrap()),
+    ]
+}
+
+#[tokio::test]
+async fn sqlite_does_what_the_oracle_does() {
+    let mut outcomes: BTreeMap<&str, u64> = BTreeMap::new();
+    let mut answered: BTreeSet<String> = BTreeSet::new();
+    for seed in 0..SEEDS {
+        let directory = tempfile::tempdir().unwrap();
+        let clock = Arc::new(ManualClock::new(Now { ms: 2, lease_ms: 3 }));
+        let options = Options { clock: clock.clone(), readers: 1 };
+        let sqlite = SqliteStore::open(directory.path().join("flovyn.db"), options).unwrap();
+        let memory = MemoryStore::new(clock);
+        let mut random = Random(seed);
+        for batch in 0..BATCHES {
+            let stored = memory.snapshot().await.unwrap();
+            let mutations = mutations(&mut random, &stored);
+            let expected = outcome(commit(&memory, mutations.clone()).await);
+            let context = format!("seed {seed}, batch {batch}: {mutations:#?}");
+            assert_eq!(outcome(commit(&sqlite, mutations).await), expected, "{context}");
+            *outcomes.entry(expected).or_default() += 1;
+            let stored = memory.snapshot().await.unwrap();
+            assert_eq!(sqlite.snapshot().await.unwrap(), stored, "{context}");
+
+            let wants = wants(&mut random, &stored);
+            let expected = format!("{:?}", load(&memory, wants.clone()).await.unwrap());
+            assert_eq!(format!("{:?}", load(&sqlite, wants.clone()).await.unwrap()), expected, "{wants:#?}");
+
+            let start = random.0;
+            let expected = reads(&memory, &mut random).await;
+            random.0 = start;
+            assert_eq!(reads(&sqlite, &mut random).await, expected);
+            let found = expected.iter().filter(|text| !text.ends_with(": []") && !text.ends_with(": None"));
+            answered.extend(found.filter_map(|text| text.split(':').next()).map(str::to_owned));
+        }
+    }
+    assert!(outcomes.values().all(|count| *count > SEEDS * BATCHES / 10), "{outcomes:?}");
+    // Every read has found something at least once, or the comparison above says nothing about it.
+    assert_eq!(answered.len(), 32, "{answered:?}");
+}

@@ -1,0 +1,64 @@
+//! The repository's own commands, run as `cargo xtask COMMAND`.
+//!
+//! This file only parses the command line. Everything is said on stderr, so that the stdout of a
+//! command that is run for its output (`cargo xtask postgres -- ...`) stays clean.
+
+mod postgres;
+mod run;
+mod signal;
+mod sim;
+mod test;
+mod tidy;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Why a command could not do its work, as a sentence for the person at the terminal.
+type Outcome<T> = Result<T, String>;
+
+#[derive(Parser)]
+#[command(bin_name = "cargo xtask", about = "The repository's own commands")]
+struct Cli {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Run every check and every test, on a throw-away PostgreSQL cluster
+    Test {
+        /// Leave out clippy and the documentation tests
+        #[arg(long)]
+        quick: bool,
+    },
+    /// Run the checks that are particular to this repository
+    Tidy,
+    /// Run the simulator
+    Sim(sim::SimArgs),
+    /// Run a command with FLOVYN_TEST_POSTGRES naming a throw-away PostgreSQL cluster
+    Postgres {
+        /// The command and its arguments, after `--`
+        #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+        command: Vec<OsString>,
+    },
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let outcome = signal::install().and_then(|()| match cli.task {
+        Task::Test { quick } => test::run(quick),
+        Task::Tidy => tidy::run(),
+        Task::Sim(args) => sim::run(&args),
+        Task::Postgres { command } => postgres::run_with_cluster(&command),
+    });
+    // Returning, never `process::exit`: every guard has been dropped by now.
+    match outcome {
+        Ok(code) => code,
+        Err(why) => {
+            run::say(&format!("error: {why}"));
+            signal::exit_code().unwrap_or(ExitCode::FAILURE)
+        }
+    }
+}

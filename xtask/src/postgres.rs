@@ -1,0 +1,29 @@
+//! A throw-away PostgreSQL cluster: found or installed, started, used, stopped and removed.
+
+mod account;
+mod binaries;
+mod cluster;
+
+use std::ffi::OsString;
+use std::process::{Command, ExitCode};
+
+pub(crate) use binaries::Binaries;
+pub(crate) use cluster::Cluster;
+
+use crate::Outcome;
+use crate::run;
+
+/// Where tests and benches look for a server they may create databases on.
+pub(crate) const URL_VARIABLE: &str = "FLOVYN_TEST_POSTGRES";
+
+/// `cargo xtask postgres -- COMMAND`: the command's exit code is ours.
+pub(crate) fn run_with_cluster(words: &[OsString]) -> Outcome<ExitCode> {
+    let (program, arguments) = words.split_first().ok_or("no command was given")?;
+    let cluster = Cluster::start(&Binaries::find_or_install()?)?;
+    let mut command = Command::new(program);
+    command.args(arguments).env(URL_VARIABLE, cluster.url());
+    run::forget_own_package(&mut command);
+    let status = run::run_attended(&mut command)?;
+    cluster.stop()?;
+    Ok(run::exit_code_of(status))
+}

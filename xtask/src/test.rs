@@ -1,0 +1,56 @@
+//! `cargo xtask test`: THE test command, the same for a person and for CI.
+//!
+//! Cheap checks come first, and the first failure ends the run.
+
+use std::process::ExitCode;
+
+use crate::Outcome;
+use crate::postgres::{self, Binaries, Cluster};
+use crate::run::{self, Steps};
+use crate::{signal, tidy};
+
+/// How much of the server's log is shown when the tests have failed.
+const LOG_TAIL_LINES: usize = 40;
+
+pub(crate) fn run(quick: bool) -> Outcome<ExitCode> {
+    let mut steps = Steps::default();
+    let outcome = all_steps(&mut steps, quick);
+    run::say(&steps.summary());
+    outcome?;
+    if quick {
+        run::say("passed, without clippy and the documentation tests: --quick left them out");
+    } else {
+        run::say("passed");
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn all_steps(steps: &mut Steps, quick: bool) -> Outcome<()> {
+    // Found first, though needed last: a machine without it should say so at once.
+    let binaries = steps.step("find PostgreSQL", Binaries::find_or_install)?;
+    steps.step("format", || run::require_success(&mut run::cargo(["fmt", "--all", "--check"])))?;
+    if !quick {
+        steps.step("clippy", clippy)?;
+    }
+    steps.step("tidy", tidy::require_tidy)?;
+    let cluster = steps.step("start PostgreSQL", || Cluster::start(&binaries))?;
+    let tested = steps.step("tests", || cargo_test(&cluster, quick));
+    if tested.is_err() && signal::check().is_ok() {
+        run::say(&format!("\nThe end of the server's log:\n{}", cluster.log_tail(LOG_TAIL_LINES)));
+    }
+    let stopped = steps.step("stop PostgreSQL", || cluster.stop());
+    tested.and(stopped)
+}
+
+fn clippy() -> Outcome<()> {
+    let arguments = ["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"];
+    run::require_success(&mut run::cargo(arguments))
+}
+
+fn cargo_test(cluster: &Cluster, quick: bool) -> Outcome<()> {
+    let mut command = run::cargo(["test", "--workspace", "--locked"]);
+    if quick {
+        command.args(["--lib", "--bins", "--tests"]);
+    }
+    run::require_success(command.env(postgres::URL_VARIABLE, cluster.url()))
+}
