@@ -20,6 +20,9 @@ pub(crate) struct SimArgs {
     /// Where to start, to repeat a run; the simulator chooses when it is not given
     #[arg(long, value_name = "S")]
     seed: Option<u64>,
+    /// How many steps each run takes
+    #[arg(long, value_name = "N")]
+    steps: Option<usize>,
     /// Which stores to run on; a throw-away cluster is started when PostgreSQL is among them
     #[arg(long)]
     store: Option<Store>,
@@ -65,6 +68,9 @@ fn simulator_arguments(args: &SimArgs) -> Vec<String> {
         arguments.push("engine".to_owned());
     }
     arguments.extend(["--seconds".to_owned(), args.seconds.to_string()]);
+    if let Some(steps) = args.steps {
+        arguments.extend(["--steps".to_owned(), steps.to_string()]);
+    }
     if let Some(seed) = args.seed {
         arguments.extend(["--seed".to_owned(), seed.to_string()]);
     }
@@ -80,13 +86,14 @@ mod tests {
 
     #[test]
     fn arguments_are_passed_on() {
-        let args = SimArgs { engine: true, seconds: 5, seed: Some(7), store: Some(Store::All) };
-        assert_eq!(simulator_arguments(&args).join(" "), "engine --seconds 5 --seed 7 --store all");
+        let args =
+            SimArgs { engine: true, seconds: 5, steps: Some(9), seed: Some(7), store: Some(Store::All) };
+        assert_eq!(simulator_arguments(&args).join(" "), "engine --seconds 5 --steps 9 --seed 7 --store all");
     }
 
     #[test]
     fn what_is_not_given_is_left_to_the_simulator() {
-        let args = SimArgs { engine: true, seconds: 5, seed: None, store: None };
+        let args = SimArgs { engine: true, seconds: 5, steps: None, seed: None, store: None };
         assert_eq!(simulator_arguments(&args).join(" "), "engine --seconds 5");
     }
 }

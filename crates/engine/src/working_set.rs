@@ -91,11 +91,6 @@ pub enum Scan {
         tenant_id: TenantId,
         execution_id: ExecutionId,
     },
-    StateKeys {
-        tenant_id: TenantId,
-        execution_id: ExecutionId,
-        limit: usize,
-    },
     TaskStateKeys {
         tenant_id: TenantId,
         task_id: TaskId,
@@ -104,6 +99,11 @@ pub enum Scan {
     Capabilities {
         tenant_id: TenantId,
         worker_id: WorkerId,
+    },
+    /// Workers last heard of before a moment, of all tenants.
+    SilentWorkers {
+        before_ms: i64,
+        limit: usize,
     },
     /// Keys that expire at or before a moment.
     ExpiredKeys {

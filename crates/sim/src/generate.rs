@@ -297,7 +297,8 @@ impl Generator {
         let token = self.rng.pick(&world.worker_tokens).map_or(tenant, |row| row.id);
         let worker = self.rng.pick(&world.workers).map_or(tenant, |row| row.id);
         let rng = &mut self.rng;
-        match rng.below(10) {
+        match rng.below(11) {
+            10 => ForgetWorkers { before_ms: self.now_ms - 100_000, max: 10 }.into(),
             0 => CreateTenant {
                 id: None,
                 slug: name(rng, "tenant", 4),

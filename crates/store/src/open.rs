@@ -27,6 +27,17 @@ pub async fn store(url: &str) -> StoreResult<Arc<dyn Store>> {
 
 /// The URL as it may be shown to people.
 pub fn without_password(url: &str) -> String {
+    let (url, query) = url.split_once('?').unwrap_or((url, ""));
+    let shown = mask_user(url);
+    let hides = query.split('&').any(|part| part.starts_with("password="));
+    match (query.is_empty(), hides) {
+        (true, _) => shown,
+        (false, false) => format!("{shown}?{query}"),
+        (false, true) => format!("{shown}?..."),
+    }
+}
+
+fn mask_user(url: &str) -> String {
     let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
     let Some((credentials, place)) = rest.rsplit_once('@') else { return url.to_owned() };
     let user = credentials.split(':').next().unwrap_or("");
@@ -41,6 +52,8 @@ mod tests {
     fn passwords_are_not_shown() {
         assert_eq!(without_password("postgres://me:secret@host/db"), "postgres://me@host/db");
         assert_eq!(without_password("postgres://me@host/db"), "postgres://me@host/db");
+        assert_eq!(without_password("postgres://host/db?user=me&password=secret"), "postgres://host/db?...");
+        assert_eq!(without_password("postgres://host/db?user=me"), "postgres://host/db?user=me");
         assert_eq!(without_password("sqlite:file.db"), "sqlite:file.db");
     }
 }

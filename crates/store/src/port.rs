@@ -188,8 +188,8 @@ pub trait Store: Send + Sync + 'static {
         queue: &str,
         limit: usize,
     ) -> StoreResult<Vec<Lane>>;
-    /// Forgets the ids of batches that nobody can ask about any more.
-    async fn batch_cleanup(&self, before_ms: i64) -> StoreResult<u64>;
+    /// Forgets up to `limit` ids of batches that nobody can ask about any more. Returns how many.
+    async fn batch_cleanup(&self, before_ms: i64, limit: usize) -> StoreResult<usize>;
 
     // For people and workers.
     async fn tenant_get(&self, id: TenantId) -> StoreResult<Option<Tenant>>;

@@ -1,6 +1,8 @@
 //! PostgreSQL alone: what the other stores do not have. Migrations of many processes, locks, round trips, lost
 //! commits, hints.
 
+#![allow(clippy::unwrap_used, reason = "all of this is tests, also what no `#[test]` stands before")]
+
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
@@ -304,7 +306,7 @@ mod writing {
         let result = commit_as(&store, insert_executions([1]), options).await;
         assert!(matches!(result, Err(StoreError::Conflict(_))), "{result:?}");
         assert!(versions(&store).await.is_empty());
-        assert_eq!(store.batch_cleanup(1).await.unwrap(), 1);
+        assert_eq!(store.batch_cleanup(1, 10).await.unwrap(), 1);
     }
 
     #[tokio::test]

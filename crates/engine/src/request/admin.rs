@@ -75,6 +75,14 @@ pub struct HeartbeatWorker {
     pub worker_id: WorkerId,
 }
 
+/// Removes workers that have not been heard of for long.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ForgetWorkers {
+    /// On the clock of leases.
+    pub before_ms: i64,
+    pub max: usize,
+}
+
 #[derive(Debug, Clone, PartialEq)]
 pub struct PauseQueue {
     pub queue: Text,

@@ -52,7 +52,7 @@ ops! {
     GetTaskState, ListTaskState, ClearTaskState, ClearAllTaskState, CancelTask, RetryTask, DeleteTask,
     FireDue, CleanIdempotencyKeys,
     CreateTenant, UpdateTenant, CreateWorkerToken, RevokeWorkerToken, RegisterWorker, HeartbeatWorker,
-    PauseQueue, ResumeQueue,
+    ForgetWorkers,    PauseQueue, ResumeQueue,
 }
 
 impl Request {

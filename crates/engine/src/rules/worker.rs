@@ -3,11 +3,12 @@
 use crate::check;
 use crate::code::{Code, Refusal};
 use crate::ids::{TenantId, Text, WorkerId, named_id};
+use crate::limits::Limits;
 use crate::reply::Reply;
-use crate::request::{Capability, HeartbeatWorker, RegisterWorker};
+use crate::request::{Capability, ForgetWorkers, HeartbeatWorker, RegisterWorker};
 use crate::rules::{Rule, Work};
 use crate::state::{WorkClass, Worker, WorkerCapability};
-use crate::table::{Found, Row};
+use crate::table::{Found, Known, Row};
 use crate::working_set::{Needs, Scan};
 
 impl RegisterWorker {
@@ -95,10 +96,49 @@ fn replace_half(work: &mut Work<'_>, worker_id: WorkerId, class: WorkClass, capa
             timeout_ms: capability.timeout_ms,
         };
         // The scan brought all there are: what it did not bring is absent.
-        if matches!(work.set.capabilities.known(&row.key(), false), crate::table::Known::No) {
+        if matches!(work.set.capabilities.known(&row.key(), false), Known::No) {
             work.set.capabilities.supply(row.key(), Found::Absent, true);
         }
         work.set.capabilities.put(row);
+    }
+}
+
+impl Rule for ForgetWorkers {
+    fn check(&self, limits: &Limits) -> Result<(), Refusal> {
+        check::bulk("workers", self.max, limits.bulk_items)
+    }
+
+    fn needs(&self, _tenant_id: TenantId, needs: &mut Needs<'_>) {
+        if !needs.scan(Scan::SilentWorkers { before_ms: self.before_ms, limit: self.max }) {
+            return;
+        }
+        for worker in needs.set().workers.current().filter(|worker| worker.last_heartbeat_ms < self.before_ms)
+        {
+            needs.candidate::<Worker>(worker.key());
+            needs.scan(Scan::Capabilities { tenant_id: worker.tenant_id, worker_id: worker.id });
+        }
+    }
+
+    fn decide(&self, work: &mut Work<'_>) -> Result<Reply, Refusal> {
+        let silent = |worker: &&Worker| worker.last_heartbeat_ms < self.before_ms;
+        let forgotten: Vec<_> = work
+            .set
+            .workers
+            .current()
+            .filter(silent)
+            .map(Row::key)
+            // One that is being written to has been heard of after all.
+            .filter(|key| matches!(work.set.workers.known(key, true), Known::Row(_)))
+            .collect();
+        for key in &forgotten {
+            let own = |row: &&WorkerCapability| (row.tenant_id, row.worker_id) == *key;
+            let capabilities: Vec<_> = work.set.capabilities.current().filter(own).map(Row::key).collect();
+            for capability in capabilities {
+                work.set.capabilities.delete(&capability);
+            }
+            work.set.workers.delete(key);
+        }
+        Ok(Reply::Cleaned { count: forgotten.len() })
     }
 }
 

@@ -159,19 +159,19 @@ fn cases() -> Vec<Case> {
             |_| start(|s| s.labels = vec![("a".into(), text(9))]),
             TooManyLabels
         ),
-        case!(history_events = 5, |s| s.commands(operations(3)), |s| s.commands(operations(4)), HistoryFull),
+        case!(history_events = 6, |s| s.commands(operations(3)), |s| s.commands(operations(4)), HistoryFull),
         case!(buffered_signals = 1, Scene::signal, |s| vec![s.signal()], Scene::signal, TooManySignals),
         case!(pending_tasks = 1, |s| s.commands(tasks(1)), |s| s.commands(tasks(2)), TooManyPendingTasks),
         case!(state_keys = 1, |s| s.commands(states(1)), |s| s.commands(states(2)), TooManyStateKeys),
         case!(commands = 2, |s| s.commands(operations(2)), |s| s.commands(operations(3)), InvalidBatch),
         case!(
             bulk_items = 1,
-            |_| CleanIdempotencyKeys { max: 1 }.into(),
+            |_| CleanIdempotencyKeys { until_ms: 0, max: 1 }.into(),
             |_| StartWorkflows { items: vec![StartWorkflow::new("order", QUEUE, Payload::new()); 2] }.into(),
             InvalidBatch
         ),
         case!(claim_items = 2, |_| many_claims(1, 2), |_| many_claims(1, 3), InvalidBatch),
-        case!(claim_kinds = 2, |_| many_claims(2, 1), |_| many_claims(3, 1), InvalidBatch),
+        case!(claim_lanes = 2, |_| many_claims(2, 1), |_| many_claims(3, 1), InvalidBatch),
         case!(
             paused_queues = 1,
             |_| PauseQueue { queue: "a".into() }.into(),
@@ -240,7 +240,7 @@ fn every_limit_has_its_case() {
         commands: _,
         bulk_items: _,
         claim_items: _,
-        claim_kinds: _,
+        claim_lanes: _,
         paused_queues: _,
         capabilities: _,
         max_retries: _,
@@ -250,7 +250,6 @@ fn every_limit_has_its_case() {
         // Not refusals: lines beyond the limit are dropped, the others are durations and sizes of steps.
         log_lines: _,
         ttl_default_ms: _,
-        follow_up_rows: _,
         cancel_grace_ms: _,
         activation_backoff_ms: _,
         activation_backoff_max_ms: _,
@@ -258,6 +257,7 @@ fn every_limit_has_its_case() {
         session_lease_ms: _,
         workflow_lease_ms: _,
         task_lease_ms: _,
+        announce_within_ms: _,
         unary_history_bytes: _,
     } = Limits::default();
     assert_eq!(cases().len(), 19);
@@ -350,15 +350,7 @@ fn with_nul(scene: &Scene) -> Vec<Op> {
             ..CreateTask::standalone(TaskSpec::new("mail", Payload::new()))
         }
         .into(),
-        FailTask {
-            task_id,
-            token: None,
-            error: nul(),
-            non_retryable: false,
-            next_delay_ms: None,
-            cancelled: false,
-        }
-        .into(),
+        FailTask { task_id, token: None, error: nul(), non_retryable: false, next_delay_ms: None }.into(),
         ReportProgress { task_id, progress: 0.5, details: Some(nul()) }.into(),
         AppendLogLine { task_id, level: LogLevel::Info, message: nul() }.into(),
         SetTaskState { task_id, name: nul(), value: json("1") }.into(),
@@ -407,12 +399,6 @@ fn a_nul_in_any_text_that_is_looked_up_is_refused() {
         ClearTaskState { task_id, name: nul() }.into(),
         Claim { kinds: vec![kind(nul(), Vec::new())], ..claim(WorkClass::Task, "x") }.into(),
         Claim { kinds: vec![kind("order".into(), vec![nul()])], ..claim(WorkClass::Workflow, "x") }.into(),
-        ReleaseForBuild {
-            build_id: nul(),
-            lanes: vec![Lane { queue: QUEUE.into(), ..lane.clone() }],
-            max: 1,
-        }
-        .into(),
         ReleaseForBuild { build_id: "b".into(), lanes: vec![lane], max: 1 }.into(),
     ];
     let mut let_through = Vec::new();

@@ -7,14 +7,7 @@ use flovyn_engine::state::*;
 use crate::world::{World, claim, complete, json, plain_claim, schedule_task, submit};
 
 fn fail(task_id: uuid::Uuid, token: Option<i64>) -> FailTask {
-    FailTask {
-        task_id,
-        token,
-        error: "no".into(),
-        non_retryable: false,
-        next_delay_ms: None,
-        cancelled: false,
-    }
+    FailTask { task_id, token, error: "no".into(), non_retryable: false, next_delay_ms: None }
 }
 
 #[test]

@@ -92,14 +92,14 @@ fn forget_alarm(snapshot: &mut Snapshot, kind: &str) {
     let row = execution(snapshot, kind);
     assert!(row.alarm_ms.take().is_some());
     let id = row.id;
-    snapshot.due.retain(|due| due.id != id);
+    snapshot.due.retain(|due| due.id != id || due.class != DueClass::ExecutionAlarm);
 }
 
 fn forget_task_alarm(snapshot: &mut Snapshot, task_type: &str) {
     let row = task(snapshot, task_type);
     assert!(row.alarm_ms.take().is_some());
     let id = row.id;
-    snapshot.due.retain(|due| due.id != id);
+    snapshot.due.retain(|due| due.id != id || due.class != DueClass::TaskAlarm);
 }
 
 fn events<'a>(snapshot: &'a mut Snapshot, kind: &str) -> Vec<&'a mut Event> {

@@ -8,6 +8,7 @@ mod keys;
 mod reports;
 mod retention;
 mod wake;
+mod workers;
 
 pub use due::DueLoop;
 pub(crate) use due::DueSignal;
@@ -34,6 +35,7 @@ pub struct Options {
     pub retention: Duration,
     pub reports: Duration,
     pub batch_cleanup: Duration,
+    pub worker_cleanup: Duration,
 }
 
 impl Default for Options {
@@ -46,6 +48,7 @@ impl Default for Options {
             retention: Duration::from_secs(60),
             reports: Duration::from_millis(100),
             batch_cleanup: Duration::from_secs(3_600),
+            worker_cleanup: Duration::from_secs(3_600),
         }
     }
 }
@@ -63,6 +66,7 @@ pub(crate) fn start(service: &Service, options: &Options, stopped: &Stopped) -> 
         tokio::spawn(RetentionLoop::new(service.clone(), options).run(stopped.clone())),
         tokio::spawn(WakeLoop::new(service.clone(), options).run(stopped.clone())),
         tokio::spawn(reports::run(service.clone(), options.reports, stopped.clone())),
+        tokio::spawn(workers::run(service.clone(), options.worker_cleanup, stopped.clone())),
         tokio::spawn(batches::run(service.clone(), options.batch_cleanup, stopped.clone())),
     ]
 }

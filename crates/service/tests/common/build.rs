@@ -101,7 +101,6 @@ pub(crate) fn fail(delivery: &TaskDelivery) -> FailTask {
         error: "no luck".into(),
         non_retryable: false,
         next_delay_ms: None,
-        cancelled: false,
     }
 }
 

@@ -1,6 +1,7 @@
 //! A store that fails when told to, around one that does not. For one service: it decides and writes apart.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
@@ -9,13 +10,16 @@ use flovyn_engine::snapshot::Snapshot;
 use flovyn_engine::state::*;
 use flovyn_engine::{Change, Loaded, Mutations, Now};
 use flovyn_store::{
-    Decider, ExecutionFilter, LoggedEvent, Page, QueueDepth, SharedDecider, Step, Store, StoreError, StoreResult,
-    TaskFilter, TransactOptions,
+    Decider, ExecutionFilter, LoggedEvent, Page, QueueDepth, SharedDecider, Step, Store, StoreError,
+    StoreResult, TaskFilter, TransactOptions,
 };
 use tokio::sync::Semaphore;
 
 /// Input of a workflow that this database cannot store.
 pub(crate) const UNSTORABLE: &str = "\"unstorable\"";
+
+/// As many transactions as anybody could begin at once.
+const ALL: usize = 1 << 20;
 
 /// What happens to a commit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,12 +42,18 @@ pub(crate) struct Faulty {
     faults: Mutex<VecDeque<Fault>>,
     /// One permit for each transaction that may begin.
     gate: Semaphore,
+    waiting: AtomicUsize,
 }
 
 impl Faulty {
     /// Does what it is told to, commit by commit, and then works.
     pub(crate) fn new(inner: Arc<dyn Store>) -> Arc<Self> {
-        Arc::new(Self { inner, faults: Mutex::default(), gate: Semaphore::new(1 << 20) })
+        Arc::new(Self {
+            inner,
+            faults: Mutex::default(),
+            gate: Semaphore::new(ALL),
+            waiting: AtomicUsize::new(0),
+        })
     }
 
     pub(crate) fn next(&self, faults: &[Fault]) {
@@ -52,12 +62,17 @@ impl Faulty {
 
     /// From now on transactions wait.
     pub(crate) fn hold(&self) {
-        self.gate.forget_permits(1 << 20);
+        assert_eq!(self.gate.forget_permits(ALL), ALL, "nothing is under way");
     }
 
     /// Lets the transactions that wait, and all later ones, go on.
     pub(crate) fn release(&self) {
-        self.gate.add_permits(1 << 20);
+        self.gate.add_permits(ALL);
+    }
+
+    /// How many transactions wait.
+    pub(crate) fn waiting(&self) -> usize {
+        self.waiting.load(Ordering::SeqCst)
     }
 
     fn take_fault(&self) -> Fault {
@@ -65,7 +80,9 @@ impl Faulty {
     }
 
     async fn run(&self, batch: SharedDecider, options: TransactOptions) -> StoreResult<()> {
+        self.waiting.fetch_add(1, Ordering::SeqCst);
         let _permit = self.gate.acquire().await.expect("the gate is never closed");
+        self.waiting.fetch_sub(1, Ordering::SeqCst);
         let watched = Arc::new(Mutex::new(Watched { batch, held: None }));
         self.inner.transact(watched.clone(), options).await?;
         let Some(mutations) = watched.lock().unwrap_or_else(PoisonError::into_inner).held.take() else {
@@ -152,7 +169,7 @@ pass_on! {
     fn task_finished(tenant: TenantId, before_ms: i64, limit: usize) -> Vec<TaskId>;
     fn lanes_with_work(lanes: &[Lane]) -> Vec<Lane>;
     fn lanes_of_queue(tenant: TenantId, class: WorkClass, queue: &str, limit: usize) -> Vec<Lane>;
-    fn batch_cleanup(before_ms: i64) -> u64;
+    fn batch_cleanup(before_ms: i64, limit: usize) -> usize;
     fn tenant_get(id: TenantId) -> Option<Tenant>;
     fn tenant_by_slug(slug: &str) -> Option<Tenant>;
     fn worker_token_by_hash(hash: &[u8]) -> Option<WorkerToken>;

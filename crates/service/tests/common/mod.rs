@@ -4,7 +4,7 @@ mod build;
 mod faulty;
 
 pub(crate) use build::*;
-pub(crate) use faulty::{Fault, Faulty};
+pub(crate) use faulty::{Fault, Faulty, UNSTORABLE};
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

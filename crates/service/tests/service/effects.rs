@@ -8,8 +8,8 @@ use flovyn_engine::request::{Command, Outcome};
 use flovyn_engine::state::*;
 
 use crate::common::{
-    Place, Server, TENANT, at_once, complete, dealt, id, many, on_each_store, on_postgres, schedule_task, submit,
-    tasks,
+    Place, Server, TENANT, at_once, complete, dealt, id, many, on_each_store, on_postgres, schedule_task,
+    submit, tasks,
 };
 
 fn task_commands(first: u128, count: u128) -> Vec<Command> {
@@ -55,7 +55,8 @@ async fn poll_tightly(server: Server, taken: &AtomicUsize, all: usize) {
 async fn read_tightly(server: Server, executions: &[uuid::Uuid], taken: &AtomicUsize, all: usize) {
     while taken.load(Ordering::SeqCst) < all {
         for execution_id in executions {
-            let tasks = server.store().execution_tasks(TENANT, *execution_id, false, None, 100).await.unwrap();
+            let tasks =
+                server.store().execution_tasks(TENANT, *execution_id, false, None, 100).await.unwrap();
             let events = server.events(*execution_id).await;
             for task in tasks {
                 let scheduled = events.iter().any(|event| event.subject == Some(task.id));

@@ -6,8 +6,9 @@ use flovyn_engine::state::*;
 use flovyn_engine::{Code, Op, Refusal, Reply};
 
 use crate::common::{
-    Place, Server, at_once, cancel, child, complete, create_promise, dealt, finish, id, json, many, on_each_store,
-    on_postgres, schedule_task, signal, start_timer, submit, suspend, tasks, workflow, workflows,
+    Place, Server, at_once, cancel, child, complete, create_promise, dealt, finish, id, json, many,
+    on_each_store, on_postgres, schedule_task, signal, start_timer, submit, suspend, tasks, workflow,
+    workflows,
 };
 
 const ROUNDS: usize = 8;
@@ -24,7 +25,8 @@ async fn five_loops_that_fire_one_timer_fire_it_once(place: Place) {
         let rows = servers[0].snapshot().await.due;
         let due = rows.into_iter().find(|row| row.id == id && row.class == DueClass::Timer).unwrap();
         let answers = at_once(dealt(&servers, vec![FireDue { due }; RIVALS])).await;
-        let acted = |answer: &&Result<Reply, Refusal>| matches!(answer, Ok(Reply::Fired(Fired::Acted { .. })));
+        let acted =
+            |answer: &&Result<Reply, Refusal>| matches!(answer, Ok(Reply::Fired(Fired::Acted { .. })));
         assert_eq!(answers.iter().filter(acted).count(), 1, "{answers:?}");
         assert_eq!(accepted(&answers), RIVALS, "who comes second finds it gone, and that is no error");
         assert_eq!(servers[0].count(id, EventKind::TimerFired).await, 1);
@@ -37,7 +39,8 @@ async fn five_who_answer_one_promise_answer_it_once(place: Place) {
     let servers = place.servers(2).await;
     for _ in 0..ROUNDS {
         let id = servers[0].suspended("order", vec![create_promise("p")]).await;
-        let promise = servers[0].snapshot().await.promises.into_iter().find(|row| row.execution_id == id).unwrap();
+        let promise =
+            servers[0].snapshot().await.promises.into_iter().find(|row| row.execution_id == id).unwrap();
         let answer = |number: usize| AnswerPromise {
             promise: PromiseRef::Id(promise.id),
             answer: match number % 2 {
@@ -97,7 +100,8 @@ async fn a_child_that_finishes_while_its_parent_is_cancelled_ends_once(place: Pl
     let servers = place.servers(2).await;
     for round in 0..ROUNDS {
         let child_id = id(round as u128);
-        let parent = servers[0].suspended("parent", vec![Command::ScheduleChild(child(child_id, "child"))]).await;
+        let parent =
+            servers[0].suspended("parent", vec![Command::ScheduleChild(child(child_id, "child"))]).await;
         let activation = servers[0].claim_workflow("child").await;
         let ops: Vec<Op> = vec![cancel(parent).into(), finish(&activation).into(), cancel(child_id).into()];
         let answers = at_once(dealt(&servers, ops)).await;

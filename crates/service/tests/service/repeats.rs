@@ -6,8 +6,8 @@ use flovyn_engine::state::*;
 use flovyn_engine::{Code, Limits, Op, Reply};
 
 use crate::common::{
-    Fault, Faulty, Place, Server, TENANT, at_once, child, complete, dealt, fail, id, json, on_each_store, on_postgres,
-    plain, schedule_task, start_timer, submit, suspend, task, workflows,
+    Fault, Faulty, Place, Server, TENANT, at_once, child, complete, dealt, fail, id, json, on_each_store,
+    on_postgres, plain, schedule_task, start_timer, submit, suspend, task, workflows,
 };
 
 fn some_of_everything() -> Vec<Command> {
@@ -127,7 +127,8 @@ async fn a_half_repeated_batch_without_token_is_refused_and_queued_again(place: 
     let second = claimed_again_by_a_plain_client(&server).await;
     let execution_id = second.execution.id;
     let before = server.events(execution_id).await;
-    for known in [schedule_task(id(1), "work"), start_timer("later", 60_000), some_of_everything().remove(5)] {
+    for known in [schedule_task(id(1), "work"), start_timer("later", 60_000), some_of_everything().remove(5)]
+    {
         let mixed = vec![known, schedule_task(id(9), "work")];
         server.refused(submit(&second, mixed, Outcome::Suspended), Code::PartialRepeat).await;
         assert!(server.events(execution_id).await == before);

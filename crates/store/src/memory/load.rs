@@ -61,11 +61,6 @@ impl MemoryTables {
                 let own = self.labels.values().filter(|row| (row.tenant_id, row.execution_id) == owner);
                 loaded.labels.extend(own.cloned());
             }
-            Scan::StateKeys { tenant_id, execution_id, limit } => {
-                let owner = (*tenant_id, *execution_id);
-                let own = self.states.values().filter(|row| (row.tenant_id, row.execution_id) == owner);
-                loaded.states.extend(own.take(*limit).cloned());
-            }
             Scan::TaskStateKeys { tenant_id, task_id, limit } => {
                 let owner = (*tenant_id, *task_id);
                 let own = self.task_states.values().filter(|row| (row.tenant_id, row.task_id) == owner);
@@ -75,6 +70,10 @@ impl MemoryTables {
                 let owner = (*tenant_id, *worker_id);
                 let own = self.capabilities.values().filter(|row| (row.tenant_id, row.worker_id) == owner);
                 loaded.capabilities.extend(own.cloned());
+            }
+            Scan::SilentWorkers { before_ms, limit } => {
+                let silent = self.workers.values().filter(|row| row.last_heartbeat_ms < *before_ms);
+                loaded.workers.extend(silent.take(*limit).cloned());
             }
             Scan::ExpiredKeys { until_ms, limit } => {
                 let mut expired: Vec<_> =

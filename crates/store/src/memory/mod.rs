@@ -118,7 +118,7 @@ impl Store for MemoryStore {
         Ok(self.tables().lanes_of_queue(tenant, class, queue, limit))
     }
 
-    async fn batch_cleanup(&self, _before_ms: i64) -> StoreResult<u64> {
+    async fn batch_cleanup(&self, _before_ms: i64, _limit: usize) -> StoreResult<usize> {
         Ok(0)
     }
 

@@ -168,12 +168,13 @@ impl Store for PostgresStore {
         query::lanes_of_queue(&self.shared, tenant, class, queue, limit).await
     }
 
-    async fn batch_cleanup(&self, before_ms: i64) -> StoreResult<u64> {
-        let text =
-            "WITH gone AS (DELETE FROM batch WHERE committed_ms < $1 RETURNING 1) SELECT count(*) FROM gone";
-        let rows = self.shared.query(text, vec![Value::Int(before_ms)]).await?;
+    async fn batch_cleanup(&self, before_ms: i64, limit: usize) -> StoreResult<usize> {
+        let text = "WITH gone AS (DELETE FROM batch WHERE id IN (\
+                    SELECT id FROM batch WHERE committed_ms < $1 ORDER BY committed_ms LIMIT $2) RETURNING 1) \
+                    SELECT count(*) FROM gone";
+        let rows = self.shared.query(text, vec![Value::Int(before_ms), codec::limit(limit)]).await?;
         let count: i64 = rows.first().map_or(Ok(0), |row| codec::get(row, 0))?;
-        Ok(count.unsigned_abs())
+        Ok(usize::try_from(count).unwrap_or(0))
     }
 
     async fn tenant_get(&self, id: TenantId) -> StoreResult<Option<Tenant>> {

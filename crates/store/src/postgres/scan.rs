@@ -47,15 +47,15 @@ pub(super) fn add<'a>(round: &mut Round<'a>, scan: &'a Scan) {
         Scan::Labels { tenant_id, execution_id } => {
             rows::<Label>(round, OF_EXECUTION, &[tenant_id.value(), execution_id.value()], ALL);
         }
-        Scan::StateKeys { tenant_id, execution_id, limit } => {
-            rows::<StateEntry>(round, OF_EXECUTION, &[tenant_id.value(), execution_id.value()], *limit);
-        }
         Scan::TaskStateKeys { tenant_id, task_id, limit } => {
             rows::<TaskState>(round, OF_TASK, &[tenant_id.value(), task_id.value()], *limit);
         }
         Scan::Capabilities { tenant_id, worker_id } => {
             let of_worker = "t.tenant_id = $1 AND t.worker_id = $2";
             rows::<WorkerCapability>(round, of_worker, &[tenant_id.value(), worker_id.value()], ALL);
+        }
+        Scan::SilentWorkers { before_ms, limit } => {
+            rows::<Worker>(round, "t.last_heartbeat_ms < $1", &[Value::Int(*before_ms)], *limit);
         }
         Scan::ExpiredKeys { until_ms, limit } => expired_keys(round, *until_ms, *limit),
         Scan::Belongings { tenant_id, execution_id, limit } => {

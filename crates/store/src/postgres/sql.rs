@@ -84,13 +84,15 @@ fn read<R: Record>() -> String {
     )
 }
 
+/// A key that is taken fails the statement. `ON CONFLICT DO NOTHING` and counting would come to the same, since
+/// one missing row rolls back the batch, but looks up every key twice.
 fn insert<R: Record>() -> String {
-    checked(format!(
-        "INSERT INTO {} ({}) SELECT * FROM unnest({}) ON CONFLICT DO NOTHING RETURNING 1",
+    format!(
+        "INSERT INTO {} ({}) SELECT * FROM unnest({})",
         R::TABLE,
         names("", R::COLUMNS),
         arrays(R::COLUMNS, 1),
-    ))
+    )
 }
 
 /// Parameters: key, changing columns, and the expected version where there is one.

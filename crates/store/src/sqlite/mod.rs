@@ -153,7 +153,7 @@ impl Store for SqliteStore {
         self.read(move |conn| query::lanes_of_queue(conn, tenant, class, &queue, limit)).await
     }
 
-    async fn batch_cleanup(&self, _before_ms: i64) -> StoreResult<u64> {
+    async fn batch_cleanup(&self, _before_ms: i64, _limit: usize) -> StoreResult<usize> {
         Ok(0)
     }
 

@@ -19,6 +19,8 @@ pub(super) const OPEN_TIMERS: &str =
     "WHERE tenant_id = ?1 AND execution_id = ?2 AND status = ?4 ORDER BY name LIMIT ?3";
 pub(super) const OPEN_PROMISES: &str = "INDEXED BY promise_of_execution WHERE tenant_id = ?1 \
      AND execution_id = ?2 AND status = ?4 ORDER BY id LIMIT ?3";
+/// Reads the whole table, which is as long as there are workers, and seldom.
+const SILENT_WORKERS: &str = "WHERE last_heartbeat_ms < ?1 ORDER BY tenant_id, id LIMIT ?2";
 pub(super) const EXPIRED_KEYS: &str = "INDEXED BY key_by_expiry WHERE expires_ms <= ?1 \
      ORDER BY expires_ms, tenant_id, space, name LIMIT ?2";
 pub(super) const TASKS: &str =
@@ -55,14 +57,14 @@ pub(super) fn load_scan(conn: &Connection, scan: &Scan, loaded: &mut Loaded) -> 
         Scan::Labels { tenant_id, execution_id } => {
             loaded.labels.extend(owned(conn, *tenant_id, *execution_id, usize::MAX)?);
         }
-        Scan::StateKeys { tenant_id, execution_id, limit } => {
-            loaded.states.extend(owned(conn, *tenant_id, *execution_id, *limit)?);
-        }
         Scan::TaskStateKeys { tenant_id, task_id, limit } => {
             loaded.task_states.extend(owned(conn, *tenant_id, *task_id, *limit)?);
         }
         Scan::Capabilities { tenant_id, worker_id } => {
             loaded.capabilities.extend(owned(conn, *tenant_id, *worker_id, usize::MAX)?);
+        }
+        Scan::SilentWorkers { before_ms, limit: wanted } => {
+            loaded.workers.extend(rows(conn, SILENT_WORKERS, &[Value::Int(*before_ms), limit(*wanted)])?);
         }
         Scan::ExpiredKeys { until_ms, limit: wanted } => {
             loaded.keys.extend(rows(conn, EXPIRED_KEYS, &[Value::Int(*until_ms), limit(*wanted)])?);

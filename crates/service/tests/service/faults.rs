@@ -1,0 +1,250 @@
+//! Databases that refuse, conflict or fall silent: only the guilty request suffers, and nothing happens twice.
+
+use std::sync::{Arc, Mutex};
+
+use flovyn_engine::request::*;
+use flovyn_engine::state::*;
+use flovyn_engine::{Code, Limits, Op, Refusal, Reply};
+use flovyn_service::{Options, Service, loops};
+
+use crate::common::{
+    Fault, Faulty, Place, Server, TENANT, UNSTORABLE, at_once, complete, dealt, json, on_each_store,
+    on_postgres, task, tasks, until, workflow,
+};
+
+async fn faulty(place: &Place) -> (Arc<Faulty>, Server) {
+    let store = Faulty::new(place.store().await);
+    (store.clone(), place.server_on(store, Limits::default()))
+}
+
+/// Sends all of them so that they are decided together.
+async fn in_one_batch(store: &Faulty, server: &Server, ops: Vec<Op>) -> Vec<Result<Reply, Refusal>> {
+    store.hold();
+    let first = server.clone();
+    let first = tokio::spawn(async move { first.claim(tasks("nothing")).await });
+    until("a batch is on its way", || store.waiting() == 1).await;
+    // All of these wait for it, and are the next batch.
+    let mut calls: Vec<_> = ops.into_iter().map(|op| Box::pin(server.call(TENANT, op))).collect();
+    for call in &mut calls {
+        assert!(futures::poll!(call).is_pending());
+    }
+    store.release();
+    first.await.unwrap();
+    futures::future::join_all(calls).await
+}
+
+fn unstorable() -> StartWorkflow {
+    StartWorkflow { input: json(UNSTORABLE), ..workflow("bad") }
+}
+
+#[track_caller]
+fn codes(answers: &[Result<Reply, Refusal>]) -> Vec<Option<Code>> {
+    answers.iter().map(|answer| answer.as_ref().err().map(|refusal| refusal.code)).collect()
+}
+
+async fn of_a_batch_that_the_database_refuses_only_the_guilty_fail(place: Place) {
+    let (store, server) = faulty(&place).await;
+    for guilty in [vec![0], vec![63], vec![17], vec![3, 4, 40], (0..64).collect()] {
+        let before = server.snapshot().await.executions.len();
+        let ops = (0..64).map(|place| match guilty.contains(&place) {
+            true => unstorable().into(),
+            false => workflow("good").into(),
+        });
+        let answers = codes(&in_one_batch(&store, &server, ops.collect()).await);
+        for (place, code) in answers.iter().enumerate() {
+            assert_eq!(
+                *code,
+                guilty.contains(&place).then_some(Code::StoreRefused),
+                "request {place} of {guilty:?}"
+            );
+        }
+        assert_eq!(
+            server.snapshot().await.executions.len(),
+            before + 64 - guilty.len(),
+            "each good one once"
+        );
+    }
+    assert!(server.stats().figures().bisections > 0);
+    server.check().await;
+}
+
+/// Later requests see what earlier ones did, also when the batch is cut in two on the way.
+async fn order_is_kept_when_a_refused_batch_is_cut(place: Place) {
+    let (store, server) = faulty(&place).await;
+    let execution_id = server.start("order").await;
+    let mut ops: Vec<Op> = (0..20)
+        .map(|number| {
+            SignalWorkflow { execution_id, name: "n".into(), value: json(&number.to_string()) }.into()
+        })
+        .collect();
+    ops.insert(7, unstorable().into());
+    in_one_batch(&store, &server, ops).await;
+    let events = server.events(execution_id).await;
+    let values: Vec<String> = events[1..]
+        .iter()
+        .map(|event| String::from_utf8_lossy(event.payload.as_deref().unwrap()).into_owned())
+        .collect();
+    assert_eq!(values, (0..20).map(|number| number.to_string()).collect::<Vec<_>>());
+}
+
+/// On every store the limits refuse it first: no neighbour hears of it.
+async fn a_nul_in_one_request_harms_no_other(place: Place) {
+    let servers = place.servers(2).await;
+    let nul = || "a\0b".into();
+    let bad: Vec<Op> = vec![
+        StartWorkflow { kind: nul(), ..workflow("x") }.into(),
+        crate::common::keyed("x", "a\0b").into(),
+        CreateTask::standalone(TaskSpec { task_type: nul(), ..task("x") }).into(),
+        CreateTask::standalone(TaskSpec { key: crate::common::key_spec("a\0b"), ..task("x") }).into(),
+        PauseQueue { queue: nul() }.into(),
+        Claim { queue: nul(), ..tasks("x") }.into(),
+        CreateTenant { id: None, slug: nul(), name: "n".into(), retention_ms: None }.into(),
+    ];
+    for op in bad {
+        let mut ops: Vec<Op> = (0..20).map(|_| workflow("good").into()).collect();
+        ops.insert(10, op.clone());
+        let answers = codes(&at_once(dealt(&servers, ops)).await);
+        assert_eq!(answers[10], Some(Code::InvalidText), "{op:?}");
+        assert_eq!(answers.iter().flatten().count(), 1, "{op:?}: {answers:?}");
+    }
+    for server in &servers {
+        assert_eq!(server.stats().figures().bisections, 0, "the database never saw it");
+    }
+    servers[0].check().await;
+}
+
+async fn a_conflict_is_decided_again_and_nothing_is_doubled(place: Place) {
+    let (store, server) = faulty(&place).await;
+    for conflicts in 1..=9 {
+        let before = server.snapshot().await.executions.len();
+        store.next(&vec![Fault::Conflict; conflicts]);
+        server.must(workflow("order")).await;
+        assert_eq!(server.snapshot().await.executions.len(), before + 1, "after {conflicts} conflicts");
+    }
+    // A whole batch: decided again at once, so it need not be cut.
+    let before = server.snapshot().await.executions.len();
+    store.next(&[Fault::Conflict]);
+    let answers = in_one_batch(&store, &server, vec![workflow("order").into(); 30]).await;
+    assert!(codes(&answers).iter().all(Option::is_none));
+    assert_eq!(server.check().await.executions.len(), before + 30);
+}
+
+async fn a_conflict_that_never_ends_is_told_and_leaves_nothing(place: Place) {
+    let (store, server) = faulty(&place).await;
+    store.next(&[Fault::Conflict; 10]);
+    server.refused(workflow("order"), Code::CommitConflict).await;
+    assert!(server.snapshot().await.executions.is_empty());
+    server.must(workflow("order")).await;
+}
+
+async fn an_unknown_outcome_is_told_and_never_tried_again(place: Place) {
+    let (store, server) = faulty(&place).await;
+    store.next(&[Fault::LostBefore]);
+    server.refused(workflow("order"), Code::OutcomeUnknown).await;
+    assert!(server.snapshot().await.executions.is_empty());
+    store.next(&[Fault::LostAfter]);
+    server.refused(workflow("order"), Code::OutcomeUnknown).await;
+    assert_eq!(server.snapshot().await.executions.len(), 1, "it was written once");
+    store.next(&[Fault::LostAfter]);
+    let answers = in_one_batch(&store, &server, vec![workflow("order").into(); 10]).await;
+    assert_eq!(codes(&answers), [Some(Code::OutcomeUnknown); 10]);
+    assert_eq!(server.check().await.executions.len(), 11);
+}
+
+/// The second try of a batch may be the one that falls silent.
+async fn an_unknown_outcome_after_a_conflict_is_never_tried_again(place: Place) {
+    let (store, server) = faulty(&place).await;
+    for conflicts in [1, 2, 5] {
+        let before = server.snapshot().await.executions.len();
+        store.next(&vec![Fault::Conflict; conflicts]);
+        store.next(&[Fault::LostAfter]);
+        server.refused(workflow("order"), Code::OutcomeUnknown).await;
+        assert_eq!(server.snapshot().await.executions.len(), before + 1, "after {conflicts} conflicts");
+    }
+    let before = server.snapshot().await.executions.len();
+    store.next(&[Fault::Conflict, Fault::LostAfter]);
+    let answers = in_one_batch(&store, &server, vec![workflow("order").into(); 4]).await;
+    assert_eq!(codes(&answers), [Some(Code::OutcomeUnknown); 4]);
+    assert_eq!(server.snapshot().await.executions.len(), before + 4, "each once");
+}
+
+async fn a_database_that_is_away_is_told_and_is_used_again_when_it_is_back(place: Place) {
+    let (store, server) = faulty(&place).await;
+    store.next(&[Fault::Unavailable]);
+    server.refused(workflow("order"), Code::StoreUnavailable).await;
+    store.next(&[Fault::Conflict, Fault::Unavailable]);
+    server.refused(workflow("order"), Code::StoreUnavailable).await;
+    server.must(workflow("order")).await;
+    assert_eq!(server.check().await.executions.len(), 1);
+}
+
+async fn a_database_that_cannot_be_trusted_stops_the_service_once(place: Place) {
+    for conflicts in 0..3 {
+        let mut faults = vec![Fault::Conflict; conflicts];
+        faults.push(Fault::Fatal);
+        let store = Faulty::new(place.store().await);
+        let told: Arc<Mutex<Vec<String>>> = Arc::default();
+        let heard = told.clone();
+        let service = Service::start(
+            store.clone(),
+            Options {
+                on_fatal: Box::new(move |what| heard.lock().unwrap().push(what.to_owned())),
+                loops: loops::Options { enabled: false, ..loops::Options::default() },
+                ..Options::default()
+            },
+        );
+        store.next(&faults);
+        let refusal = service.call(TENANT, workflow("order")).await.unwrap_err();
+        assert_eq!(refusal.code, Code::StoreUnavailable, "{faults:?}");
+        assert_eq!(told.lock().unwrap().len(), 1, "{faults:?}: the process is told to stop, once");
+        let refusal = service.call(TENANT, workflow("order")).await.unwrap_err();
+        assert_eq!(refusal.code, Code::ShuttingDown, "{faults:?}: nothing more is accepted");
+    }
+}
+
+async fn a_poller_is_not_lost_with_the_batch_that_would_have_served_it(place: Place) {
+    for fault in [Fault::Unavailable, Fault::LostBefore, Fault::Conflict] {
+        let store = Faulty::new(place.store().await);
+        let server = place.server_on(store.clone(), Limits::default());
+        let poll = server.poll(tasks("work")).await;
+        store.next(&[fault]);
+        let first = server.ask(CreateTask::standalone(task("work"))).await;
+        if fault != Fault::Conflict {
+            assert!(first.is_err() && !poll.is_finished());
+            assert_eq!(server.pollers(), 1, "it waits on after {fault:?}");
+            server.create_task(task("work")).await;
+        }
+        let claimed = poll.await.unwrap().unwrap();
+        server.must(complete(&claimed.tasks[0])).await;
+        server.check().await;
+    }
+}
+
+/// It was handed over in a commit of which nobody heard: its lease brings it back.
+async fn work_handed_over_in_an_unknown_commit_comes_back_after_its_lease(place: Place) {
+    let (store, server) = faulty(&place).await;
+    let poll = server.poll(tasks("work")).await;
+    store.next(&[Fault::LostAfter]);
+    server.refused(CreateTask::standalone(task("work")), Code::OutcomeUnknown).await;
+    assert_eq!(server.snapshot().await.tasks[0].status, TaskStatus::Running);
+    server.pass(server.limits().session_lease_ms).await;
+    let claimed = poll.await.unwrap().unwrap();
+    assert_eq!(claimed.tasks[0].task.execution_count, 2);
+    server.must(complete(&claimed.tasks[0])).await;
+    server.check().await;
+}
+
+on_each_store!(
+    of_a_batch_that_the_database_refuses_only_the_guilty_fail,
+    order_is_kept_when_a_refused_batch_is_cut,
+    a_nul_in_one_request_harms_no_other,
+    a_conflict_is_decided_again_and_nothing_is_doubled,
+    a_conflict_that_never_ends_is_told_and_leaves_nothing,
+    an_unknown_outcome_is_told_and_never_tried_again,
+    an_unknown_outcome_after_a_conflict_is_never_tried_again,
+    a_database_that_is_away_is_told_and_is_used_again_when_it_is_back,
+    a_database_that_cannot_be_trusted_stops_the_service_once,
+    a_poller_is_not_lost_with_the_batch_that_would_have_served_it,
+    work_handed_over_in_an_unknown_commit_comes_back_after_its_lease,
+);
+on_postgres!(a_nul_in_one_request_harms_no_other);

@@ -1,0 +1,251 @@
+//! Pollers that wait: as many are woken as there is work, and what is handed to nobody is given back.
+
+use std::time::Duration;
+
+use flovyn_engine::Refusal;
+use flovyn_engine::reply::Claimed;
+use flovyn_engine::request::*;
+use flovyn_engine::state::*;
+use flovyn_service::loops::{self, WakeLoop};
+use tokio::task::JoinHandle;
+
+use crate::common::{
+    Faulty, LONG, Place, QUEUE, Server, TENANT, complete, finish, many, on_each_store, on_postgres,
+    schedule_task, submit, task, tasks, until, workflow, workflows,
+};
+
+type Poll = JoinHandle<Result<Claimed, Refusal>>;
+
+async fn parked(server: &Server, count: usize, claim: &Claim) -> Vec<Poll> {
+    let mut polls = Vec::new();
+    for _ in 0..count {
+        let (service, claim) = (server.service.clone(), claim.clone());
+        polls.push(tokio::spawn(async move { service.poll(TENANT, claim, LONG).await }));
+    }
+    until("all pollers are parked", || server.pollers() == count).await;
+    polls
+}
+
+/// What the pollers that were served got. All batches so far have been answered when this looks.
+async fn served(server: &Server, polls: Vec<Poll>, count: usize) -> (Vec<Claimed>, Vec<Poll>) {
+    until("as many pollers as there is work are served", || {
+        polls.iter().filter(|poll| poll.is_finished()).count() >= count
+    })
+    .await;
+    // Nothing that was on its way is left: these are answered behind it.
+    for _ in 0..3 {
+        server.claim(tasks("nothing")).await;
+    }
+    let (finished, waiting): (Vec<Poll>, Vec<Poll>) = polls.into_iter().partition(|poll| poll.is_finished());
+    let mut claimed = Vec::new();
+    for poll in finished {
+        claimed.push(poll.await.unwrap().unwrap());
+    }
+    (claimed, waiting)
+}
+
+async fn three_items_wake_three_of_a_hundred_pollers(place: Place) {
+    let server = place.server().await;
+    let polls = parked(&server, 100, &tasks("work")).await;
+    let before = server.stats().figures();
+    server.must(CreateTasks { items: vec![CreateTask::standalone(task("work")); 3] }).await;
+    let (claimed, waiting) = served(&server, polls, 3).await;
+    let sizes: Vec<usize> = claimed.iter().map(Claimed::len).collect();
+    assert_eq!(sizes, [1, 1, 1]);
+    assert_eq!((waiting.len(), server.pollers()), (97, 97), "the others stay parked");
+    let after = server.stats().figures();
+    assert_eq!(after.commits - before.commits, 1, "made and handed out in one transaction");
+    // One for the work, three for the pollers, three of ours: nobody else searched.
+    assert_eq!(after.requests - before.requests, 1 + 3 + 3);
+    server.check().await;
+}
+
+async fn a_step_of_a_workflow_with_its_worker_waiting_costs_one_commit(place: Place) {
+    let server = place.server().await;
+    let workflows_wait = || server.poll(workflows("order"));
+    let poll = workflows_wait().await;
+    let commits = || server.stats().figures().commits;
+    let mut before = commits();
+    server.start("order").await;
+    let activation = poll.await.unwrap().unwrap().workflows.remove(0);
+    assert_eq!(commits() - before, 1, "start and claim");
+    let new_events = activation.new_events.as_ref().expect("the batch that wrote them hands them over");
+    assert_eq!(new_events.len(), 1);
+
+    let task_poll = server.poll(tasks("work")).await;
+    before = commits();
+    server
+        .must(submit(&activation, vec![schedule_task(crate::common::id(1), "work")], Outcome::Suspended))
+        .await;
+    let delivery = task_poll.await.unwrap().unwrap().tasks.remove(0);
+    assert_eq!(commits() - before, 1, "schedule and claim");
+
+    let poll = workflows_wait().await;
+    before = commits();
+    server.must(complete(&delivery)).await;
+    let activation = poll.await.unwrap().unwrap().workflows.remove(0);
+    assert_eq!(commits() - before, 1, "completion and next activation");
+    assert!(activation.new_events.is_none(), "an older row is among them: they are read from the log");
+    server.must(finish(&activation)).await;
+    server.check().await;
+}
+
+async fn whoever_waited_longest_is_served_first(place: Place) {
+    let server = place.server().await;
+    let first = server.poll(tasks("work")).await;
+    let second = server.poll(tasks("work")).await;
+    server.create_task(task("work")).await;
+    assert_eq!(first.await.unwrap().unwrap().len(), 1);
+    assert!(!second.is_finished());
+    server.create_task(task("work")).await;
+    assert_eq!(second.await.unwrap().unwrap().len(), 1);
+}
+
+async fn a_poller_that_has_gone_is_passed_over(place: Place) {
+    let server = place.server().await;
+    let gone = server.poll(tasks("work")).await;
+    let stays = server.poll(tasks("work")).await;
+    gone.abort();
+    assert!(gone.await.unwrap_err().is_cancelled());
+    server.create_task(task("work")).await;
+    let claimed = stays.await.unwrap().unwrap();
+    assert_eq!(claimed.tasks[0].task.execution_count, 1);
+    assert_eq!(server.stats().figures().given_back, 0);
+}
+
+/// Nobody has the work: it is in line, and the attempt was not one.
+async fn assert_given_back(server: &Server, task_id: uuid::Uuid, execution_id: uuid::Uuid) {
+    until("it is given back", || server.stats().figures().given_back == 2).await;
+    // Behind what gives it back.
+    server.claim(tasks("nothing")).await;
+    let task = server.task(task_id).await;
+    assert_eq!((task.status, task.execution_count), (TaskStatus::Pending, 0));
+    assert_eq!(server.status(execution_id).await, ExecutionStatus::Pending);
+    server.check().await;
+    // With one attempt it can still be done.
+    let delivery = server.claim_task("work").await;
+    assert_eq!(delivery.task.execution_count, 1);
+    server.must(complete(&delivery)).await;
+    server.must(finish(&server.claim_workflow("order").await)).await;
+    assert_eq!(server.attempts(task_id).await, [AttemptStatus::Completed]);
+    server.check().await;
+}
+
+async fn work_claimed_for_pollers_that_go_during_the_commit_is_given_back(place: Place) {
+    let store = Faulty::new(place.store().await);
+    let server = place.server_on(store.clone(), Default::default());
+    let task_id = server.create_task(TaskSpec { max_retries: Some(1), ..task("work") }).await;
+    let execution_id = server.start("order").await;
+    for claim in [tasks("work"), workflows("order")] {
+        store.hold();
+        let mut poll = Box::pin(server.service.poll(TENANT, claim, LONG));
+        assert!(futures::poll!(&mut poll).is_pending());
+        until("the claim is about to be written", || store.waiting() == 1).await;
+        drop(poll);
+        store.release();
+    }
+    assert_given_back(&server, task_id, execution_id).await;
+}
+
+async fn work_handed_to_pollers_that_go_before_they_look_is_given_back(place: Place) {
+    let server = place.server().await;
+    let mut for_task = Box::pin(server.service.poll(TENANT, tasks("work"), LONG));
+    let mut for_workflow = Box::pin(server.service.poll(TENANT, workflows("order"), LONG));
+    assert!(futures::poll!(&mut for_task).is_pending());
+    assert!(futures::poll!(&mut for_workflow).is_pending());
+    until("both are parked", || server.pollers() == 2).await;
+    let task_id = server.create_task(TaskSpec { max_retries: Some(1), ..task("work") }).await;
+    let execution_id = server.start("order").await;
+    // Both have been handed over, and nobody has looked yet.
+    server.claim(tasks("nothing")).await;
+    assert_eq!(server.task(task_id).await.status, TaskStatus::Running);
+    assert_eq!(server.status(execution_id).await, ExecutionStatus::Running);
+    drop((for_task, for_workflow));
+    assert_given_back(&server, task_id, execution_id).await;
+}
+
+async fn a_poll_that_may_not_wait_gets_what_is_ready(place: Place) {
+    let server = place.server().await;
+    server.create_task(task("work")).await;
+    let claimed = server.service.poll(TENANT, tasks("work"), Duration::ZERO).await.unwrap();
+    assert_eq!(claimed.len(), 1);
+    let claimed = server.service.poll(TENANT, tasks("work"), Duration::ZERO).await.unwrap();
+    assert!(claimed.is_empty());
+    assert_eq!(server.task(server.snapshot().await.tasks[0].id).await.execution_count, 1);
+}
+
+async fn a_paused_queue_keeps_its_pollers_and_wakes_as_many_as_there_is_work_when_resumed(place: Place) {
+    let server = place.server().await;
+    server.must(PauseQueue { queue: QUEUE.into() }).await;
+    let polls = parked(&server, 5, &tasks("work")).await;
+    server.must(CreateTasks { items: vec![CreateTask::standalone(task("work")); 3] }).await;
+    let (claimed, polls) = served(&server, polls, 0).await;
+    assert!(claimed.is_empty(), "nothing is handed out");
+    assert_eq!(server.pollers(), 5);
+    server.must(ResumeQueue { queue: QUEUE.into() }).await;
+    let (claimed, waiting) = served(&server, polls, 1).await;
+    assert_eq!(claimed.len(), 3, "as many as there is work");
+    assert_eq!((waiting.len(), server.pollers()), (2, 2));
+    server.check().await;
+}
+
+async fn work_that_another_process_made_ready_finds_the_pollers_of_this_one(place: Place) {
+    let servers = place.servers(2).await;
+    let (here, there) = (&servers[0], &servers[1]);
+    let polls = parked(here, 5, &tasks("work")).await;
+    there.must(CreateTasks { items: vec![CreateTask::standalone(task("work")); 3] }).await;
+    let wake = WakeLoop::new(here.service.clone(), &loops::Options::default());
+    while wake.tick().await.unwrap() > 0 {
+        // Whoever was sent to search has come back, with work or without.
+        here.claim(tasks("nothing")).await;
+    }
+    let (claimed, waiting) = served(here, polls, 3).await;
+    assert_eq!(claimed.iter().map(Claimed::len).sum::<usize>(), 3);
+    assert_eq!((waiting.len(), here.pollers()), (2, 2));
+    here.check().await;
+}
+
+async fn a_server_that_stops_ends_the_polls_and_finishes_what_it_accepted(place: Place) {
+    let server = place.server().await;
+    let polls = parked(&server, 3, &tasks("work")).await;
+    let service = server.service.clone();
+    let mut accepted: Vec<_> = (0..20).map(|_| Box::pin(service.call(TENANT, workflow("order")))).collect();
+    for call in &mut accepted {
+        assert!(futures::poll!(call).is_pending());
+    }
+    server.stop().await;
+    for call in accepted {
+        call.await.unwrap();
+    }
+    for poll in polls {
+        assert!(poll.await.unwrap().unwrap().is_empty());
+    }
+    let code = server.ask(workflow("order")).await.unwrap_err().code;
+    assert_eq!(code, flovyn_engine::Code::ShuttingDown);
+    assert_eq!(server.check().await.executions.len(), 20);
+}
+
+async fn a_poller_takes_no_more_than_it_asked_for(place: Place) {
+    let server = place.server().await;
+    let small = server.poll(many(tasks("work"), 2)).await;
+    let large = server.poll(many(tasks("work"), 10)).await;
+    server.must(CreateTasks { items: vec![CreateTask::standalone(task("work")); 7] }).await;
+    assert_eq!(small.await.unwrap().unwrap().len(), 2);
+    assert_eq!(large.await.unwrap().unwrap().len(), 5);
+    server.check().await;
+}
+
+on_each_store!(
+    three_items_wake_three_of_a_hundred_pollers,
+    a_step_of_a_workflow_with_its_worker_waiting_costs_one_commit,
+    whoever_waited_longest_is_served_first,
+    a_poller_that_has_gone_is_passed_over,
+    work_claimed_for_pollers_that_go_during_the_commit_is_given_back,
+    work_handed_to_pollers_that_go_before_they_look_is_given_back,
+    a_poll_that_may_not_wait_gets_what_is_ready,
+    a_paused_queue_keeps_its_pollers_and_wakes_as_many_as_there_is_work_when_resumed,
+    work_that_another_process_made_ready_finds_the_pollers_of_this_one,
+    a_server_that_stops_ends_the_polls_and_finishes_what_it_accepted,
+    a_poller_takes_no_more_than_it_asked_for,
+);
+on_postgres!(work_that_another_process_made_ready_finds_the_pollers_of_this_one);
