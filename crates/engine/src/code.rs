@@ -81,7 +81,6 @@ codes! {
     (55, PromiseClosed, FailedPrecondition, "Nothing to do: the promise is already resolved, rejected or timed out."),
     (56, TaskNotPending, FailedPrecondition, "Only a pending task can be cancelled this way; ask a running one to stop instead."),
     (57, TaskNotFailed, FailedPrecondition, "Only a failed standalone task can be retried by hand."),
-    (58, TaskNotRunning, FailedPrecondition, "Drop this report: the task is not running."),
     (59, TaskNotFinished, FailedPrecondition, "Cancel the task first, or wait until it finishes."),
     (60, NotBackedOff, FailedPrecondition, "Nothing to do: the execution is not held back by a failed activation."),
     (61, TaskOfWorkflow, FailedPrecondition, "Act on the workflow execution that owns this task instead."),

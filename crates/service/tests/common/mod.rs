@@ -268,6 +268,17 @@ impl Server {
         panic!("what is due never ends: {:?}", self.snapshot().await.due);
     }
 
+    /// Lets follow-ups do one page after the other until they are through: each comes a moment after the last.
+    pub(crate) async fn settle(&self) {
+        for _ in 0..500 {
+            self.pass(1).await;
+            if !self.snapshot().await.due.iter().any(|row| row.class.is_follow_up()) {
+                return;
+            }
+        }
+        panic!("a follow-up never ends: {:?}", self.snapshot().await.due);
+    }
+
     /// One page of the due table.
     pub(crate) async fn tick(&self) -> usize {
         DueLoop::new(self.service.clone(), &loops::Options::default()).tick().await.unwrap()

@@ -62,6 +62,7 @@ async fn read_tightly(server: Server, executions: &[uuid::Uuid], taken: &AtomicU
                 let scheduled = events.iter().any(|event| event.subject == Some(task.id));
                 assert!(scheduled, "task {} is listed, and not in the log", task.id);
             }
+            tokio::task::yield_now().await;
         }
     }
 }

@@ -119,7 +119,7 @@ async fn a_cancel_reaches_all_children_and_theirs_page_by_page(place: Place) {
     server.must(finish(&claimed[1])).await;
     server.must(suspend(&claimed[2])).await;
     server.must(cancel(parent)).await;
-    server.fire_due().await;
+    server.settle().await;
     let snapshot = server.check().await;
     let open: Vec<_> = snapshot
         .executions
@@ -133,6 +133,7 @@ async fn a_cancel_reaches_all_children_and_theirs_page_by_page(place: Place) {
     let grandchild = snapshot.executions.iter().find(|row| row.id == id(1_000)).unwrap();
     assert_eq!(grandchild.status, ExecutionStatus::Cancelled);
     server.pass(server.limits().cancel_grace_ms).await;
+    server.settle().await;
     let snapshot = server.check().await;
     assert!(snapshot.executions.iter().all(|row| row.status.is_terminal()));
     let kind = |kind: EventKind| snapshot.events.iter().filter(|event| event.kind == kind).count();
@@ -172,7 +173,7 @@ async fn what_a_finished_workflow_left_open_is_closed(place: Place) {
     assert!(server.claim(tasks("open")).await.is_empty());
     server.refused(complete(&running), Code::ExecutionFinished).await;
     server.check().await;
-    server.fire_due().await;
+    server.settle().await;
     let snapshot = server.check().await;
     assert!(snapshot.tasks.iter().all(|row| row.status == TaskStatus::Cancelled));
     assert!(snapshot.timers.iter().all(|row| row.status == TimerStatus::Cancelled));

@@ -66,7 +66,7 @@ async fn deleting_an_execution_with_much_in_it_removes_every_row(place: Place) {
     server.refused(signal(execution_id), Code::ExecutionNotFound).await;
     server.refused(DeleteWorkflow { execution_id }, Code::ExecutionNotFound).await;
     server.check().await;
-    server.fire_due().await;
+    server.settle().await;
     let snapshot = server.check().await;
     assert_eq!(tables_with_rows(&snapshot), Vec::<&str>::new());
 }
@@ -84,7 +84,7 @@ async fn deleting_a_task_removes_every_row(place: Place) {
     server.must(complete(&delivery)).await;
     server.must(DeleteTask { task_id }).await;
     server.refused(CompleteTask { output: json("2"), ..complete(&delivery) }, Code::TaskNotFound).await;
-    server.fire_due().await;
+    server.settle().await;
     assert_eq!(tables_with_rows(&server.check().await), Vec::<&str>::new());
 }
 
@@ -97,9 +97,9 @@ async fn an_execution_with_a_task_that_it_never_scheduled_can_be_deleted(place: 
         .create_task_as(CreateTask { execution_id: Some(execution_id), ..CreateTask::standalone(spec) })
         .await;
     server.must(terminate(execution_id)).await;
-    server.fire_due().await;
+    server.settle().await;
     server.must(DeleteWorkflow { execution_id }).await;
-    server.fire_due().await;
+    server.settle().await;
     assert_eq!(tables_with_rows(&server.check().await), Vec::<&str>::new());
 }
 
@@ -109,7 +109,7 @@ async fn a_child_outlives_its_deleted_parent(place: Place) {
     let parent = server.suspended("parent", vec![command]).await;
     server.must(terminate(parent)).await;
     server.must(DeleteWorkflow { execution_id: parent }).await;
-    server.fire_due().await;
+    server.settle().await;
     server.must(finish(&server.claim_workflow("child").await)).await;
     assert_eq!(server.status(id(1)).await, ExecutionStatus::Completed);
     server.check().await;
@@ -153,7 +153,7 @@ async fn retention_deletes_what_finished_long_enough_ago_and_nothing_else(place:
         }
     }
     assert_eq!(deleted, 251, "the executions and the standalone task");
-    server.fire_due().await;
+    server.settle().await;
     let snapshot = server.check().await;
     let mut left: Vec<_> = snapshot.executions.iter().map(|row| row.id).filter(|id| *id != open).collect();
     left.retain(|id| *id != own_task);

@@ -1,6 +1,7 @@
 //! Plans and settlements, tested where the statements are. Plans are those of a plain session: the planner is
 //! given rows and statistics, and none of our settings.
 
+use flovyn_engine::for_each_table;
 use flovyn_engine::state::*;
 use flovyn_testkit::{TestDatabase, fresh_database};
 use tokio_postgres::types::ToSql;
@@ -8,7 +9,7 @@ use tokio_postgres::{Client, NoTls};
 use uuid::Uuid;
 
 use super::codec::{self, Parameter};
-use super::connect::Connector;
+use super::connect::{Connector, Purpose, spawn};
 use super::connection::Backend;
 use super::{PostgresOptions, PostgresStore, lanes, list, query, settle, sql};
 use crate::port::{ExecutionFilter, Page, StoreError, TaskFilter};
@@ -207,6 +208,45 @@ async fn rows_are_written_and_locked_by_key() {
         let plan = plan(&client, &text, &parameters).await;
         assert!(plan.contains("workflow_execution_pkey") && !plan.contains("Seq Scan"), "{verb:?}:\n{plan}");
     }
+}
+
+macro_rules! define_check_all {
+    ($($field:ident: $row:ident,)*) => {
+        async fn check_all_by_key(client: &Client) {
+            $(check_by_key::<$row>(client).await;)*
+        }
+    };
+}
+for_each_table!(define_check_all);
+
+async fn check_by_key<R: Record>(client: &Client) {
+    for verb in [sql::Verb::Lock, sql::Verb::Exists, sql::Verb::Read, sql::Verb::Update, sql::Verb::Delete] {
+        let mut columns = match verb {
+            sql::Verb::Update => sql::update_columns::<R>(),
+            _ => sql::key_columns::<R>().to_vec(),
+        };
+        if verb == sql::Verb::Update && columns.len() == R::KEY_COLUMNS {
+            continue;
+        }
+        if matches!(verb, sql::Verb::Update | sql::Verb::Delete) {
+            columns.extend(R::VERSION.map(|index| R::COLUMNS[index]));
+        }
+        let parameters = codec::Arrays::new(&columns, 0).into_parameters();
+        let plan = plan(client, &(sql::table_sql::<R>(verb).text)(), &parameters).await;
+        let by_key = format!("using {}_pkey", R::TABLE);
+        assert!(plan.contains(&by_key), "{verb:?} of {} goes another way:\n{plan}", R::TABLE);
+    }
+}
+
+/// A connection keeps the plans that it makes at first, when there may be nothing in any table.
+#[tokio::test]
+async fn plans_made_on_empty_tables_go_by_primary_key() {
+    let database = fresh_database().await;
+    PostgresStore::connect(PostgresOptions::new(database.url.clone())).await.unwrap();
+    let connector = Connector::new(&database.url).unwrap();
+    let (client, connection) = connector.open(Purpose::Batches).await.unwrap();
+    spawn(connection);
+    check_all_by_key(&client).await;
 }
 
 /// A step of a workflow rewrites its row but touches no index.

@@ -14,6 +14,8 @@ CREATE TABLE batch (
     -- 1: by the batch itself. 0: a tombstone that keeps a batch from landing after its fate was settled.
     written      smallint NOT NULL
 );
+-- Old ones are removed page by page.
+CREATE INDEX batch_committed ON batch (committed_ms);
 
 CREATE TABLE tenant (
     id           uuid   PRIMARY KEY,
