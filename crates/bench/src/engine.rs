@@ -15,17 +15,16 @@ use crate::worker::{self, Ends};
 use crate::workload::{self, TENANT};
 
 /// Lone starts to measure.
-const LONE_STARTS: usize = 200;
+const LONE_STARTS: usize = 500;
 
 pub(crate) async fn run(database: Database, seconds: u64, clients: &[usize]) -> Result<String, String> {
     let bar = ProgressBar::new_spinner().with_message("raw driver");
     bar.enable_steady_tick(Duration::from_millis(200));
     let mut raw = Raw::open(database).await?;
     let raw_before = raw::throughput(&mut raw, Duration::from_secs(seconds)).await?;
-    let lone_commit = raw::lone_start(&mut raw, LONE_STARTS).await?;
 
     bar.set_message("lone start");
-    let lone_start = lone_starts(database).await?;
+    let (lone_start, lone_commit) = lone_starts(database, &mut raw).await?;
     let mut line = Line::new("engine").text("store", database.name());
     let mut best = 0.0_f64;
     for &count in clients {
@@ -54,17 +53,19 @@ pub(crate) async fn run(database: Database, seconds: u64, clients: &[usize]) -> 
         .finish())
 }
 
-/// Starts one after the other, nobody else there.
-async fn lone_starts(database: Database) -> Result<Latencies, String> {
+/// Starts one after the other, nobody else there; in turn with a bare commit of the same rows, so that both see
+/// the same machine.
+async fn lone_starts(database: Database, raw: &mut Raw) -> Result<(Latencies, Latencies), String> {
     let target = Target::new(database).await?;
-    let mut latencies = Latencies::default();
+    let (mut starts, mut commits) = (Latencies::default(), Latencies::default());
     for _ in 0..LONE_STARTS {
+        commits.add(raw::lone_start(raw).await?);
         let begin = Instant::now();
         start(&target.service).await?;
-        latencies.add(begin.elapsed());
+        starts.add(begin.elapsed());
     }
     target.service.stop().await;
-    Ok(latencies)
+    Ok((starts, commits))
 }
 
 async fn start(service: &Service) -> Result<uuid::Uuid, String> {

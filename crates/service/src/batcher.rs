@@ -22,6 +22,9 @@ use crate::stats::Stats;
 const MAX_REQUESTS: usize = 512;
 const MAX_BYTES: usize = 4 << 20;
 const MAX_ROWS: usize = 5_000;
+/// A batch from which on those it answered are given turns to ask again before the next one begins, and how many.
+const MANY: usize = 8;
+const MAX_TURNS: usize = 8;
 /// After so many misses a request goes alone and waits for its rows.
 const MAX_MISSES: u32 = 5;
 /// How often a lone request is decided again when another writer is faster.
@@ -33,6 +36,8 @@ pub(crate) struct Batcher {
     /// Requests put off by the last batch, then what did not fit into it.
     backlog: VecDeque<Job>,
     stopped: watch::Receiver<bool>,
+    /// Requests in the last batch.
+    last_batch: usize,
 }
 
 impl Batcher {
@@ -41,13 +46,14 @@ impl Batcher {
         jobs: mpsc::Receiver<Job>,
         stopped: watch::Receiver<bool>,
     ) -> Self {
-        Self { shared, jobs, backlog: VecDeque::new(), stopped }
+        Self { shared, jobs, backlog: VecDeque::new(), stopped, last_batch: 0 }
     }
 
     /// Runs until the service stops, then finishes what was accepted before.
     pub(crate) async fn run(mut self) {
         let mut waiting = JoinSet::new();
         while let Some((batch, wait)) = self.next_batch(&mut waiting).await {
+            self.last_batch = batch.len();
             let run = self.shared.clone().run_batch(batch, wait);
             if wait {
                 // It waits for rows that others have locked: not a reason for everybody else to wait as well.
@@ -58,6 +64,24 @@ impl Batcher {
         }
         for poller in self.shared.dispatch.drain() {
             drop(poller.sender.send(Ok(flovyn_engine::reply::Claimed::default())));
+        }
+    }
+
+    /// Takes in what has arrived. After a batch of many, those it answered are about to ask again: they get a
+    /// turn first, as long as more keeps coming. No timer: a lone request never waits for anybody.
+    async fn collect(&mut self) {
+        let mut turns = if self.last_batch < MANY { 0 } else { MAX_TURNS };
+        loop {
+            let before = self.backlog.len();
+            while self.backlog.len() < 2 * MAX_REQUESTS {
+                let Ok(job) = self.jobs.try_recv() else { break };
+                self.backlog.push_back(job);
+            }
+            if turns == 0 || (self.backlog.len() == before && turns < MAX_TURNS) {
+                return;
+            }
+            turns -= 1;
+            tokio::task::yield_now().await;
         }
     }
 
@@ -86,10 +110,7 @@ impl Batcher {
                 () = stops(&mut self.stopped), if !self.jobs.is_closed() => self.jobs.close(),
             }
         }
-        while self.backlog.len() < 2 * MAX_REQUESTS {
-            let Ok(job) = self.jobs.try_recv() else { break };
-            self.backlog.push_back(job);
-        }
+        self.collect().await;
         let (mut bytes, mut rows) = (0, 0);
         let mut batch: Vec<Job> = Vec::new();
         while let Some(job) = self.backlog.front() {

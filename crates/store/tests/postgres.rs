@@ -13,7 +13,7 @@ use flovyn_engine::{Change, Loaded, Mutations, Row, Wants, for_each_table};
 use flovyn_store::postgres::{PostgresOptions, PostgresStore};
 use flovyn_store::record::Record;
 use flovyn_store::value::{ColumnType, ReadError, Value};
-use flovyn_store::{Decider, Step, Store, StoreError, StoreResult, TransactOptions};
+use flovyn_store::{Decider, ExecutionFilter, Page, Step, Store, StoreError, StoreResult, TransactOptions};
 use flovyn_testkit::{CommitFault, Proxy, TestDatabase, fresh_database};
 use tokio_postgres::{Client, NoTls};
 use uuid::Uuid;
@@ -94,6 +94,14 @@ async fn until(client: &Client, question: &str) {
     while !client.query_one(question, &[]).await.unwrap().get::<_, bool>(0) {
         tokio::task::yield_now().await;
     }
+}
+
+/// Every connection of the pools is out of any transaction.
+async fn assert_idle(database: &TestDatabase) {
+    let open = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'flovyn' \
+                AND state <> 'idle' AND datname = current_database()";
+    let open: i64 = session(&database.url).await.query_one(open, &[]).await.unwrap().get(0);
+    assert_eq!(open, 0, "connections left in a transaction");
 }
 
 /// A row with the given columns; all others have some value.
@@ -274,7 +282,7 @@ mod writing {
 
     #[tokio::test]
     async fn a_conflict_leaves_nothing_and_the_connection_is_good() {
-        let (_database, store) = store().await;
+        let (database, store) = store().await;
         commit(&store, before()).await.unwrap();
         let stored = store.snapshot().await.unwrap();
         for (what, mut mutations) in conflicts() {
@@ -283,6 +291,7 @@ mod writing {
             let result = commit(&store, mutations).await;
             assert!(matches!(result, Err(StoreError::Conflict(_))), "{what}: {result:?}");
             assert_eq!(store.snapshot().await.unwrap(), stored, "{what}");
+            assert_idle(&database).await;
         }
         commit(&store, insert_executions([2])).await.unwrap();
     }
@@ -404,7 +413,7 @@ mod locks {
         let work = processes.iter().enumerate().map(|(process, store)| async move {
             let mut changed = 0;
             for step in 0..150u128 {
-                let mine = (1..=ROWS).filter(|row| (row * 7 + step * 3 + process as u128) % 3 != 0);
+                let mine = (1..=ROWS).filter(|row| !(row * 7 + step + process as u128).is_multiple_of(3));
                 changed += cross(store, mine.collect()).await;
             }
             changed
@@ -507,6 +516,39 @@ mod lanes {
     }
 }
 
+mod listing {
+    use super::*;
+
+    /// More statements than a connection keeps prepared, on one connection.
+    #[tokio::test]
+    async fn every_combination_of_filters_finds_the_row_it_describes() {
+        let database = fresh_database().await;
+        let one_connection =
+            PostgresOptions { read_connections: 1, ..PostgresOptions::new(database.url.clone()) };
+        let store = PostgresStore::connect(one_connection).await.unwrap();
+        let mut mutations = insert_executions([1]);
+        mutations.labels.push(Change::Insert(row(&[("execution_id", Value::Uuid(Uuid::from_u128(1)))])));
+        commit(&store, mutations).await.unwrap();
+        for combination in 0..512u32 {
+            let given = |bit: u32| combination >> bit & 1 == 1;
+            let filter = ExecutionFilter {
+                status: given(0).then_some(execution(1).status),
+                open_only: given(1),
+                kind: given(2).then(|| "a".into()),
+                queue: given(3).then(|| "a".into()),
+                label: given(4).then(|| ("a".into(), "a".into())),
+                parent_id: given(5).then_some(TENANT),
+                created_from_ms: given(6).then_some(1),
+                created_before_ms: given(7).then_some(2),
+            };
+            let after = given(8).then_some((1, Uuid::from_u128(2)));
+            let page = Page { after, offset: 0, limit: 10 };
+            let found = store.execution_list(TENANT, &filter, page).await.unwrap();
+            assert_eq!(found, [execution(1)], "{filter:?}");
+        }
+    }
+}
+
 mod lost {
     use super::*;
 
@@ -562,6 +604,7 @@ mod lost {
         // The only connection is free again, and out of the transaction.
         commit(&store, insert_executions([2])).await.unwrap();
         assert_eq!(versions(&store).await, [1, 1]);
+        assert_idle(&database).await;
     }
 
     #[tokio::test(flavor = "multi_thread")]
@@ -597,13 +640,14 @@ mod lost {
 
     #[tokio::test]
     async fn a_batch_that_panics_leaves_nothing_and_a_good_pool() {
-        let (_database, store) = store().await;
+        let (database, store) = store().await;
         let panic = Script {
             loads: [lock_executions([1])].into(),
             before_commit: Some(Box::new(|| panic!("a fault in a rule"))),
             ..Script::default()
         };
         assert!(run(&store, panic, options()).await.is_err());
+        assert_idle(&database).await;
         commit(&store, insert_executions([1])).await.unwrap();
         assert!(load(&store, lock_executions([1])).await.unwrap().busy.executions.is_empty());
     }

@@ -131,6 +131,8 @@ async fn serve(
         let _ = fault.released.await;
         // The server may have ended the connection, which is what the test is about.
         let _ = server.write_all(&commit).await;
+        // Nothing more will come: a server that still listens answers and then closes.
+        let _ = server.shutdown().await;
         let _ = server.read_to_end(&mut Vec::new()).await;
         let _ = fault.finished.send(());
     }

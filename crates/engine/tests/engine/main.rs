@@ -5,6 +5,7 @@ mod bad_input;
 mod bad_state;
 mod clock;
 mod fencing;
+mod large_history;
 mod orphans;
 mod wake_ups;
 mod world;

@@ -32,7 +32,7 @@ pub(crate) const QUEUE: &str = "main";
 /// A wait that only ends because it is answered or dropped.
 pub(crate) const LONG: Duration = Duration::from_secs(600);
 /// Ends a test that would otherwise hang. Nothing is measured by it.
-const HANGS: Duration = Duration::from_secs(120);
+const HANGS: Duration = Duration::from_secs(60);
 
 /// Where a scenario runs. May have several servers.
 pub(crate) struct Place {

@@ -115,7 +115,7 @@ async fn a_nul_in_one_request_harms_no_other(place: Place) {
 
 async fn a_conflict_is_decided_again_and_nothing_is_doubled(place: Place) {
     let (store, server) = faulty(&place).await;
-    for conflicts in 1..=9 {
+    for conflicts in 1..=5 {
         let before = server.snapshot().await.executions.len();
         store.next(&vec![Fault::Conflict; conflicts]);
         server.must(workflow("order")).await;
@@ -131,10 +131,9 @@ async fn a_conflict_is_decided_again_and_nothing_is_doubled(place: Place) {
 
 async fn a_conflict_that_never_ends_is_told_and_leaves_nothing(place: Place) {
     let (store, server) = faulty(&place).await;
-    store.next(&[Fault::Conflict; 10]);
+    store.next(&[Fault::Conflict; 100]);
     server.refused(workflow("order"), Code::CommitConflict).await;
     assert!(server.snapshot().await.executions.is_empty());
-    server.must(workflow("order")).await;
 }
 
 async fn an_unknown_outcome_is_told_and_never_tried_again(place: Place) {

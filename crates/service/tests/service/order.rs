@@ -136,13 +136,12 @@ async fn a_pause_does_not_touch_what_is_running(place: Place) {
 async fn a_workflow_with_a_large_history_blocks_nobody_and_waits_for_the_stream(place: Place) {
     let limits = flovyn_engine::Limits { unary_history_bytes: 1_000, ..Default::default() };
     let server = place.server_with(limits).await;
-    let large = StartWorkflow {
-        input: crate::common::json(&format!("\"{}\"", "x".repeat(2_000))),
-        ..workflow("order")
-    };
+    let value = crate::common::json(&format!("\"{}\"", "x".repeat(2_000)));
     let mut large_ids = Vec::new();
     for _ in 0..20 {
-        large_ids.push(server.start_as(large.clone()).await.execution_id);
+        let execution_id = server.start("order").await;
+        server.must(SignalWorkflow { execution_id, name: "much".into(), value: value.clone() }).await;
+        large_ids.push(execution_id);
     }
     server.pass(1_000).await;
     let small = server.start("order").await;

@@ -11,8 +11,11 @@ use tokio::task::JoinHandle;
 
 use crate::common::{
     Faulty, LONG, Place, QUEUE, Server, TENANT, complete, finish, many, on_each_store, on_postgres,
-    schedule_task, submit, task, tasks, until, workflow, workflows,
+    schedule_task, signal, submit, task, tasks, until, workflow, workflows,
 };
+
+/// More than there are steps in anything that one request sets off here.
+const BARRIERS: usize = 6;
 
 type Poll = JoinHandle<Result<Claimed, Refusal>>;
 
@@ -26,16 +29,15 @@ async fn parked(server: &Server, count: usize, claim: &Claim) -> Vec<Poll> {
     polls
 }
 
-/// What the pollers that were served got. All batches so far have been answered when this looks.
-async fn served(server: &Server, polls: Vec<Poll>, count: usize) -> (Vec<Claimed>, Vec<Poll>) {
-    until("as many pollers as there is work are served", || {
-        polls.iter().filter(|poll| poll.is_finished()).count() >= count
-    })
-    .await;
-    // Nothing that was on its way is left: these are answered behind it.
-    for _ in 0..3 {
+/// What those got that no longer wait, and those that do.
+async fn served(server: &Server, polls: Vec<Poll>) -> (Vec<Claimed>, Vec<Poll>) {
+    // Whatever was set off by earlier requests is through: these are answered behind it, one after the other.
+    for _ in 0..BARRIERS {
         server.claim(tasks("nothing")).await;
     }
+    let gone = polls.len() - server.pollers();
+    until("all answers have arrived", || polls.iter().filter(|poll| poll.is_finished()).count() == gone)
+        .await;
     let (finished, waiting): (Vec<Poll>, Vec<Poll>) = polls.into_iter().partition(|poll| poll.is_finished());
     let mut claimed = Vec::new();
     for poll in finished {
@@ -49,14 +51,14 @@ async fn three_items_wake_three_of_a_hundred_pollers(place: Place) {
     let polls = parked(&server, 100, &tasks("work")).await;
     let before = server.stats().figures();
     server.must(CreateTasks { items: vec![CreateTask::standalone(task("work")); 3] }).await;
-    let (claimed, waiting) = served(&server, polls, 3).await;
+    let (claimed, waiting) = served(&server, polls).await;
     let sizes: Vec<usize> = claimed.iter().map(Claimed::len).collect();
     assert_eq!(sizes, [1, 1, 1]);
     assert_eq!((waiting.len(), server.pollers()), (97, 97), "the others stay parked");
     let after = server.stats().figures();
     assert_eq!(after.commits - before.commits, 1, "made and handed out in one transaction");
-    // One for the work, three for the pollers, three of ours: nobody else searched.
-    assert_eq!(after.requests - before.requests, 1 + 3 + 3);
+    // One for the work, three for the pollers, and ours: nobody else was sent to search.
+    assert_eq!(after.requests - before.requests, 1 + 3 + BARRIERS as u64);
     server.check().await;
 }
 
@@ -143,6 +145,8 @@ async fn work_claimed_for_pollers_that_go_during_the_commit_is_given_back(place:
         until("the claim is about to be written", || store.waiting() == 1).await;
         drop(poll);
         store.release();
+        // Answered behind what gives it back.
+        server.claim(tasks("nothing")).await;
     }
     assert_given_back(&server, task_id, execution_id).await;
 }
@@ -164,26 +168,16 @@ async fn work_handed_to_pollers_that_go_before_they_look_is_given_back(place: Pl
     assert_given_back(&server, task_id, execution_id).await;
 }
 
-async fn a_poll_that_may_not_wait_gets_what_is_ready(place: Place) {
-    let server = place.server().await;
-    server.create_task(task("work")).await;
-    let claimed = server.service.poll(TENANT, tasks("work"), Duration::ZERO).await.unwrap();
-    assert_eq!(claimed.len(), 1);
-    let claimed = server.service.poll(TENANT, tasks("work"), Duration::ZERO).await.unwrap();
-    assert!(claimed.is_empty());
-    assert_eq!(server.task(server.snapshot().await.tasks[0].id).await.execution_count, 1);
-}
-
 async fn a_paused_queue_keeps_its_pollers_and_wakes_as_many_as_there_is_work_when_resumed(place: Place) {
     let server = place.server().await;
     server.must(PauseQueue { queue: QUEUE.into() }).await;
     let polls = parked(&server, 5, &tasks("work")).await;
     server.must(CreateTasks { items: vec![CreateTask::standalone(task("work")); 3] }).await;
-    let (claimed, polls) = served(&server, polls, 0).await;
+    let (claimed, polls) = served(&server, polls).await;
     assert!(claimed.is_empty(), "nothing is handed out");
     assert_eq!(server.pollers(), 5);
     server.must(ResumeQueue { queue: QUEUE.into() }).await;
-    let (claimed, waiting) = served(&server, polls, 1).await;
+    let (claimed, waiting) = served(&server, polls).await;
     assert_eq!(claimed.len(), 3, "as many as there is work");
     assert_eq!((waiting.len(), server.pollers()), (2, 2));
     server.check().await;
@@ -199,29 +193,39 @@ async fn work_that_another_process_made_ready_finds_the_pollers_of_this_one(plac
         // Whoever was sent to search has come back, with work or without.
         here.claim(tasks("nothing")).await;
     }
-    let (claimed, waiting) = served(here, polls, 3).await;
+    let (claimed, waiting) = served(here, polls).await;
     assert_eq!(claimed.iter().map(Claimed::len).sum::<usize>(), 3);
     assert_eq!((waiting.len(), here.pollers()), (2, 2));
     here.check().await;
 }
 
 async fn a_server_that_stops_ends_the_polls_and_finishes_what_it_accepted(place: Place) {
-    let server = place.server().await;
+    let store = Faulty::new(place.store().await);
+    let server = place.server_on(store.clone(), Default::default());
     let polls = parked(&server, 3, &tasks("work")).await;
-    let service = server.service.clone();
-    let mut accepted: Vec<_> = (0..20).map(|_| Box::pin(service.call(TENANT, workflow("order")))).collect();
+    store.hold();
+    let mut accepted: Vec<_> = (0..20).map(|_| Box::pin(server.call(TENANT, workflow("order")))).collect();
     for call in &mut accepted {
         assert!(futures::poll!(call).is_pending());
     }
-    server.stop().await;
-    for call in accepted {
-        call.await.unwrap();
+    let stopping = server.clone();
+    let stopped = tokio::spawn(async move { stopping.stop().await });
+    let code = loop {
+        // Refused as soon as it begins to stop, though what was accepted is not written yet.
+        match futures::poll!(Box::pin(server.ask(SignalWorkflow { name: "".into(), ..signal(TENANT) }))) {
+            std::task::Poll::Ready(answer) => break answer.unwrap_err().code,
+            std::task::Poll::Pending => tokio::task::yield_now().await,
+        }
+    };
+    assert_eq!(code, flovyn_engine::Code::ShuttingDown);
+    store.release();
+    for answer in futures::future::join_all(accepted).await {
+        answer.unwrap();
     }
+    stopped.await.unwrap();
     for poll in polls {
         assert!(poll.await.unwrap().unwrap().is_empty());
     }
-    let code = server.ask(workflow("order")).await.unwrap_err().code;
-    assert_eq!(code, flovyn_engine::Code::ShuttingDown);
     assert_eq!(server.check().await.executions.len(), 20);
 }
 
@@ -242,10 +246,26 @@ on_each_store!(
     a_poller_that_has_gone_is_passed_over,
     work_claimed_for_pollers_that_go_during_the_commit_is_given_back,
     work_handed_to_pollers_that_go_before_they_look_is_given_back,
-    a_poll_that_may_not_wait_gets_what_is_ready,
     a_paused_queue_keeps_its_pollers_and_wakes_as_many_as_there_is_work_when_resumed,
     work_that_another_process_made_ready_finds_the_pollers_of_this_one,
     a_server_that_stops_ends_the_polls_and_finishes_what_it_accepted,
     a_poller_takes_no_more_than_it_asked_for,
 );
 on_postgres!(work_that_another_process_made_ready_finds_the_pollers_of_this_one);
+
+/// It does not wait for work, but it waits to hear whether there is some. Time stands still but for our steps.
+#[tokio::test(start_paused = true)]
+async fn a_poll_that_may_not_wait_gets_what_is_ready() {
+    let place = Place::memory().await;
+    let store = Faulty::new(place.store().await);
+    let server = place.server_on(store.clone(), Default::default());
+    let task_id = server.create_task(task("work")).await;
+    store.hold();
+    let service = server.service.clone();
+    let poll = tokio::spawn(async move { service.poll(TENANT, tasks("work"), Duration::ZERO).await });
+    until("the claim is about to be written", || store.waiting() == 1 || poll.is_finished()).await;
+    tokio::time::advance(Duration::from_secs(1)).await;
+    store.release();
+    assert_eq!(poll.await.unwrap().unwrap().len(), 1);
+    assert_eq!(server.task(task_id).await.execution_count, 1);
+}

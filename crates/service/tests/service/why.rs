@@ -166,8 +166,9 @@ async fn the_one_open_child_among_many_is_named(place: Place) {
 async fn a_history_too_large_for_the_workers_that_are_there_is_named(place: Place) {
     let limits = flovyn_engine::Limits { unary_history_bytes: 1_000, ..Default::default() };
     let server = place.server_with(limits).await;
-    let input = json(&format!("\"{}\"", "x".repeat(2_000)));
-    let execution_id = server.start_as(StartWorkflow { input, ..workflow("order") }).await.execution_id;
+    let execution_id = server.start("order").await;
+    let value = json(&format!("\"{}\"", "x".repeat(2_000)));
+    server.must(SignalWorkflow { execution_id, name: "much".into(), value }).await;
     let able = || vec![capability(WorkClass::Workflow, "order", None)];
     server.must(register("plain", false, able())).await;
     let needs_stream = Waiting::NoStreamWorker { queue: queue(), kind: "order".into() };

@@ -47,9 +47,13 @@ async fn run(shared: Arc<Shared>, batch: SharedDecider, options: TransactOptions
     let decided = decide(&shared, &connection, &batch, options).await;
     let mutations = match decided {
         Ok(Some(mutations)) if !mutations.is_empty() => mutations,
-        nothing => {
+        Ok(_) => {
             roll_back(&mut connection).await;
-            return nothing.map(|_| ());
+            return Ok(());
+        }
+        Err(error) => {
+            give_up(&mut connection, &error).await;
+            return Err(error);
         }
     };
     match write(&connection, &mutations, options).await {
@@ -59,7 +63,7 @@ async fn run(shared: Arc<Shared>, batch: SharedDecider, options: TransactOptions
             return Err(error);
         }
         End::Open(error) => {
-            roll_back(&mut connection).await;
+            give_up(&mut connection, &error).await;
             return Err(error);
         }
         End::Unknown(why) => {
@@ -101,6 +105,13 @@ async fn decide(
 async fn roll_back(connection: &mut Pooled) {
     let ended = connection.one(Request::plain("ROLLBACK")).await.is_ok();
     connection.set_reusable(ended);
+}
+
+/// A connection on which nobody answers is not asked again: closing it ends the transaction too.
+async fn give_up(connection: &mut Pooled, error: &StoreError) {
+    if !matches!(error, StoreError::Unavailable(_)) {
+        roll_back(connection).await;
+    }
 }
 
 /// Sends all writes and COMMIT at once. A write that fails makes the server turn COMMIT into a rollback.

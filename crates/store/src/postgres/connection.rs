@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -34,6 +34,18 @@ pub(super) enum Sql {
 }
 
 impl Sql {
+    fn is_prepared(&self) -> bool {
+        !matches!(self, Self::Plain(_))
+    }
+
+    fn text(&self) -> Cow<'_, str> {
+        match self {
+            Self::Plain(text) => Cow::Borrowed(*text),
+            Self::Table(sql) => Cow::Owned((sql.text)()),
+            Self::Text(text) => Cow::Borrowed(&**text),
+        }
+    }
+
     /// For error messages.
     fn name(&self) -> String {
         match self {
@@ -169,51 +181,54 @@ impl Connection {
 
     /// Requests ready to go: each is on its way once polled, and only then.
     pub(super) async fn prepared<'a>(&'a self, requests: &'a [Request<'_>]) -> StoreResult<Vec<Pending<'a>>> {
-        self.prepare_missing(requests).await?;
+        let statements = self.statements(requests).await?;
         self.traffic.count(requests.len());
-        let known = self.statements.lock().unwrap_or_else(PoisonError::into_inner);
-        Ok(requests.iter().map(|request| maybe_done(self.send(request, known.get(&request.sql)))).collect())
+        let ready = requests.iter().zip(statements);
+        Ok(ready.map(|(request, statement)| maybe_done(self.send(request, statement))).collect())
     }
 
-    /// On its way once polled.
+    /// On its way once polled. Without a statement only the text is sent.
     pub(super) fn send<'a>(
         &'a self,
         request: &'a Request<'_>,
         statement: Option<Statement>,
     ) -> BoxFuture<'a, Answer> {
-        match (&request.sql, statement) {
-            (Sql::Plain(text), _) => Box::pin(async {
-                self.client.batch_execute(text).await?;
-                Ok(Vec::new())
-            }),
-            (_, statement) => {
-                let statement = statement.expect("prepare_missing leaves no statement unprepared");
-                Box::pin(async move {
-                    let parameters: Vec<&(dyn ToSql + Sync)> =
-                        request.parameters.iter().map(|parameter| parameter as &(dyn ToSql + Sync)).collect();
-                    self.client.query(&statement, &parameters).await
-                })
-            }
-        }
+        Box::pin(async move {
+            let Some(statement) = statement else {
+                self.client.batch_execute(&request.sql.text()).await?;
+                return Ok(Vec::new());
+            };
+            let parameters: Vec<&(dyn ToSql + Sync)> =
+                request.parameters.iter().map(|parameter| parameter as &(dyn ToSql + Sync)).collect();
+            self.client.query(&statement, &parameters).await
+        })
     }
 
-    async fn prepare_missing(&self, requests: &[Request<'_>]) -> StoreResult<()> {
-        let missing: Vec<(&Sql, Cow<'_, str>)> = {
-            let known = self.statements.lock().unwrap_or_else(PoisonError::into_inner);
-            let missing = |sql: &Sql| !matches!(sql, Sql::Plain(_)) && known.get(sql).is_none();
-            requests.iter().map(|request| &request.sql).filter(|sql| missing(sql)).map(with_text).collect()
+    /// The prepared statement of each request that is worth one. Those that are missing are prepared together.
+    async fn statements(&self, requests: &[Request<'_>]) -> StoreResult<Vec<Option<Statement>>> {
+        let mut found: Vec<Option<Statement>> = {
+            let known = self.known();
+            requests.iter().map(|request| known.get(&request.sql)).collect()
         };
+        let is_missing = |index: &usize| found[*index].is_none() && requests[*index].sql.is_prepared();
+        let missing: Vec<usize> = (0..requests.len()).filter(is_missing).collect();
         if missing.is_empty() {
-            return Ok(());
+            return Ok(found);
         }
         self.traffic.count(missing.len());
-        let prepares: Vec<_> =
-            missing.iter().map(|(_, text)| maybe_done(Box::pin(self.client.prepare(text)))).collect();
-        for (prepared, (sql, _)) in in_order(prepares).await.into_iter().zip(&missing) {
-            let statement = prepared.map_err(|error| error::from_driver(&error, &sql.name()))?;
-            self.statements.lock().unwrap_or_else(PoisonError::into_inner).put(sql, statement);
+        let texts: Vec<Cow<'_, str>> = missing.iter().map(|index| requests[*index].sql.text()).collect();
+        let prepares = texts.iter().map(|text| maybe_done(Box::pin(self.client.prepare(text)))).collect();
+        for (prepared, index) in in_order(prepares).await.into_iter().zip(missing) {
+            let request = &requests[index];
+            let statement = prepared.map_err(|error| error::from_driver(&error, &request.name()))?;
+            self.known().put(&request.sql, statement.clone());
+            found[index] = Some(statement);
         }
-        Ok(())
+        Ok(found)
+    }
+
+    fn known(&self) -> MutexGuard<'_, Statements> {
+        self.statements.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -221,15 +236,6 @@ impl std::fmt::Debug for Connection {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Connection").field("backend", &self.backend).finish_non_exhaustive()
     }
-}
-
-fn with_text(sql: &Sql) -> (&Sql, Cow<'_, str>) {
-    let text = match sql {
-        Sql::Plain(text) => Cow::Borrowed(*text),
-        Sql::Table(table) => Cow::Owned((table.text)()),
-        Sql::Text(text) => Cow::Borrowed(&**text),
-    };
-    (sql, text)
 }
 
 pub(super) async fn bounded<T>(work: impl Future<Output = T>) -> StoreResult<T> {

@@ -8,7 +8,8 @@ use crate::port::{StoreError, StoreResult};
 use crate::postgres::connect::{Connector, Purpose, spawn};
 use crate::postgres::error;
 
-/// Never change one that has been released: add the next.
+/// Never change one that has been released: add the next. Processes of the version before go on working while it
+/// is applied and afterwards: a new column needs a default, and nothing they use may go.
 const MIGRATIONS: &[&str] = &[include_str!("migrations/0001_init.sql")];
 
 /// Any number that no other program uses on the same database ("flovyn" in ASCII).

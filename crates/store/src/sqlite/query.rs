@@ -27,11 +27,6 @@ pub(super) const TASK_FINISHED: &str = "SELECT id FROM task_execution INDEXED BY
      ORDER BY finished_ms, id LIMIT ?3";
 pub(super) const LANE_HAS_WORK: &str = "SELECT EXISTS (SELECT 1 FROM ready WHERE tenant_id = ?1 AND class = ?2 \
      AND queue = ?3 AND kind = ?4 AND kind_version = ?5)";
-/// The first row behind a lane: going from lane to lane this way costs nothing for the rows in between.
-pub(super) const NEXT_LANE_OF_QUEUE: &str = "WHERE tenant_id = ?1 AND class = ?2 AND queue = ?3 \
-     AND (kind, kind_version) > (?4, ?5) ORDER BY kind, kind_version, sort_ms LIMIT 1";
-pub(super) const NEXT_LANE: &str = "WHERE tenant_id = ?1 AND (class, queue, kind, kind_version) > (?2, ?3, ?4, ?5) \
-     ORDER BY class, queue, kind, kind_version, sort_ms LIMIT 1";
 pub(super) const QUEUE_DEPTH: &str = "SELECT count(*) FROM (SELECT 1 FROM ready WHERE tenant_id = ?1 \
      AND class = ?2 AND queue = ?3 LIMIT ?4)";
 pub(super) const TASK_PAGE: &str = "INDEXED BY task_of_execution WHERE tenant_id = ?1 AND execution_id = ?2 \
@@ -101,6 +96,38 @@ pub(super) fn lanes_with_work(conn: &Connection, lanes: Vec<Lane>) -> StoreResul
     Ok(found)
 }
 
+const LANE_COLUMNS: [&str; 5] = ["tenant_id", "class", "queue", "kind", "kind_version"];
+
+/// The first row among those whose leading columns have given values, or have a greater value in the last of them.
+/// Compared one by one: for `(kind, kind_version) > (?, ?)` SQLite would walk all rows that are equal.
+pub(super) fn first_ready_tail(columns: usize, beyond: bool) -> String {
+    let condition = |(index, column): (usize, &&str)| {
+        let sign = if beyond && index + 1 == columns { ">" } else { "=" };
+        format!("{column} {sign} ?{}", index + 1)
+    };
+    let conditions: Vec<String> = LANE_COLUMNS[..columns].iter().enumerate().map(condition).collect();
+    let order = LANE_COLUMNS.join(", ");
+    format!("WHERE {} ORDER BY {order}, sort_ms, id LIMIT 1", conditions.join(" AND "))
+}
+
+fn first_ready(conn: &Connection, values: &[Value<'_>], beyond: bool) -> StoreResult<Option<Ready>> {
+    one(conn, &first_ready_tail(values.len(), beyond), values)
+}
+
+/// The first row of the next lane that has at least `kept` columns in common with this one. Going from lane to
+/// lane costs nothing for the rows in between.
+fn next_lane(conn: &Connection, lane: &Lane, kept: usize) -> StoreResult<Option<Ready>> {
+    let mut values = Vec::with_capacity(LANE_COLUMNS.len());
+    lane_values(lane, &mut values);
+    for columns in (kept + 1..=values.len()).rev() {
+        let found = first_ready(conn, &values[..columns], true)?;
+        if found.is_some() {
+            return Ok(found);
+        }
+    }
+    Ok(None)
+}
+
 pub(super) fn lanes_of_queue(
     conn: &Connection,
     tenant: TenantId,
@@ -109,24 +136,19 @@ pub(super) fn lanes_of_queue(
     wanted: usize,
 ) -> StoreResult<Vec<Lane>> {
     let mut lanes: Vec<Lane> = Vec::new();
-    while lanes.len() < wanted {
-        // No kind is empty, so the first step skips nothing.
-        let (kind, version) = lanes.last().map_or(("", ""), |lane| (&lane.kind, &lane.version));
-        let values =
-            [tenant.value(), class.value(), Value::Text(queue), Value::Text(kind), Value::Text(version)];
-        let Some(row) = one::<Ready>(conn, NEXT_LANE_OF_QUEUE, &values)? else { break };
+    let mut next = first_ready(conn, &[tenant.value(), class.value(), Value::Text(queue)], false)?;
+    while let Some(row) = next.filter(|_| lanes.len() < wanted) {
+        next = next_lane(conn, &row.lane, 3)?;
         lanes.push(row.lane);
     }
     Ok(lanes)
 }
 
-/// Goes from lane to lane; counting stops at the limit.
+/// Goes from lane to lane, the first row of each being its oldest; counting stops at the limit.
 pub(super) fn queue_depths(conn: &Connection, tenant: TenantId, up_to: i64) -> StoreResult<Vec<QueueDepth>> {
     let mut depths: Vec<QueueDepth> = Vec::new();
-    let mut values =
-        vec![tenant.value(), Value::Small(i16::MIN), Value::Text(""), Value::Text(""), Value::Text("")];
-    let mut first = one::<Ready>(conn, NEXT_LANE, &values)?;
-    while let Some(row) = first {
+    let mut next = first_ready(conn, &[tenant.value()], false)?;
+    while let Some(row) = next {
         match depths.last_mut() {
             Some(depth) if depth.class == row.lane.class && depth.queue == row.lane.queue => {
                 depth.oldest_sort_ms = depth.oldest_sort_ms.min(Some(row.sort_ms));
@@ -138,9 +160,7 @@ pub(super) fn queue_depths(conn: &Connection, tenant: TenantId, up_to: i64) -> S
                 oldest_sort_ms: Some(row.sort_ms),
             }),
         }
-        values = Vec::with_capacity(5);
-        lane_values(&row.lane, &mut values);
-        first = one::<Ready>(conn, NEXT_LANE, &values)?;
+        next = next_lane(conn, &row.lane, 1)?;
     }
     Ok(depths)
 }

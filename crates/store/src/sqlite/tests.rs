@@ -138,15 +138,45 @@ fn claims_and_loops_search_by_index() {
     let lane = "USING PRIMARY KEY (tenant_id=? AND class=? AND queue=? AND kind=? AND kind_version=?)";
     assert_tail::<Ready>(&conn, LANE, lane);
     assert_plan(&conn, LANE_HAS_WORK, lane);
-    let next = "USING PRIMARY KEY (tenant_id=? AND class=? AND queue=? AND (kind,kind_version)>(?,?))";
-    assert_tail::<Ready>(&conn, NEXT_LANE_OF_QUEUE, next);
-    let next = "USING PRIMARY KEY (tenant_id=? AND (class,queue,kind,kind_version)>(?,?,?,?))";
-    assert_tail::<Ready>(&conn, NEXT_LANE, next);
+    for (columns, index) in [
+        (2, "(tenant_id=? AND class>?)"),
+        (3, "(tenant_id=? AND class=? AND queue>?)"),
+        (4, "(tenant_id=? AND class=? AND queue=? AND kind>?)"),
+        (5, "(tenant_id=? AND class=? AND queue=? AND kind=? AND kind_version>?)"),
+    ] {
+        assert_tail::<Ready>(&conn, &first_ready_tail(columns, true), index);
+        assert_tail::<Ready>(&conn, &first_ready_tail(columns - 1, false), "USING PRIMARY KEY (tenant_id=?");
+    }
     assert_plan(&conn, QUEUE_DEPTH, "USING PRIMARY KEY (tenant_id=? AND class=? AND queue=?)");
     assert_tail::<Due>(&conn, DUE_PAGE, "USING PRIMARY KEY (clock=? AND due_ms<?)");
     assert_plan(&conn, DUE_NEXT, "USING PRIMARY KEY (clock=?)");
     assert_plan(&conn, EXECUTION_FINISHED, "execution_by_finished (tenant_id=? AND finished_ms<?)");
     assert_plan(&conn, TASK_FINISHED, "task_by_finished (tenant_id=? AND finished_ms<?)");
+}
+
+/// Steps of SQLite's machine that a statement took.
+fn steps(conn: &Connection, sql: &str, values: &[Value<'_>]) -> i32 {
+    let mut statement = conn.prepare(sql).unwrap();
+    let mut rows = statement.query(rusqlite::params_from_iter(values)).unwrap();
+    while rows.next().unwrap().is_some() {}
+    drop(rows);
+    statement.get_status(rusqlite::StatementStatus::VmStep)
+}
+
+#[test]
+fn a_backlog_is_jumped_over() {
+    let conn = database();
+    let text = "WITH RECURSIVE n (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 20000) \
+                INSERT INTO ready SELECT x'00', 0, 'q', iif(i < 10000, 'a', 'b'), '', i, x'00' FROM n";
+    conn.execute(text, []).unwrap();
+    let lane = [Value::Bytes(&[0]), Value::Small(0), Value::Text("q"), Value::Text("a"), Value::Text("")];
+    for columns in 1..=lane.len() {
+        for beyond in [false, true] {
+            let sql = format!("SELECT * FROM ready {}", first_ready_tail(columns, beyond));
+            let steps = steps(&conn, &sql, &lane[..columns]);
+            assert!(steps < 100, "{steps} steps: {sql}");
+        }
+    }
 }
 
 #[test]

@@ -11,7 +11,10 @@ use flovyn_engine::{Change, Mutations, Now, Scan, Wants, for_each_table};
 use flovyn_store::memory::MemoryStore;
 use flovyn_store::record::Record;
 use flovyn_store::sqlite::{Options, SqliteStore};
+use flovyn_store::value::Value;
 use flovyn_store::{ExecutionFilter, ManualClock, Page, Store, StoreError, TaskFilter};
+
+use uuid::Uuid;
 
 const SEEDS: u64 = 6;
 const BATCHES: u64 = 80;
@@ -112,10 +115,10 @@ fn wants(random: &mut Random, stored: &Snapshot) -> Wants {
         Scan::OpenTimers { tenant_id, execution_id: id, limit },
         Scan::OpenPromises { tenant_id, execution_id: id, limit },
         Scan::Labels { tenant_id, execution_id: id },
-        Scan::SilentWorkers { before_ms: random.below(2_000) as i64, limit },
+        Scan::SilentWorkers { before_ms: random.number(), limit },
         Scan::TaskStateKeys { tenant_id, task_id: id, limit },
         Scan::Capabilities { tenant_id, worker_id: id },
-        Scan::ExpiredKeys { until_ms: random.below(2_000) as i64, limit },
+        Scan::ExpiredKeys { until_ms: random.number(), limit },
         Scan::Belongings { tenant_id, execution_id: id, limit },
         Scan::TaskBelongings { tenant_id, task_id: id, limit },
     ]);
@@ -133,6 +136,33 @@ fn outcome(result: Result<(), StoreError>) -> &'static str {
     }
 }
 
+fn page(random: &mut Random) -> Page {
+    let place = (random.number(), random.id());
+    let after = Some(place).filter(|_| random.below(2) == 0);
+    Page { after, offset: random.below(2), limit: random.below(5) }
+}
+
+fn execution_filter(random: &mut Random) -> ExecutionFilter {
+    ExecutionFilter {
+        status: random.pick(ExecutionStatus::ALL).copied().filter(|_| random.below(2) == 0),
+        open_only: random.below(4) == 0,
+        kind: Some(random.text().into()).filter(|_| random.below(3) == 0),
+        queue: Some(random.text().into()).filter(|_| random.below(3) == 0),
+        label: Some((random.text().into(), random.text().into())).filter(|_| random.below(3) == 0),
+        parent_id: Some(random.id()).filter(|_| random.below(4) == 0),
+        created_from_ms: Some(1).filter(|_| random.below(4) == 0),
+        created_before_ms: Some(4).filter(|_| random.below(4) == 0),
+    }
+}
+
+fn task_filter(random: &mut Random) -> TaskFilter {
+    TaskFilter {
+        status: random.pick(TaskStatus::ALL).copied().filter(|_| random.below(2) == 0),
+        task_type: Some(random.text().into()).filter(|_| random.below(3) == 0),
+        queue: Some(random.text().into()).filter(|_| random.below(3) == 0),
+    }
+}
+
 /// Every read, with arguments drawn at random, as text.
 async fn reads(store: &dyn Store, random: &mut Random) -> Vec<String> {
     fn text(name: &str, value: impl Debug) -> String {
@@ -145,22 +175,10 @@ async fn reads(store: &dyn Store, random: &mut Random) -> Vec<String> {
     let clock = *random.pick(ClockKind::ALL).unwrap();
     let class = *random.pick(WorkClass::ALL).unwrap();
     let lanes: Vec<Lane> = (0..20).map(|_| lane(random)).collect();
-    let page = Page { after: after.map(|id| (number, id)), offset: random.below(2), limit };
-    let executions = ExecutionFilter {
-        status: random.pick(ExecutionStatus::ALL).copied().filter(|_| flag),
-        kind: Some(random.text().into()).filter(|_| random.below(3) == 0),
-        queue: Some(random.text().into()).filter(|_| random.below(3) == 0),
-        label: Some((random.text().into(), random.text().into())).filter(|_| random.below(3) == 0),
-        parent_id: Some(random.id()).filter(|_| random.below(4) == 0),
-        open_only: random.below(4) == 0,
-        created_from_ms: Some(1).filter(|_| random.below(4) == 0),
-        created_before_ms: Some(4).filter(|_| random.below(4) == 0),
-    };
-    let tasks = TaskFilter {
-        status: random.pick(TaskStatus::ALL).copied().filter(|_| flag),
-        task_type: Some(random.text().into()).filter(|_| random.below(3) == 0),
-        queue: Some(random.text().into()).filter(|_| random.below(3) == 0),
-    };
+    let page = page(random);
+    // The labels of this test know nothing of the executions they belong to.
+    let executions = ExecutionFilter { label: None, ..execution_filter(random) };
+    let tasks = task_filter(random);
     vec![
         text("now", store.now().await.unwrap()),
         text("due_page", store.due_page(clock, number, limit).await.unwrap()),
@@ -233,4 +251,61 @@ async fn sqlite_does_what_the_oracle_does() {
     assert!(outcomes.values().all(|count| *count > SEEDS * BATCHES / 10), "{outcomes:?}");
     // Every read has found something at least once, or the comparison above says nothing about it.
     assert_eq!(answered.len(), 32, "{answered:?}");
+}
+
+const LISTED: u128 = 200;
+
+/// A row that is not being purged, with a key of its own but little else that others do not have.
+fn listed<R: Record>(random: &mut Random, number: u128) -> R {
+    random.row_like(|index| match R::COLUMNS[index].name {
+        "tenant_id" => Some(Value::Uuid(Uuid::nil())),
+        "id" => Some(Value::Uuid(Uuid::from_u128(number << 60))),
+        "version" => Some(Value::Int(1)),
+        _ => None,
+    })
+}
+
+#[tokio::test]
+async fn listings_of_many_rows_agree() {
+    let directory = tempfile::tempdir().unwrap();
+    let sqlite = SqliteStore::open(directory.path().join("flovyn.db"), Options::default()).unwrap();
+    let memory = MemoryStore::new(Arc::new(ManualClock::new(Now::same(1))));
+    let mut random = Random(7);
+    let mut mutations = Mutations::default();
+    let mut updates = Mutations::default();
+    for number in 0..LISTED {
+        let execution: Execution = listed(&mut random, number);
+        mutations.labels.push(Change::Insert(Label {
+            tenant_id: execution.tenant_id,
+            execution_id: execution.id,
+            name: random.text().into(),
+            value: random.text().into(),
+            created_ms: execution.created_ms,
+        }));
+        let status = *random.pick(ExecutionStatus::ALL).unwrap();
+        let row = Execution { status, version: 2, ..execution.clone() };
+        mutations.executions.push(Change::Insert(execution));
+        // No terminal status is ever left in the product; the store must not depend on that.
+        updates.executions.push(Change::Update { row, expected_version: Some(1) });
+        mutations.tasks.push(Change::Insert(listed(&mut random, number)));
+    }
+    for mutations in [mutations, updates] {
+        commit(&memory, mutations.clone()).await.unwrap();
+        commit(&sqlite, mutations).await.unwrap();
+        let mut found = 0;
+        for _ in 0..500 {
+            let (filter, mut page) = (execution_filter(&mut random), page(&mut random));
+            page.after = page.after.map(|(created_ms, id)| (created_ms, Uuid::from_u128(id.as_u128() << 66)));
+            let expected = memory.execution_list(Uuid::nil(), &filter, page).await.unwrap();
+            let listed = sqlite.execution_list(Uuid::nil(), &filter, page).await.unwrap();
+            assert_eq!(listed, expected, "{filter:?} {page:?}");
+            let filter = task_filter(&mut random);
+            found += expected.len();
+            let expected = memory.task_list(Uuid::nil(), &filter, page).await.unwrap();
+            let listed = sqlite.task_list(Uuid::nil(), &filter, page).await.unwrap();
+            assert_eq!(listed, expected, "{filter:?} {page:?}");
+            found += expected.len();
+        }
+        assert!(found > 500, "too little was listed to compare: {found}");
+    }
 }

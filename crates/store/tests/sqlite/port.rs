@@ -189,7 +189,8 @@ async fn a_unique_value_may_move_within_a_batch() {
 async fn a_row_that_never_changes_is_not_updated() {
     for (store, _directory) in stores() {
         let row = ready("a", 1, 1);
-        commit(&*store, Mutations { ready: inserts(&[row.clone()]), ..Default::default() }).await.unwrap();
+        let ready = inserts(std::slice::from_ref(&row));
+        commit(&*store, Mutations { ready, ..Default::default() }).await.unwrap();
         let update = vec![Change::Update { row, expected_version: None }];
         let error = commit(&*store, Mutations { ready: update, ..Default::default() }).await.unwrap_err();
         assert!(matches!(error, StoreError::Refused(_)), "{error}");
