@@ -6,6 +6,8 @@ mod bad_state;
 mod clock;
 mod fencing;
 mod large_history;
+mod limits;
 mod orphans;
+mod scene;
 mod wake_ups;
 mod world;

@@ -83,8 +83,17 @@ impl Place {
 
     pub(crate) fn server_on(&self, store: Arc<dyn Store>, limits: Limits) -> Server {
         let loops = loops::Options { enabled: false, ..loops::Options::default() };
-        let service = Service::start(store, Options { limits, loops, ..Options::default() });
-        Server { service, clock: self.store.is_some().then(|| self.clock.clone()) }
+        self.start(store, Options { limits, loops, ..Options::default() })
+    }
+
+    /// With its loops running, as in production.
+    pub(crate) async fn server_with_loops(&self, loops: loops::Options, hints: bool) -> Server {
+        self.start(self.store().await, Options { loops, hints, ..Options::default() })
+    }
+
+    fn start(&self, store: Arc<dyn Store>, options: Options) -> Server {
+        let clock = self.store.is_some().then(|| self.clock.clone());
+        Server { service: Service::start(store, options), clock }
     }
 
     /// As many processes.
@@ -136,6 +145,15 @@ pub(crate) fn until(what: &'static str, mut condition: impl FnMut() -> bool) -> 
             assert!(began.elapsed() < HANGS, "{what} never happened");
             tokio::task::yield_now().await;
         }
+    }
+}
+
+/// The same for what has to be asked for.
+pub(crate) async fn until_async(what: &'static str, mut condition: impl AsyncFnMut() -> bool) {
+    let began = Instant::now();
+    while !condition().await {
+        assert!(began.elapsed() < HANGS, "{what} never happened");
+        tokio::task::yield_now().await;
     }
 }
 
@@ -242,6 +260,11 @@ impl Server {
         assert_eq!(activation.execution.id, id);
         self.must(submit(&activation, commands, Outcome::Suspended)).await;
         id
+    }
+
+    /// Moves the clock, and nothing else.
+    pub(crate) fn move_clock(&self, ms: i64) {
+        self.clock.as_ref().expect("this store has a clock that can be moved").advance_ms(ms);
     }
 
     /// Lets time pass: by moving the clock, or by watching the database's.

@@ -13,6 +13,7 @@ mod faults;
 mod idempotency;
 mod leases;
 mod load;
+mod loops;
 mod order;
 mod pollers;
 mod races;

@@ -13,7 +13,6 @@ use flovyn_store::record::Record;
 use flovyn_store::sqlite::{Options, SqliteStore};
 use flovyn_store::value::Value;
 use flovyn_store::{ExecutionFilter, ManualClock, Page, Store, StoreError, TaskFilter};
-
 use uuid::Uuid;
 
 const SEEDS: u64 = 6;
