@@ -61,7 +61,7 @@ impl Generator {
         uuid::Builder::from_unix_timestamp_millis(self.now_ms.unsigned_abs(), &{
             let mut bytes = [0; 10];
             for byte in &mut bytes {
-                *byte = self.rng.next() as u8;
+                *byte = self.rng.draw() as u8;
             }
             bytes
         })
@@ -72,7 +72,7 @@ impl Generator {
     pub fn request(&mut self, world: &Snapshot) -> Arc<Request> {
         let tenant_id = Uuid::from_u128(self.rng.of(TENANTS));
         let op = self.op(world, tenant_id);
-        Arc::new(Request { tenant_id, seed: self.rng.next(), op })
+        Arc::new(Request { tenant_id, seed: self.rng.draw(), op })
     }
 
     fn op(&mut self, world: &Snapshot, tenant: TenantId) -> Op {
@@ -309,7 +309,7 @@ impl Generator {
             1 => UpdateTenant { name: "Renamed".into(), retention_ms: Some(60_000) }.into(),
             2 => CreateWorkerToken {
                 name: "token".into(),
-                hash: Bytes::from((0..32).map(|_| rng.next() as u8).collect::<Vec<_>>()),
+                hash: Bytes::from((0..32).map(|_| rng.draw() as u8).collect::<Vec<_>>()),
                 expires_ms: None,
             }
             .into(),

@@ -59,10 +59,10 @@ impl Rule for CreateTasks {
 }
 
 fn create(work: &mut Work<'_>, request: &CreateTask) -> Result<TaskCreated, Refusal> {
-    if let Some(key) = &request.spec.key {
-        if let Some(existing) = existing(work, &request.spec, &key.name)? {
-            return Ok(created(&existing, true, false));
-        }
+    if let Some(key) = &request.spec.key
+        && let Some(existing) = existing(work, &request.spec, &key.name)?
+    {
+        return Ok(created(&existing, true, false));
     }
     let owner = request.execution_id.map(|id| execution::find_open(work, id)).transpose()?;
     let id = work.ids.uuid(work.now.ms);

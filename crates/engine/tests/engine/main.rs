@@ -1,5 +1,7 @@
 //! The rules on the memory tables, one question at a time: no clock, no thread, no database.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails right there")]
+
 mod backoff;
 mod bad_input;
 mod bad_state;

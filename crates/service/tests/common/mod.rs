@@ -137,14 +137,11 @@ macro_rules! on_postgres {
 pub(crate) use on_postgres;
 
 /// Waits until something that is on its way has happened.
-#[track_caller]
-pub(crate) fn until(what: &'static str, mut condition: impl FnMut() -> bool) -> impl Future<Output = ()> {
-    async move {
-        let began = Instant::now();
-        while !condition() {
-            assert!(began.elapsed() < HANGS, "{what} never happened");
-            tokio::task::yield_now().await;
-        }
+pub(crate) async fn until(what: &'static str, mut condition: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !condition() {
+        assert!(began.elapsed() < HANGS, "{what} never happened");
+        tokio::task::yield_now().await;
     }
 }
 

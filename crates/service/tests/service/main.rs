@@ -3,6 +3,8 @@
 //! Every scenario runs on the memory store and on SQLite; those that concern several processes also with two
 //! services on one PostgreSQL (`--skip postgres` leaves them out where there is none).
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails right there")]
+
 #[path = "../common/mod.rs"]
 mod common;
 

@@ -45,7 +45,7 @@ async fn work_in_line_says_whether_somebody_can_do_it(place: Place) {
     server.must(register("one", true, capabilities.clone())).await;
     server.must(register("two", false, capabilities)).await;
     let free = Waiting::FreeWorker { queue: queue(), workers: 2 };
-    assert_eq!(why(&server, any).await, [free.clone()]);
+    assert_eq!(why(&server, any).await, std::slice::from_ref(&free));
     assert_eq!(why(&server, versioned).await, [nobody(Some("2.0"))], "they have another version");
     assert_eq!(why_task(&server, task_id).await, free);
     // Of workers that have not been heard of nothing is expected.
@@ -93,7 +93,7 @@ async fn what_runs_names_its_worker_and_what_has_finished_waits_for_nothing(plac
     let activation = server.claim_workflow("order").await;
     let delivery = server.claim_task("mail").await;
     let running = Waiting::Running { worker: Some("stream".into()), since_ms: Some(BEGIN_MS) };
-    assert_eq!(why(&server, execution_id).await, [running.clone()]);
+    assert_eq!(why(&server, execution_id).await, std::slice::from_ref(&running));
     assert_eq!(why_task(&server, task_id).await, running);
     server.must(finish(&activation)).await;
     server.must(complete(&delivery)).await;

@@ -3,7 +3,9 @@
 -- * Text compares by bytes (COLLATE "C"), so that every order is the same as in SQLite and in memory.
 -- * No foreign keys: the engine owns all relations, and checking them would lock rows of strangers.
 -- * No index (nor predicate of one) names a column that changes before its row is finished: updates then stay
---   on their page (HOT) and touch no index. fillfactor 80 leaves them the room.
+--   on their page (HOT) and touch no index, as far as there is room on the page. A batch often updates all rows of
+--   a page at once, so the two tables that live by updates leave half of it: measured against fillfactor 80, with
+--   batches of 256, 75 % instead of 32 % of all updates stayed on their page, and wrote less than half the WAL.
 -- * Indexes that contain all columns of their table's primary key, and more, are partial, with a condition that is
 --   true for every row and that only listings repeat. Otherwise a plan made while the table is empty, when all
 --   indexes cost the same, may take such an index for a search by key, and walk through all rows of a tenant.
@@ -125,7 +127,7 @@ CREATE TABLE workflow_execution (
         GENERATED ALWAYS AS (CASE WHEN status >= 3 THEN status ELSE 0 END) STORED,
     PRIMARY KEY (tenant_id, id)
 ) WITH (
-    fillfactor = 80,
+    fillfactor = 50,
     autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 5000,
     autovacuum_analyze_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 1
 );
@@ -251,7 +253,7 @@ CREATE TABLE task_execution (
         GENERATED ALWAYS AS (CASE WHEN status >= 2 THEN status ELSE 0 END) STORED,
     PRIMARY KEY (tenant_id, id)
 ) WITH (
-    fillfactor = 80,
+    fillfactor = 50,
     autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 5000,
     autovacuum_analyze_scale_factor = 0.05, autovacuum_vacuum_cost_delay = 1
 );
