@@ -32,8 +32,11 @@ pub(crate) fn name(what: &str, text: &Text, limits: &Limits) -> Result<(), Refus
     }
     no_nul(what, text)?;
     // Every character has at least one byte, so most names need no counting.
-    if text.len() > limits.name_chars && text.chars().count() > limits.name_chars {
-        let message = format!("{what} is longer than {} characters", limits.name_chars);
+    let too_long = text.len() > limits.name_bytes
+        || (text.len() > limits.name_chars && text.chars().count() > limits.name_chars);
+    if too_long {
+        let message =
+            format!("{what} is longer than {} characters or {} bytes", limits.name_chars, limits.name_bytes);
         return Err(Refusal::new(Code::InvalidName, message));
     }
     Ok(())

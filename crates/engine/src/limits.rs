@@ -2,6 +2,8 @@
 
 /// Rows of each table that one step of a follow-up (cascade, clean-up, purge) may touch.
 pub const FOLLOW_UP_ROWS: usize = 200;
+/// Held-back executions of a lane that a new build looks at.
+pub const HELD_BACK_ROWS: usize = 1_000;
 /// State keys that one task may hold.
 pub const TASK_STATE_KEYS: usize = 1_000;
 
@@ -10,8 +12,9 @@ pub const TASK_STATE_KEYS: usize = 1_000;
 pub struct Limits {
     /// A single payload: input, output, signal value, state value, promise value.
     pub payload_bytes: usize,
-    /// Kinds, queues, keys, names.
+    /// Kinds, queues, keys, names: characters, and bytes, so that three of them fit into an index entry.
     pub name_chars: usize,
+    pub name_bytes: usize,
     /// Free text: errors, reasons, log lines, stack traces.
     pub text_bytes: usize,
     pub labels: usize,
@@ -65,6 +68,7 @@ impl Default for Limits {
         Self {
             payload_bytes: 1 << 20,
             name_chars: 255,
+            name_bytes: 765,
             text_bytes: 64 << 10,
             labels: 20,
             label_chars: 128,

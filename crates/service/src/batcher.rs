@@ -63,7 +63,7 @@ impl Batcher {
             self.put_off(run.await);
         }
         for poller in self.shared.dispatch.drain() {
-            drop(poller.sender.send(Ok(flovyn_engine::reply::Claimed::default())));
+            drop(poller.asker.sender.send(Ok(flovyn_engine::reply::Claimed::default())));
         }
     }
 
@@ -216,10 +216,13 @@ impl Shared {
         let for_pollers = decided.split_off(jobs.len());
         let mut put_off = Vec::new();
         for (job, decided) in jobs.into_iter().zip(decided) {
+            if let Decided::Reply(Reply::Claimed(claimed)) = &decided {
+                put_off.extend(self.wake_next(&job.request, claimed.len()));
+            }
             self.answer_job(job, decided, &mut put_off);
         }
         for (poller, decided) in handed.into_iter().zip(for_pollers) {
-            let job = Job { request: poller.request, asker: Asker::Poll(poller.sender), misses: 0 };
+            let job = Job { request: poller.request, asker: Asker::Poll(poller.asker), misses: 0 };
             self.answer_job(job, decided, &mut put_off);
         }
         self.after_commit(&summary);
@@ -250,22 +253,19 @@ impl Shared {
                 }
                 drop(sender.send(result));
             }
-            Asker::Poll(sender) => match result {
-                Ok(Reply::Claimed(claimed)) if claimed.is_empty() => {
+            Asker::Poll(poll) => match result {
+                Ok(Reply::Claimed(claimed)) if claimed.is_empty() && poll.may_wait() => {
                     // Nothing there: from now on every batch that makes such work ready sees this poller.
-                    if !sender.is_closed() {
-                        self.dispatch.park(job.request, sender);
-                    }
+                    self.dispatch.park(job.request, poll);
                 }
                 Ok(Reply::Claimed(claimed)) => {
-                    put_off.extend(self.wake_next(&job.request, claimed.len()));
-                    if let Err(Ok(claimed)) = sender.send(Ok(claimed)) {
+                    if let Err(Ok(claimed)) = poll.sender.send(Ok(claimed)) {
                         Stats::add(&self.stats.given_back, claimed.len());
                         put_off.extend(job::give_back(job.request.tenant_id, &claimed));
                     }
                 }
                 Ok(_) => {}
-                Err(refusal) => drop(sender.send(Err(refusal))),
+                Err(refusal) => drop(poll.sender.send(Err(refusal))),
             },
             Asker::None => {}
         }

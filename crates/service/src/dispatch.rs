@@ -3,6 +3,7 @@
 //! Ready work wakes as many pollers as there is work, never all of them.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use flovyn_engine::Request;
@@ -12,7 +13,7 @@ use flovyn_engine::state::{Lane, Ready, WorkClass};
 use rustc_hash::FxHashMap;
 use uuid::Uuid;
 
-use crate::job::{Asker, Job, PollSender, claim_of};
+use crate::job::{Asker, Job, PollAsker, claim_of};
 
 /// Numbers pollers in the order they came.
 type PollerId = u64;
@@ -20,7 +21,7 @@ type PollerId = u64;
 #[derive(Debug)]
 pub(crate) struct Poller {
     pub(crate) request: Arc<Request>,
-    pub(crate) sender: PollSender,
+    pub(crate) asker: PollAsker,
     lanes: Vec<Lane>,
 }
 
@@ -52,15 +53,15 @@ impl Dispatch {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn park(&self, request: Arc<Request>, sender: PollSender) {
+    pub(crate) fn park(&self, request: Arc<Request>, asker: PollAsker) {
         let Some(claim) = claim_of(&request) else { return };
         let lanes = claim.lanes(request.tenant_id);
-        self.lock().insert(Poller { request, sender, lanes });
+        self.lock().insert(Poller { request, asker, lanes });
     }
 
     /// Puts a poller back whose hand-off did not come about.
     pub(crate) fn put_back(&self, poller: Poller) {
-        if !poller.sender.is_closed() {
+        if !poller.asker.is_gone() {
             self.lock().insert(poller);
         }
     }
@@ -105,7 +106,7 @@ impl Dispatch {
         let ids: BTreeSet<PollerId> = lanes.iter().filter_map(|lane| waiting.choose(lane, None)).collect();
         ids.into_iter()
             .filter_map(|id| waiting.remove(id))
-            .map(|poller| Job { request: poller.request, asker: Asker::Poll(poller.sender), misses: 0 })
+            .map(|poller| Job { request: poller.request, asker: Asker::Poll(poller.asker), misses: 0 })
             .collect()
     }
 
@@ -145,6 +146,7 @@ impl Waiting {
         if let Some(key) = session_key(&poller) {
             self.sessions.entry(key).or_default().insert(id);
         }
+        poller.asker.parked.store(true, Ordering::SeqCst);
         self.pollers.insert(id, poller);
     }
 
@@ -173,7 +175,7 @@ impl Waiting {
     }
 
     fn is_there(&self, id: PollerId) -> bool {
-        self.pollers.get(&id).is_some_and(|poller| !poller.sender.is_closed())
+        self.pollers.get(&id).is_some_and(|poller| !poller.asker.is_gone())
     }
 
     fn max_of(&self, id: PollerId) -> usize {
@@ -196,6 +198,7 @@ impl Waiting {
     fn remove(&mut self, id: PollerId) -> Option<Poller> {
         self.hide(id);
         let poller = self.pollers.remove(&id)?;
+        poller.asker.parked.store(false, Ordering::SeqCst);
         if let Some(key) = session_key(&poller)
             && let Some(ids) = self.sessions.get_mut(&key)
         {
@@ -209,7 +212,7 @@ impl Waiting {
 
     fn drop_gone(&mut self) {
         let gone: Vec<PollerId> =
-            self.pollers.iter().filter(|(_, poller)| poller.sender.is_closed()).map(|(id, _)| *id).collect();
+            self.pollers.iter().filter(|(_, poller)| poller.asker.is_gone()).map(|(id, _)| *id).collect();
         for id in gone {
             self.remove(id);
         }

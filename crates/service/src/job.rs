@@ -1,22 +1,43 @@
 //! A request on its way through the batch loop, with whoever waits for the answer.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use flovyn_engine::ids::TenantId;
 use flovyn_engine::reply::Claimed;
 use flovyn_engine::request::{Claim, GiveBackTask, GiveBackWorkflow, Op};
 use flovyn_engine::{Refusal, Reply, Request};
 use tokio::sync::oneshot;
+use tokio::time::Instant;
 
 pub(crate) type CallSender = oneshot::Sender<Result<Reply, Refusal>>;
-pub(crate) type PollSender = oneshot::Sender<Result<Claimed, Refusal>>;
+
+/// A poll that waits for work, or for the answer that there is none.
+#[derive(Debug)]
+pub(crate) struct PollAsker {
+    pub(crate) sender: oneshot::Sender<Result<Claimed, Refusal>>,
+    /// Until when it waits for work. A claim that is under way then is still answered.
+    pub(crate) until: Instant,
+    /// Set while it waits in the dispatch: then nothing is under way for it.
+    pub(crate) parked: Arc<AtomicBool>,
+}
+
+impl PollAsker {
+    pub(crate) fn is_gone(&self) -> bool {
+        self.sender.is_closed()
+    }
+
+    pub(crate) fn may_wait(&self) -> bool {
+        !self.is_gone() && Instant::now() < self.until
+    }
+}
 
 /// Who gets the answer.
 #[derive(Debug)]
 pub(crate) enum Asker {
     Call(CallSender),
     /// A poller: when nothing is found it waits in the dispatch.
-    Poll(PollSender),
+    Poll(PollAsker),
     /// Nobody waits.
     None,
 }
@@ -37,13 +58,13 @@ impl Job {
     /// Whether somebody still waits for the answer. A request of somebody who has gone is carried out all the
     /// same, except a claim: handing out work to nobody would only delay it.
     pub(crate) fn is_abandoned_claim(&self) -> bool {
-        matches!(&self.asker, Asker::Poll(sender) if sender.is_closed())
+        matches!(&self.asker, Asker::Poll(poll) if poll.is_gone())
     }
 
     pub(crate) fn refuse(self, refusal: Refusal) {
         match self.asker {
             Asker::Call(sender) => drop(sender.send(Err(refusal))),
-            Asker::Poll(sender) => drop(sender.send(Err(refusal))),
+            Asker::Poll(poll) => drop(poll.sender.send(Err(refusal))),
             Asker::None => {}
         }
     }

@@ -11,11 +11,12 @@ use flovyn_engine::{Code, Limits, Refusal, Reply, Request};
 use flovyn_store::Store;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 
 use crate::batcher::Batcher;
 use crate::chatter::Chatter;
 use crate::dispatch::Dispatch;
-use crate::job::{self, Asker, Job};
+use crate::job::{self, Asker, Job, PollAsker};
 use crate::loops::{self, DueSignal};
 use crate::stats::Stats;
 
@@ -127,16 +128,20 @@ impl Service {
     /// meanwhile is given back.
     pub async fn poll(&self, tenant_id: TenantId, claim: Claim, wait: Duration) -> Result<Claimed, Refusal> {
         let (sender, receiver) = oneshot::channel();
-        self.send(self.request(tenant_id, Op::Claim(claim)), Asker::Poll(sender))?;
+        let parked = Arc::new(AtomicBool::new(false));
+        let asker = PollAsker { sender, until: Instant::now() + wait, parked: parked.clone() };
+        self.send(self.request(tenant_id, Op::Claim(claim)), Asker::Poll(asker))?;
         let mut handed = Handed { service: self, tenant_id, receiver };
-        match tokio::time::timeout(wait, &mut handed.receiver).await {
-            Ok(result) => result.unwrap_or_else(|_| Err(stopping())),
-            Err(_) => {
-                // Nothing is sent any more; what was sent at the last moment still counts.
-                handed.receiver.close();
-                handed.receiver.try_recv().unwrap_or_else(|_| Ok(Claimed::default()))
-            }
+        if let Ok(result) = tokio::time::timeout(wait, &mut handed.receiver).await {
+            return result.unwrap_or_else(|_| Err(stopping()));
         }
+        if !parked.load(Ordering::SeqCst) {
+            // Its claim is under way: that is not waiting for work, and its answer is near.
+            return (&mut handed.receiver).await.unwrap_or_else(|_| Err(stopping()));
+        }
+        // Nothing is sent any more; what was sent at the last moment still counts.
+        handed.receiver.close();
+        handed.receiver.try_recv().unwrap_or_else(|_| Ok(Claimed::default()))
     }
 
     /// Takes in a report whose loss in a crash would not matter (progress, a log line). Written soon.

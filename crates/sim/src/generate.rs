@@ -70,7 +70,8 @@ impl Generator {
 
     /// The next request, given what the world looks like.
     pub fn request(&mut self, world: &Snapshot) -> Arc<Request> {
-        let tenant_id = Uuid::from_u128(self.rng.of(TENANTS));
+        // Mostly one tenant, so that ids mostly meet their own; now and then a stranger's.
+        let tenant_id = Uuid::from_u128(TENANTS[usize::from(self.rng.chance(15))]);
         let op = self.op(world, tenant_id);
         Arc::new(Request { tenant_id, seed: self.rng.draw(), op })
     }
@@ -260,11 +261,26 @@ impl Generator {
     }
 
     fn outside(&mut self, world: &Snapshot, _tenant: TenantId) -> Op {
-        let Some(row) = self.rng.pick(&world.executions).cloned() else { return self.start().into() };
+        let choice = self.rng.below(20);
+        let fits = |row: &&Execution| match choice {
+            16 => row.status == ExecutionStatus::Running,
+            17 => row.failure_code.is_some(),
+            18 | 19 => row.status.is_terminal(),
+            _ => !row.status.is_terminal(),
+        };
+        let fitting: Vec<&Execution> = world.executions.iter().filter(fits).collect();
+        // Mostly where it makes sense; now and then anywhere.
+        let row = if self.rng.chance(80) { self.rng.pick(&fitting).copied() } else { None };
+        let Some(row) = row.or_else(|| self.rng.pick(&world.executions)).cloned() else {
+            return self.start().into();
+        };
         let execution_id = row.id;
-        let promise = self.rng.pick(&world.promises).map(|row| row.id);
+        let open: Vec<&Promise> =
+            world.promises.iter().filter(|row| row.status == PromiseStatus::Open).collect();
+        let promise = if self.rng.chance(80) { self.rng.pick(&open).copied() } else { None };
+        let promise = promise.or_else(|| self.rng.pick(&world.promises)).map(|row| row.id);
         let rng = &mut self.rng;
-        match rng.below(20) {
+        match choice {
             0..5 => SignalWorkflow { execution_id, name: name(rng, "signal", 3), value: json(rng) }.into(),
             5..8 => {
                 let mut start = self.start();

@@ -69,7 +69,13 @@ fn check_attempts(view: &mut View<'_>) {
     for row in &view.snapshot.attempts {
         attempts.entry((row.tenant_id, row.task_id)).or_default().push(row);
     }
-    let tasks: Vec<&Task> = view.tasks.values().copied().filter(|row| !row.purging).collect();
+    // What is being purged loses its rows page by page.
+    let owner_purging = |row: &Task| {
+        let owner = row.execution_id.and_then(|id| view.executions.get(&(row.tenant_id, id)));
+        owner.is_some_and(|owner| owner.purging)
+    };
+    let kept = |row: &&Task| !row.purging && !owner_purging(row);
+    let tasks: Vec<&Task> = view.tasks.values().copied().filter(kept).collect();
     for task in tasks {
         let rows = attempts.get(&task.key()).cloned().unwrap_or_default();
         let completed = rows.iter().filter(|row| row.status == AttemptStatus::Completed).count();

@@ -1,6 +1,7 @@
 //! P6: whatever is not terminal has a live cause, and the search tables say what the rows say.
 
 use super::{Promised, View};
+use crate::lifecycle::{alarm, task};
 use crate::state::*;
 
 pub(super) fn check(view: &mut View<'_>) {
@@ -61,8 +62,12 @@ fn check_execution(view: &mut View<'_>, row: &Execution) {
             }
         }
     }
-    if row.deadline_ms.is_some() && !row.status.is_terminal() && row.alarm_ms.is_none() {
+    let ends_in_time = row.deadline_ms.is_none_or(|at| row.alarm_ms.is_some_and(|alarm| alarm <= at));
+    if !row.status.is_terminal() && !ends_in_time {
         orphan(view, format!("execution {} has a timeout that will not fire", row.id));
+    }
+    if !row.status.is_terminal() && row.cancel_requested_ms.is_some() && row.alarm_ms.is_none() {
+        orphan(view, format!("execution {} was asked to stop and nothing ends its grace time", row.id));
     }
 }
 
@@ -93,20 +98,29 @@ fn check_task(view: &mut View<'_>, row: &Task) {
     check_alarm(view, "task", id, DueClass::TaskLease, row.lease_alarm_ms);
     match row.status {
         TaskStatus::Pending => {
-            if row.not_before_ms.is_some_and(|at| row.alarm_ms.is_none_or(|alarm| alarm > at)) {
-                orphan(view, format!("task {} waits for a time that will not come", row.id));
-            }
+            check_moments(view, row, [row.not_before_ms, task::start_deadline(row), task::total_deadline(row)]);
         }
         TaskStatus::Running => {
             if row.lease_until_ms.is_none() || row.lease_alarm_ms.is_none() {
                 orphan(view, format!("task {} is RUNNING without a lease", row.id));
             }
+            let deadlines =
+                [task::close_deadline(row), task::heartbeat_deadline(row), task::total_deadline(row)];
+            check_moments(view, row, deadlines);
         }
         _ => {
             if row.purging && !view.has_follow_up(DueClass::PurgeTask, id) {
                 orphan(view, format!("task {} is deleted and nothing will purge it", row.id));
             }
         }
+    }
+}
+
+/// The alarm comes no later than any moment that matters.
+fn check_moments(view: &mut View<'_>, row: &Task, moments: [Option<i64>; 3]) {
+    let first = alarm::earliest(moments);
+    if first.is_some_and(|at| row.alarm_ms.is_none_or(|alarm| alarm > at)) {
+        orphan(view, format!("task {} waits for a time that will not come", row.id));
     }
 }
 

@@ -146,16 +146,15 @@ pub(crate) enum End {
 /// still open is closed by a follow-up.
 pub(crate) fn finish(work: &mut Work<'_>, execution: &mut Execution, origin: Origin, end: End) {
     leave_line(work, execution);
-    let data = terminal_event(&end);
-    append(work, execution, origin, data);
-    if origin == Origin::External {
-        execution.last_external_sequence = execution.last_sequence;
-    }
     execution.status = match end {
         End::Completed { .. } => ExecutionStatus::Completed,
         End::Failed { .. } => ExecutionStatus::Failed,
         End::Cancelled { .. } => ExecutionStatus::Cancelled,
     };
+    append(work, execution, origin, terminal_event(&end));
+    if origin == Origin::External {
+        execution.last_external_sequence = execution.last_sequence;
+    }
     execution.finished_ms = Some(execution.last_event_ms);
     execution.lease_until_ms = None;
     execution.marked = false;

@@ -54,8 +54,9 @@ pub(crate) fn cancel(
     if cascade && execution.open_children > 0 {
         execution::follow_up(work, DueClass::CancelChildren, execution.id, Some(reason.clone()));
     }
-    // A workflow that has not run yet has nothing to clean up.
-    let hears = execution.cooperative && execution.started_ms.is_some();
+    // A workflow of which no activation was accepted and none runs has nothing to clean up.
+    let has_run = execution.accepted_epoch > 0 || execution.status == ExecutionStatus::Running;
+    let hears = execution.cooperative && has_run;
     if !hears {
         execution::finish(work, &mut execution, Origin::External, End::Cancelled { reason: reason.clone() });
     } else if execution.cancel_requested_ms.is_none() {

@@ -20,6 +20,9 @@ impl Rule for GiveBackWorkflow {
             let message = format!("claim {} of execution {} is not current", self.token, self.execution_id);
             return Err(Refusal::new(Code::StaleClaim, message));
         }
+        if row.accepted_epoch == 0 {
+            row.started_ms = None;
+        }
         execution::make_pending(work, &mut row);
         work.set.executions.put(row);
         Ok(Reply::Done)

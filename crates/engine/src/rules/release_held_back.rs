@@ -4,7 +4,7 @@ use crate::check;
 use crate::code::{Code, Refusal};
 use crate::ids::TenantId;
 use crate::lifecycle::execution;
-use crate::limits::Limits;
+use crate::limits::{HELD_BACK_ROWS, Limits};
 use crate::reply::Reply;
 use crate::request::{ReleaseForBuild, ReleaseHeldBack};
 use crate::rules::{Rule, Work};
@@ -48,7 +48,8 @@ impl Rule for ReleaseForBuild {
     fn needs(&self, tenant_id: TenantId, needs: &mut Needs<'_>) {
         let mut searched = true;
         for lane in &self.lanes {
-            searched &= needs.lane(lane, self.max);
+            // More than it may release: those that the same build failed on stay where they are.
+            searched &= needs.lane(lane, HELD_BACK_ROWS);
         }
         if !searched {
             return;

@@ -2,16 +2,18 @@
 
 use crate::code::{Code, Refusal};
 use crate::ids::TenantId;
-use crate::lifecycle::task;
+use crate::lifecycle::{key, task};
 use crate::reply::Reply;
-use crate::request::RetryTask;
+use crate::request::{KeySpec, RetryTask};
 use crate::rules::{Rule, Work};
-use crate::state::{Task, TaskStatus};
+use crate::state::{HolderClass, KeySpace, Task, TaskStatus};
 use crate::working_set::Needs;
 
 impl Rule for RetryTask {
     fn needs(&self, tenant_id: TenantId, needs: &mut Needs<'_>) {
-        needs.row::<Task>((tenant_id, self.task_id));
+        let task = needs.row::<Task>((tenant_id, self.task_id));
+        let key = task.and_then(|task| task.idempotency_key.as_ref());
+        key::needs_release(needs, tenant_id, KeySpace::Work, key);
     }
 
     fn decide(&self, work: &mut Work<'_>) -> Result<Reply, Refusal> {
@@ -23,6 +25,12 @@ impl Rule for RetryTask {
         if row.status != TaskStatus::Failed {
             let message = format!("task {} is {}", self.task_id, row.status);
             return Err(Refusal::new(Code::TaskNotFailed, message));
+        }
+        // Its failure freed its key; it has it again unless somebody else took it.
+        if let Some(name) = row.idempotency_key.clone()
+            && key::holder(work, KeySpace::Work, &name).is_none()
+        {
+            key::take(work, KeySpace::Work, &KeySpec { name, ttl_ms: None }, HolderClass::Task, row.id)?;
         }
         row.retry_base = row.execution_count;
         row.finished_ms = None;

@@ -146,7 +146,6 @@ pub(crate) fn create(
     if let Some(key) = &request.key {
         key::take(work, KeySpace::Work, key, HolderClass::Workflow, id)?;
     }
-    execution::make_pending(work, &mut row);
     // A fresh id: nobody else can have asked for this row.
     work.set.executions.supply((work.tenant_id, id), crate::table::Found::Absent, true);
     Ok(row)
@@ -176,7 +175,8 @@ fn new_row(
         created_ms: now_ms,
         scheduled_ms: request.scheduled_ms,
         deadline_ms: request.execution_timeout_ms.map(|timeout| begins_ms.saturating_add(timeout)),
-        status: ExecutionStatus::Pending,
+        // Its first event puts it in line, like any other from outside.
+        status: ExecutionStatus::Waiting,
         started_ms: None,
         finished_ms: None,
         last_sequence: 0,

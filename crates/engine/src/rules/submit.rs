@@ -46,14 +46,17 @@ impl Rule for SubmitActivation {
             return reply;
         }
         let unseen = self.has_unseen_events(&execution)?;
+        let seen_sequence = execution.last_sequence;
         if !unseen {
-            execution.base_sequence = execution.last_sequence;
+            execution.base_sequence = seen_sequence;
         }
         for (index, command) in self.commands.iter().enumerate() {
             submit_command::apply(work, &mut execution, command)
                 .map_err(|refusal| refusal.at_command(index))?;
         }
         execution::check_history(work, &execution, 0)?;
+        // A command may have been answered on the spot by an event that the worker has yet to see.
+        let unseen = unseen || execution.last_external_sequence > seen_sequence;
         execution.accepted_epoch = execution.epoch;
         self.end(work, &mut execution, unseen)?;
         let status = execution.status;

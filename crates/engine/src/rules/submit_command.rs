@@ -196,6 +196,9 @@ fn schedule_task(
         }
         None => create_task::new_row(work, task_id, spec, Some(execution))?,
     };
+    if task.status.is_terminal() {
+        return announce_ended(work, execution, task);
+    }
     if execution.open_tasks >= work.limits.pending_tasks {
         let message = format!("execution {} has {} unfinished tasks", execution.id, execution.open_tasks);
         return Err(Refusal::new(Code::TooManyPendingTasks, message));
@@ -208,6 +211,17 @@ fn schedule_task(
     task.announced = true;
     let not_before_ms = task.not_before_ms;
     task::make_pending(work, &mut task, not_before_ms);
+    work.set.tasks.put(task);
+    Ok(())
+}
+
+/// A task made ahead of this command was cancelled meanwhile: its workflow learns both at once.
+fn announce_ended(work: &mut Work<'_>, execution: &mut Execution, mut task: Task) -> Result<(), Refusal> {
+    let scheduled = EventData::new(EventKind::TaskScheduled).subject(task.id).name(task.task_type.clone());
+    log(work, execution, scheduled);
+    let ended = EventData::new(EventKind::TaskFailed).subject(task.id).flag(true);
+    execution::append_external(work, execution, ended);
+    task.announced = true;
     work.set.tasks.put(task);
     Ok(())
 }

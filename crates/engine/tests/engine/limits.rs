@@ -74,6 +74,12 @@ fn cases() -> Vec<Case> {
             InvalidName
         ),
         case!(
+            name_bytes = 32,
+            |_| start(|s| s.kind = text(16)),
+            |_| start(|s| s.kind = text(17)),
+            InvalidName
+        ),
+        case!(
             text_bytes = 32,
             |s| AppendLogLine { task_id: s.task_id, level: LogLevel::Info, message: text(16) }.into(),
             |s| AppendLogLine { task_id: s.task_id, level: LogLevel::Info, message: text(17) }.into(),
@@ -162,6 +168,7 @@ fn every_limit_has_its_case() {
     let Limits {
         payload_bytes: _,
         name_chars: _,
+        name_bytes: _,
         text_bytes: _,
         labels: _,
         label_chars: _,
@@ -192,7 +199,7 @@ fn every_limit_has_its_case() {
         announce_within_ms: _,
         unary_history_bytes: _,
     } = Limits::default();
-    assert_eq!(cases().len(), 19);
+    assert_eq!(cases().len(), 20);
 }
 
 #[test]

@@ -11,5 +11,6 @@ mod large_history;
 mod limits;
 mod orphans;
 mod scene;
+mod tenants;
 mod wake_ups;
 mod world;

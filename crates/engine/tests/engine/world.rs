@@ -39,9 +39,13 @@ impl World {
 
     /// Decides all of them as one transaction.
     pub(crate) fn batch(&mut self, ops: Vec<Op>) -> Vec<Result<Reply, Refusal>> {
+        self.batch_of(TENANT, ops)
+    }
+
+    fn batch_of(&mut self, tenant_id: TenantId, ops: Vec<Op>) -> Vec<Result<Reply, Refusal>> {
         let requests = ops.into_iter().map(|op| {
             self.seed += 1;
-            Arc::new(Request::new(TENANT, self.seed, op))
+            Arc::new(Request::new(tenant_id, self.seed, op))
         });
         let mut batch = Batch::new(requests.collect(), self.limits.clone());
         let mut loaded = None;
@@ -60,6 +64,11 @@ impl World {
 
     pub(crate) fn ask(&mut self, op: impl Into<Op>) -> Result<Reply, Refusal> {
         self.batch(vec![op.into()]).remove(0)
+    }
+
+    /// Asked by somebody else.
+    pub(crate) fn ask_as(&mut self, tenant_id: TenantId, op: impl Into<Op>) -> Result<Reply, Refusal> {
+        self.batch_of(tenant_id, vec![op.into()]).remove(0)
     }
 
     #[track_caller]

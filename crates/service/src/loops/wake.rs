@@ -66,10 +66,10 @@ impl WakeLoop {
         let count = jobs.len();
         for job in jobs {
             if let Err((job, _)) = self.service.resend(job)
-                && let Asker::Poll(sender) = job.asker
+                && let Asker::Poll(poll) = job.asker
             {
                 // The queue is full: it goes on waiting, and the next look will find the work.
-                self.service.shared.dispatch.park(job.request, sender);
+                self.service.shared.dispatch.park(job.request, poll);
             }
         }
         count

@@ -32,7 +32,7 @@ pub(crate) const QUEUE: &str = "main";
 /// A wait that only ends because it is answered or dropped.
 pub(crate) const LONG: Duration = Duration::from_secs(600);
 /// Ends a test that would otherwise hang. Nothing is measured by it.
-const HANGS: Duration = Duration::from_secs(60);
+const HANGS: Duration = Duration::from_secs(30);
 
 /// Where a scenario runs. May have several servers.
 pub(crate) struct Place {
@@ -143,6 +143,12 @@ pub(crate) async fn until(what: &'static str, mut condition: impl FnMut() -> boo
         assert!(began.elapsed() < HANGS, "{what} never happened");
         tokio::task::yield_now().await;
     }
+}
+
+/// What a poller got that is bound to be served.
+pub(crate) async fn answered(poll: tokio::task::JoinHandle<Result<Claimed, Refusal>>) -> Claimed {
+    until("the poller is answered", || poll.is_finished()).await;
+    poll.await.expect("the poll does not panic").expect("the poll is not refused")
 }
 
 /// The same for what has to be asked for.

@@ -8,8 +8,8 @@ use flovyn_engine::{Code, Limits, Op, Refusal, Reply};
 use flovyn_service::{Options, Service, loops};
 
 use crate::common::{
-    Fault, Faulty, Place, Server, TENANT, UNSTORABLE, at_once, complete, dealt, json, on_each_store,
-    on_postgres, task, tasks, until, workflow,
+    Fault, Faulty, Place, Server, TENANT, UNSTORABLE, answered, at_once, complete, dealt, json,
+    on_each_store, on_postgres, task, tasks, until, workflow,
 };
 
 async fn faulty(place: &Place) -> (Arc<Faulty>, Server) {
@@ -213,7 +213,7 @@ async fn a_poller_is_not_lost_with_the_batch_that_would_have_served_it(place: Pl
             assert_eq!(server.pollers(), 1, "it waits on after {fault:?}");
             server.create_task(task("work")).await;
         }
-        let claimed = poll.await.unwrap().unwrap();
+        let claimed = answered(poll).await;
         server.must(complete(&claimed.tasks[0])).await;
         server.check().await;
     }
@@ -227,7 +227,7 @@ async fn work_handed_over_in_an_unknown_commit_comes_back_after_its_lease(place:
     server.refused(CreateTask::standalone(task("work")), Code::OutcomeUnknown).await;
     assert_eq!(server.snapshot().await.tasks[0].status, TaskStatus::Running);
     server.pass(server.limits().session_lease_ms).await;
-    let claimed = poll.await.unwrap().unwrap();
+    let claimed = answered(poll).await;
     assert_eq!(claimed.tasks[0].task.execution_count, 2);
     server.must(complete(&claimed.tasks[0])).await;
     server.check().await;

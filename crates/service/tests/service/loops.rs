@@ -8,8 +8,8 @@ use flovyn_engine::{Code, Limits};
 use flovyn_service::loops;
 
 use crate::common::{
-    Faulty, Place, Server, TENANT, id, on_each_store, on_postgres, schedule_task, start_timer, task, tasks,
-    until, until_async,
+    Faulty, Place, Server, TENANT, answered, id, on_each_store, on_postgres, schedule_task, start_timer,
+    task, tasks, until, until_async,
 };
 
 /// A pace at which nothing would happen in the life of a test.
@@ -114,7 +114,7 @@ async fn served_by_another(place: &Place, options: loops::Options, hints: bool) 
         poll.is_finished()
     })
     .await;
-    assert_eq!(poll.await.unwrap().unwrap().len(), 1);
+    assert_eq!(answered(poll).await.len(), 1);
     here.stop().await;
     there.stop().await;
 }
@@ -136,7 +136,7 @@ async fn a_lease_that_ends_wakes_the_loop_and_the_next_poller(place: Place) {
     server.move_clock(server.limits().session_lease_ms);
     server.clock_moved();
     until("the second worker has it", || poll.is_finished()).await;
-    assert_eq!(poll.await.unwrap().unwrap().tasks[0].task.id, task_id);
+    assert_eq!(answered(poll).await.tasks[0].task.id, task_id);
     server.stop().await;
     server.check().await;
 }

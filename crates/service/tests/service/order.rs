@@ -4,8 +4,8 @@ use flovyn_engine::request::*;
 use flovyn_engine::state::*;
 
 use crate::common::{
-    BEGIN_MS, Place, QUEUE, Server, complete, many, on_each_store, schedule_task, signal, suspend, task,
-    tasks, workflow, workflows,
+    BEGIN_MS, Place, QUEUE, Server, answered, complete, many, on_each_store, schedule_task, signal, suspend,
+    task, tasks, workflow, workflows,
 };
 
 async fn claimed_tasks(server: &Server) -> Vec<String> {
@@ -78,14 +78,14 @@ async fn a_delayed_start_is_claimable_from_its_moment_on(place: Place) {
     assert!(server.claim(tasks("work")).await.is_empty());
     server.check().await;
     server.pass(1).await;
-    let activation = poll.await.unwrap().unwrap().workflows.remove(0);
+    let activation = answered(poll).await.workflows.remove(0);
     assert_eq!(activation.execution.id, id);
     assert_eq!(
         activation.execution.deadline_ms,
         Some(at_ms + 10_000),
         "its time counts from when it may begin"
     );
-    assert_eq!(task_poll.await.unwrap().unwrap().tasks[0].task.id, task_id);
+    assert_eq!(answered(task_poll).await.tasks[0].task.id, task_id);
     server.check().await;
 }
 

@@ -10,7 +10,7 @@ use flovyn_service::loops::{self, WakeLoop};
 use tokio::task::JoinHandle;
 
 use crate::common::{
-    Faulty, LONG, Place, QUEUE, Server, TENANT, complete, finish, many, on_each_store, on_postgres,
+    Faulty, LONG, Place, QUEUE, Server, TENANT, answered, complete, finish, many, on_each_store, on_postgres,
     schedule_task, signal, submit, task, tasks, until, workflow, workflows,
 };
 
@@ -41,7 +41,7 @@ async fn served(server: &Server, polls: Vec<Poll>) -> (Vec<Claimed>, Vec<Poll>) 
     let (finished, waiting): (Vec<Poll>, Vec<Poll>) = polls.into_iter().partition(|poll| poll.is_finished());
     let mut claimed = Vec::new();
     for poll in finished {
-        claimed.push(poll.await.unwrap().unwrap());
+        claimed.push(answered(poll).await);
     }
     (claimed, waiting)
 }
@@ -69,7 +69,7 @@ async fn a_step_of_a_workflow_with_its_worker_waiting_costs_one_commit(place: Pl
     let commits = || server.stats().figures().commits;
     let mut before = commits();
     server.start("order").await;
-    let activation = poll.await.unwrap().unwrap().workflows.remove(0);
+    let activation = answered(poll).await.workflows.remove(0);
     assert_eq!(commits() - before, 1, "start and claim");
     let new_events = activation.new_events.as_ref().expect("the batch that wrote them hands them over");
     assert_eq!(new_events.len(), 1);
@@ -79,13 +79,13 @@ async fn a_step_of_a_workflow_with_its_worker_waiting_costs_one_commit(place: Pl
     server
         .must(submit(&activation, vec![schedule_task(crate::common::id(1), "work")], Outcome::Suspended))
         .await;
-    let delivery = task_poll.await.unwrap().unwrap().tasks.remove(0);
+    let delivery = answered(task_poll).await.tasks.remove(0);
     assert_eq!(commits() - before, 1, "schedule and claim");
 
     let poll = workflows_wait().await;
     before = commits();
     server.must(complete(&delivery)).await;
-    let activation = poll.await.unwrap().unwrap().workflows.remove(0);
+    let activation = answered(poll).await.workflows.remove(0);
     assert_eq!(commits() - before, 1, "completion and next activation");
     assert!(activation.new_events.is_none(), "an older row is among them: they are read from the log");
     server.must(finish(&activation)).await;
@@ -97,10 +97,10 @@ async fn whoever_waited_longest_is_served_first(place: Place) {
     let first = server.poll(tasks("work")).await;
     let second = server.poll(tasks("work")).await;
     server.create_task(task("work")).await;
-    assert_eq!(first.await.unwrap().unwrap().len(), 1);
+    assert_eq!(answered(first).await.len(), 1);
     assert!(!second.is_finished());
     server.create_task(task("work")).await;
-    assert_eq!(second.await.unwrap().unwrap().len(), 1);
+    assert_eq!(answered(second).await.len(), 1);
 }
 
 async fn a_poller_that_has_gone_is_passed_over(place: Place) {
@@ -110,7 +110,7 @@ async fn a_poller_that_has_gone_is_passed_over(place: Place) {
     gone.abort();
     assert!(gone.await.unwrap_err().is_cancelled());
     server.create_task(task("work")).await;
-    let claimed = stays.await.unwrap().unwrap();
+    let claimed = answered(stays).await;
     assert_eq!(claimed.tasks[0].task.execution_count, 1);
     assert_eq!(server.stats().figures().given_back, 0);
 }
@@ -224,7 +224,7 @@ async fn a_server_that_stops_ends_the_polls_and_finishes_what_it_accepted(place:
     }
     stopped.await.unwrap();
     for poll in polls {
-        assert!(poll.await.unwrap().unwrap().is_empty());
+        assert!(answered(poll).await.is_empty());
     }
     assert_eq!(server.check().await.executions.len(), 20);
 }
@@ -234,8 +234,8 @@ async fn a_poller_takes_no_more_than_it_asked_for(place: Place) {
     let small = server.poll(many(tasks("work"), 2)).await;
     let large = server.poll(many(tasks("work"), 10)).await;
     server.must(CreateTasks { items: vec![CreateTask::standalone(task("work")); 7] }).await;
-    assert_eq!(small.await.unwrap().unwrap().len(), 2);
-    assert_eq!(large.await.unwrap().unwrap().len(), 5);
+    assert_eq!(answered(small).await.len(), 2);
+    assert_eq!(answered(large).await.len(), 5);
     server.check().await;
 }
 
@@ -266,6 +266,6 @@ async fn a_poll_that_may_not_wait_gets_what_is_ready() {
     until("the claim is about to be written", || store.waiting() == 1 || poll.is_finished()).await;
     tokio::time::advance(Duration::from_secs(1)).await;
     store.release();
-    assert_eq!(poll.await.unwrap().unwrap().len(), 1);
+    assert_eq!(answered(poll).await.len(), 1);
     assert_eq!(server.task(task_id).await.execution_count, 1);
 }

@@ -7,7 +7,7 @@ use flovyn_engine::request::*;
 use flovyn_engine::state::*;
 
 use crate::common::{
-    Place, QUEUE, Server, TENANT, capability, child, complete, finish, id, kind, many, of_session,
+    Place, QUEUE, Server, TENANT, answered, capability, child, complete, finish, id, kind, many, of_session,
     on_each_store, on_postgres, register, schedule_task, signal, submit, suspend, task, tasks, workflow,
     workflows,
 };
@@ -54,14 +54,14 @@ async fn parked_workers_with_other_kinds_never_get_each_others_work(place: Place
     server.start("mail").await;
     assert_eq!(server.pollers(), 3, "nobody was woken for what it cannot do");
     server.create_task(task("mail")).await;
-    let claimed = mail.await.unwrap().unwrap();
+    let claimed = answered(mail).await;
     assert_eq!(claimed.tasks.len(), 1);
     assert_eq!(&*claimed.tasks[0].task.task_type, "mail");
     assert_eq!(server.pollers(), 2);
     server.create_task(task("charge")).await;
-    assert_eq!(&*charge.await.unwrap().unwrap().tasks[0].task.queue, QUEUE);
+    assert_eq!(&*answered(charge).await.tasks[0].task.queue, QUEUE);
     server.start("order").await;
-    assert_eq!(order.await.unwrap().unwrap().workflows.len(), 1);
+    assert_eq!(answered(order).await.workflows.len(), 1);
 }
 
 fn versioned(kind_name: &str, versions: &[&str]) -> Claim {
@@ -89,7 +89,7 @@ async fn work_that_asks_for_a_version_goes_only_to_workers_that_have_it(place: P
     let other = server.poll(versioned("order", &["1.0"])).await;
     let right = server.poll(versioned("order", &["2.0"])).await;
     server.start_as(StartWorkflow { workflow_version: Some("2.0".into()), ..workflow("order") }).await;
-    assert_eq!(right.await.unwrap().unwrap().len(), 1);
+    assert_eq!(answered(right).await.len(), 1);
     assert!(!other.is_finished());
 }
 
@@ -193,12 +193,12 @@ async fn a_workflow_goes_back_to_the_session_that_ran_it_last_while_that_one_wai
     let stranger = server.poll(of_session(workflows("order"), sessions[0])).await;
     let friend = server.poll(of_session(workflows("order"), sessions[1])).await;
     server.must(signal(execution_id)).await;
-    let activation = friend.await.unwrap().unwrap().workflows.remove(0);
+    let activation = answered(friend).await.workflows.remove(0);
     assert_eq!(activation.execution.id, execution_id);
     // Its friend is busy now: anybody will do.
     server.must(signal(execution_id)).await;
     server.must(submit(&activation, Vec::new(), Outcome::Suspended)).await;
-    assert_eq!(stranger.await.unwrap().unwrap().workflows[0].execution.id, execution_id);
+    assert_eq!(answered(stranger).await.workflows[0].execution.id, execution_id);
 }
 
 on_each_store!(
