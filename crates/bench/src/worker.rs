@@ -8,7 +8,6 @@ use flovyn_engine::Refusal;
 use flovyn_engine::reply::{Activation, TaskDelivery};
 use flovyn_engine::state::WorkClass;
 use flovyn_service::Service;
-use futures::future::join_all;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use uuid::Uuid;
@@ -68,12 +67,21 @@ pub(crate) fn start(service: &Service, ends: &Arc<Ends>, slots: usize) -> Vec<Jo
 async fn run(service: Service, ends: Arc<Ends>, class: WorkClass, slots: usize, session: Uuid) {
     let claim = workload::claim(class, slots, session);
     while let Ok(claimed) = service.poll(TENANT, claim.clone(), Duration::from_secs(60)).await {
-        let workflows = claimed.workflows.iter().map(|item| activate(&service, &ends, item));
-        let tasks = claimed.tasks.iter().map(|item| execute(&service, item));
-        let (workflows, tasks) = futures::join!(join_all(workflows), join_all(tasks));
-        for refusal in workflows.into_iter().chain(tasks).filter_map(Result::err) {
-            eprintln!("refused: {refusal}");
+        // Each item runs by itself and the next poll begins at once, as on a worker with free slots.
+        for item in claimed.workflows {
+            let (service, ends) = (service.clone(), ends.clone());
+            tokio::spawn(async move { report(activate(&service, &ends, &item).await) });
         }
+        for item in claimed.tasks {
+            let service = service.clone();
+            tokio::spawn(async move { report(execute(&service, &item).await) });
+        }
+    }
+}
+
+fn report(result: Result<(), Refusal>) {
+    if let Err(refusal) = result {
+        eprintln!("refused: {refusal}");
     }
 }
 

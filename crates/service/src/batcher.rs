@@ -25,6 +25,8 @@ const MAX_ROWS: usize = 5_000;
 /// A batch from which on those it answered are given turns to ask again before the next one begins, and how many.
 const MANY: usize = 8;
 const MAX_TURNS: usize = 8;
+/// With so many waiting there is nothing to gain: while this batch is committed, the others get their turn.
+const ENOUGH: usize = 64;
 /// After so many misses a request goes alone and waits for its rows.
 const MAX_MISSES: u32 = 5;
 /// How often a lone request is decided again when another writer is faster.
@@ -77,7 +79,8 @@ impl Batcher {
                 let Ok(job) = self.jobs.try_recv() else { break };
                 self.backlog.push_back(job);
             }
-            if turns == 0 || (self.backlog.len() == before && turns < MAX_TURNS) {
+            let enough = self.backlog.len() >= ENOUGH;
+            if turns == 0 || enough || (self.backlog.len() == before && turns < MAX_TURNS) {
                 return;
             }
             turns -= 1;
@@ -130,6 +133,9 @@ impl Batcher {
                 return Some((batch, alone));
             }
         }
+        // Claims go last: what the others make ready in this very batch is then theirs to take. Stable, so that
+        // everything else keeps its order.
+        batch.sort_by_key(|job| job::claim_of(&job.request).is_some());
         Some((batch, false))
     }
 }

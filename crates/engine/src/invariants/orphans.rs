@@ -98,7 +98,11 @@ fn check_task(view: &mut View<'_>, row: &Task) {
     check_alarm(view, "task", id, DueClass::TaskLease, row.lease_alarm_ms);
     match row.status {
         TaskStatus::Pending => {
-            check_moments(view, row, [row.not_before_ms, task::start_deadline(row), task::total_deadline(row)]);
+            check_moments(
+                view,
+                row,
+                [row.not_before_ms, task::start_deadline(row), task::total_deadline(row)],
+            );
         }
         TaskStatus::Running => {
             if row.lease_until_ms.is_none() || row.lease_alarm_ms.is_none() {
