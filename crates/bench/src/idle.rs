@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use flovyn_engine::Reply;
 use flovyn_engine::request::{Command, Outcome, StartWorkflows, SubmitActivation};
-use flovyn_engine::state::WorkClass;
+use flovyn_engine::state::{ClockKind, WorkClass};
 use flovyn_service::Service;
 use futures::future::try_join_all;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -26,8 +26,7 @@ pub(crate) async fn run(database: Database, workflows: usize, seconds: u64) -> R
     let resident_first = resident_mb();
     wait_in(&target.service, workflows - first).await?;
     let resident_all = resident_mb();
-    // Let the checkpoint that follows a large write be over before the watch begins.
-    tokio::time::sleep(Duration::from_secs(2)).await;
+    settle(&target.service).await?;
     let (cpu, begin) = (cpu_seconds(), Instant::now());
     tokio::time::sleep(Duration::from_secs(seconds)).await;
     let used = (cpu_seconds() - cpu) / begin.elapsed().as_secs_f64();
@@ -39,6 +38,17 @@ pub(crate) async fn run(database: Database, workflows: usize, seconds: u64) -> R
         .number("resident_mb_at_a_tenth", resident_first)
         .number("resident_mb_at_all", resident_all)
         .finish())
+}
+
+/// Waits until the alarms of the claims just made have run out: each fires once, finds nothing to do and is gone.
+async fn settle(service: &Service) -> Result<(), String> {
+    let bar = ProgressBar::new_spinner().with_message("waiting for the leases of the last claims to run out");
+    bar.enable_steady_tick(Duration::from_millis(200));
+    while service.store().due_next(ClockKind::Lease).await.map_err(|error| error.to_string())?.is_some() {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    bar.finish_and_clear();
+    Ok(())
 }
 
 /// Starts workflows and lets each wait for a timer.
