@@ -18,35 +18,26 @@ use crate::workload::{self, TENANT};
 const LONE_STARTS: usize = 500;
 
 pub(crate) async fn run(database: Database, seconds: u64, clients: &[usize]) -> Result<String, String> {
-    let bar = ProgressBar::new_spinner().with_message("raw driver");
+    let bar = ProgressBar::new_spinner().with_message("lone start");
     bar.enable_steady_tick(Duration::from_millis(200));
     let mut raw = Raw::open(database).await?;
-    let raw_before = raw::throughput(&mut raw, Duration::from_secs(seconds)).await?;
-
-    bar.set_message("lone start");
     let (lone_start, lone_commit) = lone_starts(database, &mut raw).await?;
     let mut line = Line::new("engine").text("store", database.name());
-    let mut best = 0.0_f64;
     for &count in clients {
-        bar.set_message(format!("{count} clients"));
-        let run = concurrent(database, count, Duration::from_secs(seconds)).await?;
-        let rate = run.rate;
-        best = if count == 256 { rate } else { best };
+        bar.set_message(format!("{count} clients, in turn with the raw driver"));
+        let run = concurrent(database, &mut raw, count, seconds).await?;
         line = line
-            .number(&format!("workflows_per_s_{count}"), rate)
+            .number(&format!("workflows_per_s_{count}"), run.rate)
             .number(&format!("p50_ms_{count}"), run.latencies.percentile_ms(50.0))
             .number(&format!("p99_ms_{count}"), run.latencies.percentile_ms(99.0))
             .number(&format!("commits_per_workflow_{count}"), run.commits_per_workflow)
-            .number(&format!("rows_per_workflow_{count}"), run.rows_per_workflow);
+            .number(&format!("rows_per_workflow_{count}"), run.rows_per_workflow)
+            .number(&format!("raw_workflows_per_s_{count}"), run.raw_rate)
+            .number(&format!("raw_rows_per_workflow_{count}"), run.raw_rows_per_workflow)
+            .number(&format!("ratio_{count}"), run.ratio);
     }
-    bar.set_message("raw driver again");
-    let raw_after = raw::throughput(&mut raw, Duration::from_secs(seconds)).await?;
     bar.finish_and_clear();
-    let raw_rate = (raw_before.rate + raw_after.rate) / 2.0;
     Ok(line
-        .number("raw_workflows_per_s", raw_rate)
-        .number("raw_rows_per_workflow", raw_before.rows_per_workflow)
-        .number("ratio_256", best / raw_rate)
         .number("lone_start_p50_ms", lone_start.percentile_ms(50.0))
         .number("lone_commit_p50_ms", lone_commit.percentile_ms(50.0))
         .number("lone_start_ratio", lone_start.percentile_ms(50.0) / lone_commit.percentile_ms(50.0))
@@ -78,21 +69,39 @@ async fn start(service: &Service) -> Result<uuid::Uuid, String> {
 
 struct Run {
     rate: f64,
+    raw_rate: f64,
+    ratio: f64,
     latencies: Latencies,
     commits_per_workflow: f64,
     rows_per_workflow: f64,
+    raw_rows_per_workflow: f64,
 }
 
-async fn concurrent(database: Database, clients: usize, duration: Duration) -> Result<Run, String> {
+/// One second of the service and one of the raw driver in turn, so that both see the same machine; the medians of
+/// all rounds.
+async fn concurrent(database: Database, raw: &mut Raw, clients: usize, rounds: u64) -> Result<Run, String> {
+    const SLICE: Duration = Duration::from_secs(1);
     let target = Target::new(database).await?;
     let ends = Arc::new(Ends::default());
     let workers = worker::start(&target.service, &ends, 128);
     // Warm caches, prepared statements and connections before the clock starts.
-    drive(&target.service, &ends, clients, duration / 4).await?;
+    drive(&target.service, &ends, clients, SLICE).await?;
+    raw::throughput(raw, SLICE / 4).await?;
     let before = target.service.stats().figures();
-    let begin = Instant::now();
-    let latencies = drive(&target.service, &ends, clients, duration).await?;
-    let elapsed = begin.elapsed().as_secs_f64();
+    let mut latencies = Latencies::default();
+    let (mut rates, mut raw_rates, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
+    let mut raw_rows_per_workflow = 0.0;
+    for _ in 0..rounds.max(1) {
+        let bare = raw::throughput(raw, SLICE).await?;
+        let begin = Instant::now();
+        let slice = drive(&target.service, &ends, clients, SLICE).await?;
+        let rate = slice.count() as f64 / begin.elapsed().as_secs_f64();
+        latencies.merge(slice);
+        rates.push(rate);
+        raw_rates.push(bare.rate);
+        ratios.push(rate / bare.rate);
+        raw_rows_per_workflow = bare.rows_per_workflow;
+    }
     let after = target.service.stats().figures();
     target.service.stop().await;
     for worker in workers {
@@ -100,11 +109,19 @@ async fn concurrent(database: Database, clients: usize, duration: Duration) -> R
     }
     let count = latencies.count().max(1) as f64;
     Ok(Run {
-        rate: count / elapsed,
+        rate: median(&mut rates),
+        raw_rate: median(&mut raw_rates),
+        ratio: median(&mut ratios),
         commits_per_workflow: (after.commits - before.commits) as f64 / count,
         rows_per_workflow: (after.rows - before.rows) as f64 / count,
+        raw_rows_per_workflow,
         latencies,
     })
+}
+
+fn median(values: &mut [f64]) -> f64 {
+    values.sort_unstable_by(f64::total_cmp);
+    values[values.len() / 2]
 }
 
 /// Each client starts a workflow, waits for its end, and starts the next.

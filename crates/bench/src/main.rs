@@ -16,6 +16,10 @@ use clap::{Parser, Subcommand};
 
 use crate::target::Database;
 
+/// As in the `flovyn` binary, so that both are measured alike.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 #[derive(Parser)]
 #[command(about = "Benches of Flovyn's engine and storage")]
 struct Arguments {
@@ -30,8 +34,8 @@ struct Arguments {
 enum Command {
     /// One-task workflows per second at 1, 16 and 256 clients, against the same row changes through the bare driver.
     Engine {
-        /// Seconds for each number of clients.
-        #[arg(long, default_value_t = 5)]
+        /// Seconds for each number of clients, and as many for the raw driver.
+        #[arg(long, default_value_t = 9)]
         seconds: u64,
         /// Numbers of concurrent clients.
         #[arg(long, value_delimiter = ',', default_values_t = [1, 16, 256])]

@@ -6,6 +6,10 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+/// Requests are made on one thread and freed on another, which the system's allocator does slowly.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 #[derive(Parser)]
 #[command(name = "flovyn", version, about = "A durable workflow engine in one binary")]
 struct Arguments {

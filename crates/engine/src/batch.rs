@@ -180,9 +180,9 @@ impl Batch {
         }
     }
 
-    /// Net row changes of all requests.
-    pub fn mutations(&self) -> Mutations {
-        self.set.mutations()
+    /// Net row changes of all requests, once every one of them is decided.
+    pub fn take_mutations(&mut self) -> Mutations {
+        self.set.take_mutations()
     }
 
     /// Work that this batch makes ready and nobody in it has taken, in order of work.

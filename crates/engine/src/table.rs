@@ -20,6 +20,10 @@ pub trait Row: Clone + PartialEq + Debug + Send + Sync + 'static {
     fn key(&self) -> Self::Key;
 
     /// The compare-and-swap counter, in tables that have one.
+    fn version(&self) -> Option<i64> {
+        None
+    }
+
     fn version_mut(&mut self) -> Option<&mut i64> {
         None
     }
@@ -188,35 +192,37 @@ impl<R: Row> Table<R> {
     }
 
     /// Net effect of all requests of the batch, sorted by key: a row written five times is one change, one that
-    /// came and went is none.
-    pub fn changes(&self) -> Vec<Change<R>> {
-        let mut changed: Vec<(&R::Key, &Slot<R>)> =
-            self.slots.iter().filter(|(_, slot)| slot.touched && slot.stored != slot.current).collect();
-        changed.sort_unstable_by_key(|(key, _)| *key);
-        changed.into_iter().filter_map(|(_, slot)| change(slot)).collect()
+    /// came and went is none. What was loaded is given up.
+    pub fn take_changes(&mut self) -> Vec<Change<R>> {
+        let changed = |(key, slot): (R::Key, Slot<R>)| {
+            let change = (slot.touched && slot.stored != slot.current).then(|| change(slot))?;
+            change.map(|change| (key, change))
+        };
+        let mut changes: Vec<(R::Key, Change<R>)> = self.slots.drain().filter_map(changed).collect();
+        changes.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
+        changes.into_iter().map(|(_, change)| change).collect()
     }
 }
 
-fn change<R: Row>(slot: &Slot<R>) -> Option<Change<R>> {
-    let stored_version = slot.stored.clone().and_then(|mut row| row.version_mut().copied());
-    match (&slot.stored, &slot.current) {
+fn change<R: Row>(slot: Slot<R>) -> Option<Change<R>> {
+    match (slot.stored, slot.current) {
         (None, None) => None,
-        (None, Some(current)) => {
-            let mut row = current.clone();
+        (None, Some(mut row)) => {
             if let Some(version) = row.version_mut() {
                 *version = 1;
             }
             Some(Change::Insert(row))
         }
-        (Some(_), Some(current)) => {
-            let mut row = current.clone();
-            if let (Some(version), Some(stored)) = (row.version_mut(), stored_version) {
+        (Some(stored), Some(mut row)) => {
+            let expected_version = stored.version();
+            if let (Some(version), Some(stored)) = (row.version_mut(), expected_version) {
                 *version = stored + 1;
             }
-            Some(Change::Update { row, expected_version: stored_version })
+            Some(Change::Update { row, expected_version })
         }
-        (Some(stored), None) => {
-            Some(Change::Delete { row: stored.clone(), expected_version: stored_version })
+        (Some(row), None) => {
+            let expected_version = row.version();
+            Some(Change::Delete { row, expected_version })
         }
     }
 }

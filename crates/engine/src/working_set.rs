@@ -221,8 +221,8 @@ macro_rules! define {
                 }
             }
 
-            pub fn mutations(&self) -> Mutations {
-                Mutations { $($field: self.$field.changes(),)* }
+            pub fn take_mutations(&mut self) -> Mutations {
+                Mutations { $($field: self.$field.take_changes(),)* }
             }
         }
 

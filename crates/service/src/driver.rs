@@ -98,7 +98,7 @@ impl Decider for Driver {
         match step {
             BatchStep::Load(wants) => Step::Load(wants),
             BatchStep::Decided => {
-                let mutations = self.batch.mutations();
+                let mutations = self.batch.take_mutations();
                 self.summarise(&mutations);
                 if mutations.is_empty() { Step::Done } else { Step::Commit(Box::new(mutations)) }
             }

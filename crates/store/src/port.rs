@@ -38,7 +38,7 @@ impl Decider for Batch {
         match self.advance(loaded) {
             BatchStep::Load(wants) => Step::Load(wants),
             BatchStep::Decided => {
-                let mutations = self.mutations();
+                let mutations = self.take_mutations();
                 if mutations.is_empty() { Step::Done } else { Step::Commit(Box::new(mutations)) }
             }
         }

@@ -115,7 +115,7 @@ fn decide(tables: &mut MemoryTables, requests: Vec<Arc<Request>>) -> (Vec<Decide
     while let BatchStep::Load(wants) = step {
         step = batch.advance(Some(tables.load(&wants, now())));
     }
-    let mutations = batch.mutations();
+    let mutations = batch.take_mutations();
     tables.apply(&mutations).expect("nobody else writes to these tables");
     (batch.into_decided(), mutations)
 }

@@ -19,7 +19,7 @@ impl RawSqlite {
         drop(SqliteStore::open(&path, Default::default()).map_err(|error| error.to_string())?);
         let connection = Connection::open(&path).map_err(|error| error.to_string())?;
         connection
-            .execute_batch("PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA cache_size=-65536;")
+            .execute_batch("PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA cache_size=-16384;")
             .map_err(|error| error.to_string())?;
         connection.set_prepared_statement_cache_capacity(256);
         Ok(Self { connection, _directory: directory })

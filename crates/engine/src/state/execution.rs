@@ -156,6 +156,10 @@ impl Row for Execution {
     fn key(&self) -> Self::Key {
         (self.tenant_id, self.id)
     }
+    fn version(&self) -> Option<i64> {
+        Some(self.version)
+    }
+
     fn version_mut(&mut self) -> Option<&mut i64> {
         Some(&mut self.version)
     }

@@ -23,6 +23,10 @@ impl Row for Tenant {
     fn key(&self) -> Self::Key {
         (self.id,)
     }
+    fn version(&self) -> Option<i64> {
+        Some(self.version)
+    }
+
     fn version_mut(&mut self) -> Option<&mut i64> {
         Some(&mut self.version)
     }
@@ -47,6 +51,10 @@ impl Row for WorkerToken {
     fn key(&self) -> Self::Key {
         (self.tenant_id, self.id)
     }
+    fn version(&self) -> Option<i64> {
+        Some(self.version)
+    }
+
     fn version_mut(&mut self) -> Option<&mut i64> {
         Some(&mut self.version)
     }
@@ -76,6 +84,10 @@ impl Row for Worker {
     fn key(&self) -> Self::Key {
         (self.tenant_id, self.id)
     }
+    fn version(&self) -> Option<i64> {
+        Some(self.version)
+    }
+
     fn version_mut(&mut self) -> Option<&mut i64> {
         Some(&mut self.version)
     }

@@ -29,6 +29,10 @@ impl Row for Timer {
     fn key(&self) -> Self::Key {
         (self.tenant_id, self.execution_id, self.name.clone())
     }
+    fn version(&self) -> Option<i64> {
+        Some(self.version)
+    }
+
     fn version_mut(&mut self) -> Option<&mut i64> {
         Some(&mut self.version)
     }
@@ -66,6 +70,10 @@ impl Row for Promise {
     fn key(&self) -> Self::Key {
         (self.tenant_id, self.id)
     }
+    fn version(&self) -> Option<i64> {
+        Some(self.version)
+    }
+
     fn version_mut(&mut self) -> Option<&mut i64> {
         Some(&mut self.version)
     }
@@ -106,6 +114,10 @@ impl Row for IdempotencyKey {
     fn key(&self) -> Self::Key {
         (self.tenant_id, self.space, self.name.clone())
     }
+    fn version(&self) -> Option<i64> {
+        Some(self.version)
+    }
+
     fn version_mut(&mut self) -> Option<&mut i64> {
         Some(&mut self.version)
     }

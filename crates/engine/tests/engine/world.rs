@@ -52,7 +52,7 @@ impl World {
         while let BatchStep::Load(wants) = batch.advance(loaded.take()) {
             loaded = Some(self.tables.load(&wants, self.now));
         }
-        self.tables.apply(&batch.mutations()).unwrap();
+        self.tables.apply(&batch.take_mutations()).unwrap();
         self.check();
         let answer = |decided| match decided {
             Decided::Reply(reply) => Ok(reply),

@@ -4,6 +4,7 @@ use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
 use super::error::store_error;
@@ -16,6 +17,10 @@ const SYNCHRONOUS_FULL: i64 = 2;
 
 /// More than all statements of this crate, so that each is prepared once per connection.
 const CACHED_STATEMENTS: usize = 256;
+
+/// Not larger: when SQLite has put pages of a tree in order, its commit walks all of the cache. What is not in here
+/// is in the page cache of the system.
+const WRITER_CACHE_KIB: i64 = 16_384;
 
 /// Nobody else writes; this covers a person with the `sqlite3` shell.
 pub(super) const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
@@ -53,7 +58,7 @@ pub(super) fn check_library(version_number: i32) -> StoreResult<()> {
 pub(super) fn open_writer(path: &Path) -> StoreResult<Connection> {
     let flags =
         OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let conn = open(path, flags, 65_536)?;
+    let conn = open(path, flags, WRITER_CACHE_KIB)?;
     let mode: String =
         conn.pragma_update_and_check(None, "journal_mode", "wal", |row| row.get(0)).map_err(store_error)?;
     if mode != "wal" {
@@ -92,6 +97,8 @@ fn open(path: &Path, flags: OpenFlags, cache_kib: i64) -> StoreResult<Connection
     let conn = Connection::open_with_flags(path, flags).map_err(store_error)?;
     conn.set_prepared_statement_cache_capacity(CACHED_STATEMENTS);
     conn.busy_timeout(BUSY_TIMEOUT).map_err(store_error)?;
+    // A statement keeps its plan: otherwise a value bound anew can have it prepared again.
+    conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map_err(store_error)?;
     set(&conn, "foreign_keys", 0)?;
     set(&conn, "temp_store", 2)?;
     set(&conn, "mmap_size", 0)?;
@@ -125,7 +132,7 @@ mod tests {
         assert_eq!(value("foreign_keys"), 0);
         assert_eq!(value("temp_store"), 2);
         assert_eq!(value("wal_autocheckpoint"), 0);
-        assert_eq!(value("cache_size"), -65_536);
+        assert_eq!(value("cache_size"), -WRITER_CACHE_KIB);
         assert_eq!(value("page_size"), 4096);
         let mode: String = conn.pragma_query_value(None, "journal_mode", |row| row.get(0)).unwrap();
         assert_eq!(mode, "wal");

@@ -1,10 +1,11 @@
-//! What a batch asks for, read inside the writer's transaction. Keys are looked up one by one: in-process that is
-//! cheap.
+//! What a batch asks for, read inside the writer's transaction. Keys are looked up one by one, in the cache and then
+//! in the file: in-process that is cheap.
 
 use flovyn_engine::state::*;
 use flovyn_engine::{Loaded, Wants, for_each_table};
 use rusqlite::Connection;
 
+use super::cache::{Cache, Shelf};
 use super::codec::{bind, limit, read_row, rows};
 use super::error::store_error;
 use super::scan::load_scan;
@@ -18,11 +19,17 @@ pub(super) const LANE: &str = "WHERE tenant_id = ?1 AND class = ?2 AND queue = ?
 
 macro_rules! define {
     ($($field:ident: $row:ident,)*) => {
-        fn load_keys(conn: &Connection, sql: &Statements, wants: &Wants, loaded: &mut Loaded) -> StoreResult<()> {
+        fn load_keys(
+            conn: &Connection,
+            sql: &Statements,
+            cache: &mut Cache,
+            wants: &Wants,
+            loaded: &mut Loaded,
+        ) -> StoreResult<()> {
             $(
                 if !wants.$field.is_empty() {
                     let keys = wants.$field.lock.union(&wants.$field.peek);
-                    load_table(conn, &sql.$field.select, keys, &mut loaded.$field)?;
+                    load_table(conn, &sql.$field.select, &mut cache.$field, keys, &mut loaded.$field)?;
                 }
             )*
             Ok(())
@@ -34,11 +41,12 @@ for_each_table!(define);
 pub(super) fn load(
     conn: &Connection,
     sql: &Statements,
+    cache: &mut Cache,
     wants: &Wants,
     clock: &dyn Clock,
 ) -> StoreResult<Loaded> {
     let mut loaded = Loaded::at(clock.now());
-    load_keys(conn, sql, wants, &mut loaded)?;
+    load_keys(conn, sql, cache, wants, &mut loaded)?;
     for scan in &wants.scans {
         load_scan(conn, scan, &mut loaded)?;
     }
@@ -56,6 +64,7 @@ pub(super) fn load(
 fn load_table<'a, R: Record>(
     conn: &Connection,
     sql: &str,
+    cached: &mut Shelf<R>,
     keys: impl Iterator<Item = &'a R::Key>,
     loaded: &mut Vec<R>,
 ) -> StoreResult<()>
@@ -65,6 +74,10 @@ where
     let mut statement = conn.prepare_cached(sql).map_err(store_error)?;
     let mut values = Vec::with_capacity(R::KEY_COLUMNS);
     for key in keys {
+        if let Some(row) = cached.get(key) {
+            loaded.push(row.clone());
+            continue;
+        }
         values.clear();
         R::key_values(key, &mut values);
         bind(&mut statement, &values)?;

@@ -3,6 +3,7 @@
 //! The file belongs to one process at a time, held by a lock beside it.
 
 mod apply;
+mod cache;
 mod codec;
 mod connect;
 mod error;

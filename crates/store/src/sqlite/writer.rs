@@ -6,11 +6,13 @@ use std::sync::atomic::{AtomicI32, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use flovyn_engine::Mutations;
 use rusqlite::wal::CheckpointMode;
 use rusqlite::{Connection, ErrorCode};
 use tokio::sync::{mpsc, oneshot};
 
 use super::apply::apply;
+use super::cache::Cache;
 use super::connect::BUSY_TIMEOUT;
 use super::error::store_error;
 use super::load::load;
@@ -83,6 +85,9 @@ struct Session {
     conn: Connection,
     clock: Arc<dyn Clock>,
     statements: Statements,
+    cache: Cache,
+    /// SQLite's count of changes that others made to the file.
+    data_version: i64,
     /// Pages in the log after the last commit.
     log_pages: Arc<AtomicI32>,
     /// Pages in the log at which the next checkpoint is tried.
@@ -100,8 +105,16 @@ impl Session {
             Ok(())
         }))
         .map_err(store_error)?;
-        let statements = Statements::new();
-        Ok(Self { conn, clock, statements, log_pages, checkpoint_at: CHECKPOINT_PAGES, broken: None })
+        Ok(Self {
+            conn,
+            clock,
+            statements: Statements::new(),
+            cache: Cache::default(),
+            data_version: 0,
+            log_pages,
+            checkpoint_at: CHECKPOINT_PAGES,
+            broken: None,
+        })
     }
 
     fn transact(&mut self, batch: &SharedDecider) -> StoreResult<()> {
@@ -115,30 +128,46 @@ impl Session {
         result
     }
 
-    fn run(&self, batch: &SharedDecider) -> StoreResult<()> {
+    fn run(&mut self, batch: &SharedDecider) -> StoreResult<()> {
         self.conn.execute_batch("BEGIN IMMEDIATE").map_err(store_error)?;
         match self.work(batch) {
-            Ok(true) => self.commit(),
-            Ok(false) => self.roll_back(),
+            Ok(Some(mutations)) => {
+                self.commit()?;
+                self.cache.take_in(*mutations);
+                Ok(())
+            }
+            Ok(None) => self.roll_back(),
             Err(error) => self.roll_back().and(Err(error)),
         }
     }
 
-    /// Whether there is something to commit.
-    fn work(&self, batch: &SharedDecider) -> StoreResult<bool> {
+    /// What has been written and is to be committed, if anything.
+    fn work(&mut self, batch: &SharedDecider) -> StoreResult<Option<Box<Mutations>>> {
+        self.drop_cache_if_stale()?;
         let mut loaded = None;
         loop {
             match next_step(batch, loaded)? {
                 Step::Load(wants) => {
-                    loaded = Some(load(&self.conn, &self.statements, &wants, self.clock.as_ref())?);
+                    let clock = self.clock.as_ref();
+                    loaded = Some(load(&self.conn, &self.statements, &mut self.cache, &wants, clock)?);
                 }
                 Step::Commit(mutations) => {
                     apply(&self.conn, &self.statements, &mutations)?;
-                    return Ok(true);
+                    return Ok(Some(mutations));
                 }
-                Step::Done => return Ok(false),
+                Step::Done => return Ok(None),
             }
         }
+    }
+
+    /// No other process of ours can have the file open, but a person with the `sqlite3` shell can.
+    fn drop_cache_if_stale(&mut self) -> StoreResult<()> {
+        let mut statement = self.conn.prepare_cached("PRAGMA data_version").map_err(store_error)?;
+        let version = statement.query_row([], |row| row.get(0)).map_err(store_error)?;
+        if std::mem::replace(&mut self.data_version, version) != version {
+            self.cache = Cache::default();
+        }
+        Ok(())
     }
 
     /// A full disk stops a commit before its last page, so nothing of it counts. Any other failure may have come
@@ -193,14 +222,17 @@ impl Session {
 mod tests {
     use std::sync::Mutex;
 
-    use flovyn_engine::state::PausedQueue;
-    use flovyn_engine::{Change, Loaded, Mutations};
+    use flovyn_engine::request::{Op, StartWorkflow};
+    use flovyn_engine::state::{Execution, PausedQueue};
+    use flovyn_engine::{Batch, Change, Loaded, Request, Row, Wants};
     use uuid::Uuid;
 
     use super::*;
     use crate::clock::SystemClock;
     use crate::port::Decider;
     use crate::sqlite::{connect, migrate};
+
+    type ExecutionKey = <Execution as Row>::Key;
 
     /// Pauses queues of these names.
     struct Pause(Vec<String>);
@@ -257,6 +289,43 @@ mod tests {
         let error = session.transact(&pause(["second".to_owned()])).unwrap_err();
         assert!(matches!(error, StoreError::Fatal(_)), "{error}");
         assert_eq!(paused(&session), 0);
+    }
+
+    /// Looks at one execution and writes nothing.
+    struct Look(ExecutionKey, Arc<Mutex<Option<Execution>>>);
+
+    impl Decider for Look {
+        fn step(&mut self, loaded: Option<Loaded>) -> Step {
+            let Some(loaded) = loaded else {
+                let mut wants = Wants::default();
+                wants.executions.peek.insert(self.0);
+                return Step::Load(Arc::new(wants));
+            };
+            *self.1.lock().unwrap() = loaded.executions.into_iter().next();
+            Step::Done
+        }
+    }
+
+    fn look(session: &mut Session, key: ExecutionKey) -> Execution {
+        let seen = Arc::new(Mutex::new(None));
+        let look: SharedDecider = Arc::new(Mutex::new(Look(key, seen.clone())));
+        session.transact(&look).unwrap();
+        seen.lock().unwrap().take().unwrap()
+    }
+
+    #[test]
+    fn what_another_connection_changes_is_seen() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut session = session(&directory);
+        let op = Op::from(StartWorkflow::new("order", "default", "{}".into()));
+        let start = Batch::new(vec![Arc::new(Request::new(Uuid::nil(), 1, op))], Arc::default());
+        session.transact(&(Arc::new(Mutex::new(start)) as SharedDecider)).unwrap();
+        let id = session.conn.query_row("SELECT id FROM workflow_execution", [], |row| row.get(0)).unwrap();
+        let key = (Uuid::nil(), Uuid::from_bytes(id));
+        assert_eq!(look(&mut session, key).priority_seconds, 0);
+        let other = Connection::open(directory.path().join("test.db")).unwrap();
+        other.execute("UPDATE workflow_execution SET priority_seconds = 9", []).unwrap();
+        assert_eq!(look(&mut session, key).priority_seconds, 9);
     }
 
     #[test]

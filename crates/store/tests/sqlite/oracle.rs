@@ -37,8 +37,8 @@ fn changes<R: Record>(random: &mut Random, stored: &[R]) -> Vec<Change<R>> {
 fn change<R: Record>(random: &mut Random, stored: &[R]) -> Change<R> {
     let existing = random.pick(stored).cloned();
     // Rarely a row that is not there.
-    let mut row = existing.filter(|_| random.below(100) > 0).unwrap_or_else(|| random.row());
-    let version = row.version_mut().copied();
+    let row = existing.filter(|_| random.below(100) > 0).unwrap_or_else(|| random.row());
+    let version = row.version();
     let expected_version = if random.below(50) == 0 { version.map(|version| version + 1) } else { version };
     match random.below(6) {
         0 if !stored.is_empty() => Change::Delete { row, expected_version },

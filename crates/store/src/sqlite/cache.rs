@@ -1,0 +1,167 @@
+//! Rows that were written lately, as the file has them: a workflow's next step finds its execution and its task
+//! here and decodes neither.
+//!
+//! The writer is alone, so what it committed last is what stands in the file. Rows come in after their commit and
+//! never before it: a transaction that fails leaves nothing to take back.
+
+use flovyn_engine::state::*;
+use flovyn_engine::{Change, Mutations, Row, for_each_table};
+use rustc_hash::FxHashMap;
+
+use crate::record::Record;
+use crate::value::Value;
+
+/// Rows in one generation of a table. There are two.
+const GENERATION: usize = 2_048;
+
+/// A row with more text and payload than this is not kept: few of them would fill the memory.
+const LARGE: usize = 4_096;
+
+macro_rules! define {
+    ($($field:ident: $row:ident,)*) => {
+        #[derive(Debug, Default)]
+        pub(super) struct Cache { $(pub(super) $field: Shelf<$row>,)* }
+
+        impl Cache {
+            /// Takes in what has just been committed.
+            pub(super) fn take_in(&mut self, committed: Mutations) {
+                $(self.$field.take_in(committed.$field);)*
+            }
+        }
+    };
+}
+for_each_table!(define);
+
+/// Rows of one table. What is used moves to the young generation; when that is full, the old one is forgotten.
+#[derive(Debug)]
+pub(super) struct Shelf<R: Row> {
+    young: FxHashMap<R::Key, R>,
+    old: FxHashMap<R::Key, R>,
+}
+
+impl<R: Row> Default for Shelf<R> {
+    fn default() -> Self {
+        Self { young: FxHashMap::default(), old: FxHashMap::default() }
+    }
+}
+
+impl<R: Record> Shelf<R> {
+    pub(super) fn get(&mut self, key: &R::Key) -> Option<&R> {
+        if let Some(row) = self.old.remove(key) {
+            self.insert(key.clone(), row);
+        }
+        self.young.get(key)
+    }
+
+    /// Rows that are locked one by one are those that change over and over; all others are read once or never.
+    fn take_in(&mut self, changes: Vec<Change<R>>) {
+        if !R::LOCKED {
+            return;
+        }
+        for change in changes {
+            match change {
+                Change::Insert(row) | Change::Update { row, .. } => self.put(row),
+                Change::Delete { row, .. } => self.forget(&row.key()),
+            }
+        }
+    }
+
+    fn put(&mut self, row: R) {
+        let key = row.key();
+        self.forget(&key);
+        if !is_large(&row) {
+            self.insert(key, row);
+        }
+    }
+
+    fn insert(&mut self, key: R::Key, row: R) {
+        if self.young.len() >= GENERATION {
+            self.old = std::mem::take(&mut self.young);
+        }
+        self.young.insert(key, row);
+    }
+
+    fn forget(&mut self, key: &R::Key) {
+        self.young.remove(key);
+        self.old.remove(key);
+    }
+}
+
+fn is_large<R: Record>(row: &R) -> bool {
+    let mut values = Vec::with_capacity(R::COLUMNS.len());
+    row.values(&mut values);
+    let bytes = |value: &Value<'_>| match value {
+        Value::Text(text) => text.len(),
+        Value::Bytes(bytes) => bytes.len(),
+        _ => 0,
+    };
+    values.iter().map(bytes).sum::<usize>() > LARGE
+}
+
+#[cfg(test)]
+mod tests {
+    use flovyn_engine::request::{Op, StartWorkflow};
+    use flovyn_engine::{Batch, BatchStep, Limits, Loaded, Now, Request};
+    use std::sync::Arc;
+    use uuid::Uuid;
+
+    use super::*;
+
+    /// Executions as the engine makes them.
+    fn executions(count: u64) -> Vec<Execution> {
+        let start = |seed| {
+            let op = Op::from(StartWorkflow::new("order", "default", "{}".into()));
+            Arc::new(Request::new(Uuid::nil(), seed, op))
+        };
+        let mut batch = Batch::new((0..count).map(start).collect(), Arc::new(Limits::default()));
+        let mut step = batch.advance(None);
+        while let BatchStep::Load(_) = step {
+            step = batch.advance(Some(Loaded::at(Now::same(1))));
+        }
+        let row = |change| match change {
+            Change::Insert(row) => row,
+            other => panic!("{other:?}"),
+        };
+        batch.take_mutations().executions.into_iter().map(row).collect()
+    }
+
+    fn update(row: &Execution) -> Change<Execution> {
+        Change::Update { row: row.clone(), expected_version: Some(row.version) }
+    }
+
+    #[test]
+    fn what_is_used_stays_and_the_number_of_rows_is_bounded() {
+        let mut shelf = Shelf::default();
+        let rows = executions(6 * GENERATION as u64);
+        for row in &rows {
+            shelf.take_in(vec![Change::Insert(row.clone())]);
+            assert_eq!(shelf.get(&rows[0].key()), Some(&rows[0]));
+        }
+        assert!(shelf.young.len() + shelf.old.len() <= 2 * GENERATION);
+        assert_eq!(shelf.get(&rows[1].key()), None);
+        assert_eq!(shelf.get(&rows[rows.len() - 1].key()), rows.last());
+    }
+
+    #[test]
+    fn the_last_committed_row_is_found_and_a_deleted_one_is_not() {
+        let mut shelf = Shelf::default();
+        let rows = executions(2 * GENERATION as u64);
+        let mut first = rows[0].clone();
+        shelf.take_in(rows.into_iter().map(Change::Insert).collect());
+        first.open_tasks = 7;
+        shelf.take_in(vec![update(&first)]);
+        assert_eq!(shelf.get(&first.key()), Some(&first));
+        shelf.take_in(vec![Change::Delete { row: first.clone(), expected_version: None }]);
+        assert_eq!(shelf.get(&first.key()), None);
+    }
+
+    #[test]
+    fn a_row_that_has_grown_large_is_forgotten() {
+        let mut shelf = Shelf::default();
+        let mut row = executions(1).remove(0);
+        shelf.take_in(vec![Change::Insert(row.clone())]);
+        row.failure_message = Some("x".repeat(LARGE).into());
+        shelf.take_in(vec![update(&row)]);
+        assert_eq!(shelf.get(&row.key()), None);
+    }
+}
