@@ -1,0 +1,22 @@
+//! Who asks, and for which tenant. The tenant comes from the credential and from nowhere else.
+//!
+//! [`TenantScope`] can be built in this crate only: code that holds one has been through authentication.
+
+mod jwt;
+mod principal;
+mod worker_token;
+
+pub use jwt::{JwtKey, JwtSettings, JwtVerifier};
+pub use principal::{Principal, Role, TenantScope};
+pub use worker_token::{WorkerTokens, hash_token, new_token};
+
+/// Why somebody was not let in. Says nothing that helps a guesser.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AuthError {
+    /// No credential, or one that is not valid (any more).
+    Unauthenticated(&'static str),
+    /// A valid credential that may not do this.
+    Forbidden(&'static str),
+    /// The credential could not be checked just now.
+    Unavailable,
+}

@@ -1,0 +1,96 @@
+//! Principals and the scope they act in.
+
+use flovyn_engine::ids::TenantId;
+use flovyn_engine::state::Tenant;
+use uuid::Uuid;
+
+/// Proof that the caller may act for this tenant. Only authentication makes one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct TenantScope(TenantId);
+
+impl TenantScope {
+    pub(crate) fn new(tenant_id: TenantId) -> Self {
+        Self(tenant_id)
+    }
+
+    pub fn tenant_id(self) -> TenantId {
+        self.0
+    }
+}
+
+/// What a person or a program may do within its tenants. Later ones include earlier ones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Role {
+    Viewer,
+    Operator,
+    Admin,
+    /// May create tenants and name any.
+    ServerAdmin,
+}
+
+impl Role {
+    pub fn parse(text: &str) -> Option<Self> {
+        Some(match text {
+            "viewer" => Self::Viewer,
+            "operator" => Self::Operator,
+            "admin" => Self::Admin,
+            "server-admin" => Self::ServerAdmin,
+            _ => return None,
+        })
+    }
+}
+
+/// Somebody who has been let in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Principal {
+    /// Holds a worker token: belongs to one tenant and may do all that workers and applications do.
+    Worker { tenant_id: TenantId, token_id: Uuid },
+    /// Holds a JWT.
+    User { subject: String, role: Role, tenants: Tenants },
+}
+
+/// The tenants a JWT names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Tenants {
+    All,
+    /// Slugs or ids.
+    Named(Vec<String>),
+}
+
+impl Principal {
+    pub fn role(&self) -> Role {
+        match self {
+            Self::Worker { .. } => Role::Operator,
+            Self::User { role, .. } => *role,
+        }
+    }
+
+    /// The scope of a principal that belongs to exactly one tenant.
+    pub fn only_scope(&self) -> Option<TenantScope> {
+        match self {
+            Self::Worker { tenant_id, .. } => Some(TenantScope::new(*tenant_id)),
+            Self::User { .. } => None,
+        }
+    }
+
+    /// The scope for a tenant that exists, if this principal may act for it.
+    pub fn scope_for(&self, tenant: &Tenant) -> Option<TenantScope> {
+        let may = match self {
+            Self::Worker { tenant_id, .. } => *tenant_id == tenant.id,
+            Self::User { tenants: Tenants::All, .. } => true,
+            Self::User { tenants: Tenants::Named(names), .. } => {
+                let id = tenant.id.to_string();
+                names.iter().any(|name| *name == id || **name == *tenant.slug)
+            }
+        };
+        may.then(|| TenantScope::new(tenant.id))
+    }
+
+    /// Names of tenants in its credential, for those that have to choose one.
+    pub fn named_tenants(&self) -> &[String] {
+        match self {
+            Self::User { tenants: Tenants::Named(names), .. } => names,
+            _ => &[],
+        }
+    }
+}
