@@ -21,6 +21,12 @@ pub enum JwtKey {
     EcPem(Vec<u8>),
 }
 
+impl std::fmt::Debug for JwtKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("JwtKey").finish_non_exhaustive()
+    }
+}
+
 /// What a token must say.
 #[derive(Clone)]
 pub struct JwtSettings {
@@ -104,7 +110,8 @@ impl JwtVerifier {
     /// When anything about it is not as configured.
     pub fn authenticate(&self, token: &str) -> Result<Principal, AuthError> {
         let invalid = |_| AuthError::Unauthenticated("the token is not valid");
-        let claims = jsonwebtoken::decode::<Claims>(token, &self.key, &self.validation).map_err(invalid)?.claims;
+        let claims =
+            jsonwebtoken::decode::<Claims>(token, &self.key, &self.validation).map_err(invalid)?.claims;
         let role = claims.more.get(&self.settings.role_claim).and_then(Value::as_str).and_then(Role::parse);
         let role = role.ok_or(AuthError::Unauthenticated("the token names no known role"))?;
         let tenants = claims.more.get(&self.settings.tenants_claim).map_or(Vec::new(), names);
@@ -119,14 +126,22 @@ impl JwtVerifier {
     ///
     /// # Errors
     /// When the key is not a shared secret.
-    pub fn sign(&self, subject: &str, tenants: &[&str], role: &str, iat: i64, exp: i64) -> Result<String, String> {
+    pub fn sign(
+        &self,
+        subject: &str,
+        tenants: &[&str],
+        role: &str,
+        iat: i64,
+        exp: i64,
+    ) -> Result<String, String> {
         let JwtKey::Secret(secret) = &self.settings.key else {
             return Err("only a shared secret can sign".into());
         };
         let (iss, aud) = (self.settings.issuer.as_str(), self.settings.audience.as_str());
         let claims = OwnClaims { sub: subject, iss, aud, iat, exp, tenants, role };
         let header = Header::new(Algorithm::HS256);
-        jsonwebtoken::encode(&header, &claims, &EncodingKey::from_secret(secret)).map_err(|error| error.to_string())
+        jsonwebtoken::encode(&header, &claims, &EncodingKey::from_secret(secret))
+            .map_err(|error| error.to_string())
     }
 }
 

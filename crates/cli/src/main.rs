@@ -19,6 +19,10 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Run a server on this machine for development: one command, no configuration.
+    Dev(commands::dev::Dev),
+    /// Run a server with a configuration.
+    Server(commands::server::Server),
     /// Create the database if need be and bring its schema up to date.
     Migrate(commands::migrate::Migrate),
 }
@@ -26,6 +30,8 @@ enum Command {
 #[tokio::main]
 async fn main() -> ExitCode {
     let result = match Arguments::parse().command {
+        Command::Dev(dev) => dev.run().await,
+        Command::Server(server) => server.run().await,
         Command::Migrate(migrate) => migrate.run().await,
     };
     match result {

@@ -15,12 +15,18 @@ pub enum Class {
     AlreadyExists,
     /// The request is well formed but does not fit the current state.
     FailedPrecondition,
+    /// Nobody we know.
+    Unauthenticated,
+    /// Somebody we know who may not do this.
+    PermissionDenied,
     /// A limit is reached.
     ResourceExhausted,
     /// Two writers met; sending it again may help.
     Aborted,
     /// The server cannot answer just now; send it again later.
     Unavailable,
+    /// This server does not offer it.
+    Unimplemented,
     /// A fault of ours.
     Internal,
 }
@@ -56,6 +62,8 @@ codes! {
     (8, InvalidBatch, InvalidArgument, "Send at least one item and no more than the batch limit."),
     (9, InvalidCommand, InvalidArgument, "Correct the named command and submit the whole batch again."),
     (10, InvalidSequence, InvalidArgument, "Send the sequence of the last event you were given as the base."),
+    (11, InvalidValue, InvalidArgument, "Use one of the values that the message names."),
+    (12, InvalidPage, InvalidArgument, "Use a page size within the limit, and the cursor of the page before."),
     (20, PayloadTooLarge, ResourceExhausted, "Keep a payload within 1 MiB; store larger data elsewhere and pass a reference."),
     (21, TooManyLabels, InvalidArgument, "Use at most 20 labels of 128 characters each, name and value."),
     (22, HistoryFull, FailedPrecondition, "Finish the execution and continue in a new one: its history is at the limit."),
@@ -63,6 +71,7 @@ codes! {
     (24, TooManyPendingTasks, ResourceExhausted, "Let some tasks finish before scheduling more in this execution."),
     (25, TooManyQueuesPaused, ResourceExhausted, "Resume some queues before pausing more."),
     (26, TooManyStateKeys, ResourceExhausted, "Clear some state keys before setting more."),
+    (27, HistoryTooLarge, ResourceExhausted, "Ask for the history in pages: set a page size."),
     (30, TenantNotFound, NotFound, "Check the tenant's slug or id."),
     (31, ExecutionNotFound, NotFound, "Check the execution's id and tenant."),
     (32, TaskNotFound, NotFound, "Check the task's id and tenant."),
@@ -84,12 +93,16 @@ codes! {
     (59, TaskNotFinished, FailedPrecondition, "Cancel the task first, or wait until it finishes."),
     (60, NotBackedOff, FailedPrecondition, "Nothing to do: the execution is not held back by a failed activation."),
     (61, TaskOfWorkflow, FailedPrecondition, "Act on the workflow execution that owns this task instead."),
+    (62, NotRegistered, FailedPrecondition, "Begin the stream with a hello, and send it once only."),
     (70, CommitConflict, Aborted, "Send the request again: another writer changed the same rows."),
     (71, Overloaded, Unavailable, "Send the request again after a short pause: the server's queue is full."),
     (72, ShuttingDown, Unavailable, "Send the request to another server, or again in a moment: this one is stopping."),
     (73, StoreUnavailable, Unavailable, "Check that the database is up; the request was not applied."),
     (74, StoreRefused, InvalidArgument, "Correct the request: the database cannot store what it contains."),
     (75, OutcomeUnknown, Unavailable, "Ask for the state before sending it again: the database did not say whether it was applied."),
+    (80, Unauthenticated, Unauthenticated, "Send a valid credential as `authorization: Bearer <token>`."),
+    (81, PermissionDenied, PermissionDenied, "Use a credential that may do this, and name its own tenant."),
+    (82, NotOffered, Unimplemented, "Use another way: this server does not offer this call."),
     (90, Internal, Internal, "Report this as a bug, with the server's log around this moment."),
 }
 

@@ -1,4 +1,16 @@
 //! The server: gRPC and HTTP in front of the service, configuration, telemetry, shutdown. No rule stands here.
 
 pub mod api;
+pub mod config;
 pub mod grpc;
+pub mod http;
+pub mod live;
+pub mod provision;
+pub mod server;
+pub mod telemetry;
+mod tls;
+pub mod virtual_clock;
+pub mod waiting;
+
+pub use config::Config;
+pub use server::{Server, ServerOptions, StartError};

@@ -168,7 +168,8 @@ impl Shared {
 
     async fn attempt(&self, jobs: &[Job], wait_for_locks: bool) -> Result<Committed, StoreError> {
         let requests = jobs.iter().map(|job| job.request.clone()).collect();
-        let driver = Driver::new(requests, self.limits.clone(), self.dispatch.clone());
+        let driver =
+            Driver::new(requests, self.limits.clone(), self.dispatch.clone(), !self.watchers.is_empty());
         let driver = Arc::new(Mutex::new(driver));
         let options = TransactOptions { batch_id: Uuid::new_v4(), wait_for_locks };
         let result = self.store.transact(driver.clone(), options).await;
@@ -288,6 +289,11 @@ impl Shared {
     }
 
     fn after_commit(&self, summary: &Summary) {
+        self.watchers.tell(&summary.changed);
+        for cancel in &summary.cancelled {
+            // Without any session here there is nobody to tell.
+            let _ = self.cancels.send(*cancel);
+        }
         self.due_signal.hint(summary.next_product_ms, summary.next_lease_ms);
         if self.hints && !summary.left_ready.is_empty() {
             self.store.hint_ready(&summary.left_ready);

@@ -2,7 +2,7 @@
 //!
 //! Ready work wakes as many pollers as there is work, never all of them.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -11,7 +11,6 @@ use flovyn_engine::ids::{TenantId, WorkerId};
 use flovyn_engine::request::{Claim, Op};
 use flovyn_engine::state::{Lane, Ready, WorkClass};
 use rustc_hash::FxHashMap;
-use uuid::Uuid;
 
 use crate::job::{Asker, Job, PollAsker, claim_of};
 
@@ -76,13 +75,13 @@ impl Dispatch {
         if waiting.pollers.is_empty() {
             return Vec::new();
         }
-        let mut chosen: Vec<(PollerId, Vec<Uuid>, usize)> = Vec::new();
+        let mut chosen: Vec<(PollerId, Vec<&Ready>, usize)> = Vec::new();
         for item in ready {
             if let Some(id) = waiting.choose(&item.lane, prefers(item)) {
                 let max = waiting.max_of(id);
                 match chosen.iter_mut().find(|(other, _, _)| *other == id) {
-                    Some((_, items, _)) => items.push(item.id),
-                    None => chosen.push((id, vec![item.id], max)),
+                    Some((_, items, _)) => items.push(item),
+                    None => chosen.push((id, vec![item], max)),
                 }
                 let full = chosen.iter().any(|(other, items, max)| *other == id && items.len() >= *max);
                 if full {
@@ -94,7 +93,7 @@ impl Dispatch {
             .into_iter()
             .filter_map(|(id, items, _)| {
                 let poller = waiting.remove(id)?;
-                let request = narrowed(&poller.request, items)?;
+                let request = narrowed(&poller.request, &items)?;
                 Some(HandOff { poller, request })
             })
             .collect()
@@ -103,10 +102,19 @@ impl Dispatch {
     /// Takes out one poller of each lane, to search for work that came from elsewhere.
     pub(crate) fn take_one_of_each(&self, lanes: &[Lane]) -> Vec<Job> {
         let mut waiting = self.lock();
-        let ids: BTreeSet<PollerId> = lanes.iter().filter_map(|lane| waiting.choose(lane, None)).collect();
-        ids.into_iter()
-            .filter_map(|id| waiting.remove(id))
-            .map(|poller| Job { request: poller.request, asker: Asker::Poll(poller.asker), misses: 0 })
+        let mut found: BTreeMap<PollerId, Vec<&Lane>> = BTreeMap::new();
+        for lane in lanes {
+            if let Some(id) = waiting.choose(lane, None) {
+                found.entry(id).or_default().push(lane);
+            }
+        }
+        found
+            .into_iter()
+            .filter_map(|(id, lanes)| waiting.remove(id).map(|poller| (poller, lanes)))
+            .map(|(poller, lanes)| {
+                let request = widened(poller.request, lanes);
+                Job { request, asker: Asker::Poll(poller.asker), misses: 0 }
+            })
             .collect()
     }
 
@@ -165,8 +173,10 @@ impl Waiting {
         {
             return Some(id);
         }
+        let any = lane.of_any_kind();
         loop {
-            let id = *self.lanes.get(lane)?.first()?;
+            let first = |lane| self.lanes.get(lane).and_then(BTreeSet::first).copied();
+            let id = first(lane).into_iter().chain(first(&any)).min()?;
             if self.is_there(id) {
                 return Some(id);
             }
@@ -225,8 +235,23 @@ fn session_key(poller: &Poller) -> Option<(WorkerId, WorkClass)> {
 }
 
 /// The poller's claim, for these items only.
-fn narrowed(request: &Request, items: Vec<Uuid>) -> Option<Arc<Request>> {
-    let claim = claim_of(request)?;
-    let claim = Claim { max: items.len().min(claim.max), only: Some(items), ..claim.clone() };
+fn narrowed(request: &Request, items: &[&Ready]) -> Option<Arc<Request>> {
+    let mut claim = claim_of(request)?.clone();
+    if claim.is_any() {
+        claim = items.iter().fold(claim, |claim, item| claim.with_lane(&item.lane));
+    }
+    claim.max = items.len().min(claim.max);
+    claim.only = Some(items.iter().map(|item| item.id).collect());
     Some(Arc::new(Request { tenant_id: request.tenant_id, seed: request.seed, op: Op::Claim(claim) }))
+}
+
+/// A claim of any kind searches the lanes that are known to have work.
+fn widened(request: Arc<Request>, lanes: Vec<&Lane>) -> Arc<Request> {
+    match claim_of(&request).filter(|claim| claim.is_any()) {
+        Some(claim) => {
+            let claim = lanes.into_iter().fold(claim.clone(), Claim::with_lane);
+            Arc::new(Request { tenant_id: request.tenant_id, seed: request.seed, op: Op::Claim(claim) })
+        }
+        None => request,
+    }
 }

@@ -3,12 +3,13 @@
 
 use std::sync::Arc;
 
-use flovyn_engine::state::ClockKind;
-use flovyn_engine::state::{Lane, WorkClass};
+use flovyn_engine::state::{ClockKind, Execution, Lane, Task, TaskStatus, WorkClass};
 use flovyn_engine::{Batch, BatchStep, Change, Decided, Limits, Loaded, Mutations, Request};
 use flovyn_store::{Decider, Step};
 
 use crate::dispatch::{Dispatch, HandOff, Poller};
+use crate::service::TaskCancel;
+use crate::watch::Subject;
 
 pub(crate) struct Driver {
     batch: Batch,
@@ -16,6 +17,8 @@ pub(crate) struct Driver {
     /// Pollers whose claims stand behind the batch's own requests, in order.
     handed: Vec<Poller>,
     assigned: bool,
+    /// Whether anybody waits for changes.
+    watched: bool,
     summary: Summary,
 }
 
@@ -28,15 +31,25 @@ pub(crate) struct Summary {
     /// Earliest new moment for the due loop, by clock.
     pub(crate) next_product_ms: Option<i64>,
     pub(crate) next_lease_ms: Option<i64>,
+    /// Executions and tasks that changed, if anybody waits for changes.
+    pub(crate) changed: Vec<Subject>,
+    /// Tasks whose worker should stop.
+    pub(crate) cancelled: Vec<TaskCancel>,
 }
 
 impl Driver {
-    pub(crate) fn new(requests: Vec<Arc<Request>>, limits: Arc<Limits>, dispatch: Dispatch) -> Self {
+    pub(crate) fn new(
+        requests: Vec<Arc<Request>>,
+        limits: Arc<Limits>,
+        dispatch: Dispatch,
+        watched: bool,
+    ) -> Self {
         Self {
             batch: Batch::new(requests, limits),
             dispatch,
             handed: Vec::new(),
             assigned: false,
+            watched,
             summary: Summary::default(),
         }
     }
@@ -68,6 +81,18 @@ impl Driver {
 
     fn summarise(&mut self, mutations: &Mutations) {
         self.summary.rows = mutations.len();
+        for row in mutations.tasks.iter().filter_map(updated) {
+            let stops = row.cancel_requested && row.status == TaskStatus::Running;
+            if let (true, Some(session)) = (stops || row.status == TaskStatus::Cancelled, row.session) {
+                let (tenant_id, task_id, token) = (row.tenant_id, row.id, row.epoch);
+                self.summary.cancelled.push(TaskCancel { tenant_id, task_id, token, session });
+            }
+        }
+        if self.watched {
+            let executions = mutations.executions.iter().filter_map(updated).map(Execution::key);
+            let tasks = mutations.tasks.iter().filter_map(updated).map(Task::key);
+            self.summary.changed = executions.chain(tasks).collect();
+        }
         for change in &mutations.due {
             if let Change::Insert(row) = change {
                 let earliest = match row.clock {
@@ -85,6 +110,13 @@ impl Driver {
                 self.summary.left_ready.push(row.lane.clone());
             }
         }
+    }
+}
+
+fn updated<R>(change: &Change<R>) -> Option<&R> {
+    match change {
+        Change::Update { row, .. } => Some(row),
+        _ => None,
     }
 }
 

@@ -12,6 +12,8 @@ pub mod loops;
 mod service;
 mod stats;
 mod waiting;
+mod watch;
 
-pub use service::{Options, Service};
+pub use service::{Options, Service, TaskCancel};
 pub use stats::{Figures, Stats};
+pub use watch::Watch;

@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use flovyn_engine::ids::TenantId;
+use flovyn_engine::ids::{TaskId, TenantId, WorkerId};
 use flovyn_engine::reply::Claimed;
 use flovyn_engine::request::{Claim, Op};
 use flovyn_engine::{Code, Limits, Refusal, Reply, Request};
 use flovyn_store::Store;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{broadcast, mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
@@ -19,9 +19,13 @@ use crate::dispatch::Dispatch;
 use crate::job::{self, Asker, Job, PollAsker};
 use crate::loops::{self, DueSignal};
 use crate::stats::Stats;
+use crate::watch::Watchers;
 
 /// How many requests may wait for the batch loop.
 const QUEUE: usize = 16_384;
+
+/// Cancellations that a slow listener may be behind; it then has to look for itself.
+const CANCELS: usize = 4_096;
 
 /// How a service runs.
 pub struct Options {
@@ -61,9 +65,20 @@ pub(crate) struct Shared {
     pub(crate) stats: Stats,
     pub(crate) due_signal: DueSignal,
     pub(crate) hints: bool,
+    pub(crate) watchers: Watchers,
+    pub(crate) cancels: broadcast::Sender<TaskCancel>,
     pub(crate) failed: AtomicBool,
     pub(crate) on_fatal: Box<dyn Fn(&str) + Send + Sync>,
     seeds: AtomicU64,
+}
+
+/// A claimed task whose worker should stop: it was asked to, or its claim has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TaskCancel {
+    pub tenant_id: TenantId,
+    pub task_id: TaskId,
+    pub token: i64,
+    pub session: WorkerId,
 }
 
 /// A running service. Cheap to clone.
@@ -94,6 +109,8 @@ impl Service {
             stats: Stats::default(),
             due_signal: DueSignal::default(),
             hints: options.hints,
+            watchers: Watchers::default(),
+            cancels: broadcast::channel(CANCELS).0,
             failed: AtomicBool::new(false),
             on_fatal: options.on_fatal,
             // Seeds differ between processes, so that their ids do not meet.
@@ -145,9 +162,24 @@ impl Service {
     }
 
     /// Takes in a report whose loss in a crash would not matter (progress, a log line). Written soon.
-    pub fn report(&self, tenant_id: TenantId, op: impl Into<Op>) {
-        if !self.chatter.add(self.request(tenant_id, op.into())) {
+    ///
+    /// # Errors
+    /// When the report itself is wrong. Whether its task exists is found out later.
+    pub fn report(&self, tenant_id: TenantId, op: impl Into<Op>) -> Result<(), Refusal> {
+        let op = op.into();
+        op.check(&self.shared.limits)?;
+        if !self.chatter.add(self.request(tenant_id, op)) {
             Stats::add(&self.shared.stats.dropped_reports, 1);
+        }
+        Ok(())
+    }
+
+    /// Gives back work that was claimed and could not be delivered: the attempt does not count.
+    pub fn give_back(&self, tenant_id: TenantId, claimed: &Claimed) {
+        Stats::add(&self.shared.stats.given_back, claimed.len());
+        for job in job::give_back(tenant_id, claimed) {
+            // With a full queue its lease brings it back.
+            let _ = self.resend(job);
         }
     }
 
@@ -158,6 +190,11 @@ impl Service {
         heartbeat: flovyn_engine::request::HeartbeatTask,
     ) -> Result<bool, Refusal> {
         self.chatter.heartbeat(self, tenant_id, heartbeat).await
+    }
+
+    /// Tasks whose workers should stop, as this process learns of them.
+    pub fn cancels(&self) -> broadcast::Receiver<TaskCancel> {
+        self.shared.cancels.subscribe()
     }
 
     pub fn store(&self) -> &Arc<dyn Store> {
@@ -232,11 +269,7 @@ impl Drop for Handed<'_> {
     fn drop(&mut self) {
         self.receiver.close();
         if let Ok(Ok(claimed)) = self.receiver.try_recv() {
-            Stats::add(&self.service.shared.stats.given_back, claimed.len());
-            for job in job::give_back(self.tenant_id, &claimed) {
-                // With a full queue its lease brings it back.
-                let _ = self.service.resend(job);
-            }
+            self.service.give_back(self.tenant_id, &claimed);
         }
     }
 }

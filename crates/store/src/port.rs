@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use flovyn_engine::event::TaskPayloads;
-use flovyn_engine::ids::{ExecutionId, PromiseId, TaskId, TenantId, Text};
+use flovyn_engine::ids::{ExecutionId, PromiseId, TaskId, TenantId, Text, WorkerId};
 use flovyn_engine::snapshot::Snapshot;
 use flovyn_engine::state::*;
 use flovyn_engine::{Batch, BatchStep, Loaded, Mutations, Now, Wants};
@@ -154,6 +154,11 @@ pub trait Store: Send + Sync + 'static {
 
     async fn now(&self) -> StoreResult<Now>;
 
+    /// Whether other processes may write to the same database.
+    fn is_shared(&self) -> bool {
+        false
+    }
+
     /// Tells other processes on the same database that these lanes have work. Returns at once; hints may get
     /// lost, and everything works without them. A database of one process needs none.
     fn hint_ready(&self, _lanes: &[Lane]) {}
@@ -197,6 +202,11 @@ pub trait Store: Send + Sync + 'static {
     async fn worker_token_by_hash(&self, hash: &[u8]) -> StoreResult<Option<WorkerToken>>;
     async fn worker_token_list(&self, tenant: TenantId) -> StoreResult<Vec<WorkerToken>>;
     async fn worker_list(&self, tenant: TenantId) -> StoreResult<Vec<(Worker, Vec<WorkerCapability>)>>;
+    async fn worker_get(
+        &self,
+        tenant: TenantId,
+        id: WorkerId,
+    ) -> StoreResult<Option<(Worker, Vec<WorkerCapability>)>>;
     async fn paused_queue_list(&self, tenant: TenantId) -> StoreResult<Vec<PausedQueue>>;
     async fn queue_depths(&self, tenant: TenantId, limit: i64) -> StoreResult<Vec<QueueDepth>>;
 

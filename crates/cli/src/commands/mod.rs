@@ -1,3 +1,6 @@
 //! One file per command.
 
+pub(crate) mod dev;
 pub(crate) mod migrate;
+pub(crate) mod server;
+mod serving;

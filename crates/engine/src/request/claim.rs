@@ -40,7 +40,34 @@ pub struct Claim {
     pub only: Option<Vec<Uuid>>,
 }
 
+impl ClaimKind {
+    /// Every kind in the queue, for a worker that has not said what it can do. Only direct hand-off matches it: who
+    /// searches names kinds.
+    pub fn any() -> Self {
+        Self { kind: Text::default(), versions: Vec::new(), timeout_ms: None }
+    }
+
+    pub fn is_any(&self) -> bool {
+        self.kind.is_empty()
+    }
+}
+
 impl Claim {
+    /// The same claim, with the kind and version of this lane among its kinds: a claim of any kind takes it.
+    pub fn with_lane(mut self, lane: &Lane) -> Self {
+        let versions = if lane.version.is_empty() { Vec::new() } else { vec![lane.version.clone()] };
+        match self.kinds.iter_mut().find(|kind| kind.kind == lane.kind) {
+            Some(kind) if versions.is_empty() || kind.versions.contains(&lane.version) => {}
+            Some(kind) => kind.versions.extend(versions),
+            None => self.kinds.push(ClaimKind { kind: lane.kind.clone(), versions, timeout_ms: None }),
+        }
+        self
+    }
+
+    pub fn is_any(&self) -> bool {
+        self.kinds.iter().any(ClaimKind::is_any)
+    }
+
     /// The lanes it may take from.
     pub fn lanes(&self, tenant_id: TenantId) -> Vec<Lane> {
         let mut lanes = self.lanes_of(tenant_id, self.class);

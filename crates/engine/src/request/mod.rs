@@ -10,7 +10,9 @@ pub use claim::*;
 pub use task::*;
 pub use workflow::*;
 
+use crate::code::Refusal;
 use crate::ids::TenantId;
+use crate::limits::Limits;
 use crate::rules::Rule;
 
 /// One request: who asks, what for, and a seed for the ids and the jitter it may need.
@@ -30,6 +32,14 @@ macro_rules! ops {
         impl Op {
             pub(crate) fn rule(&self) -> &dyn Rule {
                 match self { $(Op::$name(op) => op,)* }
+            }
+
+            /// Whether the request is well formed, whatever the state.
+            ///
+            /// # Errors
+            /// With what is wrong about it.
+            pub fn check(&self, limits: &Limits) -> Result<(), Refusal> {
+                self.rule().check(limits)
             }
 
             /// For logs, metrics and coverage checks.

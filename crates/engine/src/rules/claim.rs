@@ -31,7 +31,7 @@ impl Rule for Claim {
         if !matches!(self.class, WorkClass::Workflow | WorkClass::Task) {
             return Err(Refusal::new(Code::InvalidBatch, "a claim is for workflows or for tasks"));
         }
-        for kind in &self.kinds {
+        for kind in self.kinds.iter().filter(|kind| !kind.is_any()) {
             check::name("kind", &kind.kind, limits)?;
             kind.versions.iter().try_for_each(|version| check::name("version", version, limits))?;
         }

@@ -31,6 +31,17 @@ pub struct Lane {
     pub version: Text,
 }
 
+impl Lane {
+    /// Where those wait who take any kind of work in this lane's queue. No work has an empty kind.
+    pub fn of_any_kind(&self) -> Self {
+        Self { kind: Text::default(), version: Text::default(), ..self.clone() }
+    }
+
+    pub fn is_any_kind(&self) -> bool {
+        self.kind.is_empty()
+    }
+}
+
 /// Work that can be claimed now.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ready {

@@ -1,8 +1,56 @@
-//! gRPC: one file per service. Messages in, requests to the engine, messages out.
+//! gRPC: one file per service. Messages in, requests to the engine, messages out; no rule stands here.
+
+mod call;
+mod client;
+mod commands;
+mod convert;
+mod events;
+mod executions;
+mod health;
+mod notifications;
+mod poll;
+mod status;
+mod stream;
+mod task_execution;
+mod wait;
+mod worker_lifecycle;
+mod workflow_dispatch;
+mod workflow_query;
+
+use flovyn_proto::v1;
+use tonic::service::Routes;
 
 use crate::api::Api;
 
-/// All services, for the server that carries them.
-pub fn routes(_api: Api) -> tonic::service::Routes {
-    tonic::service::Routes::default()
+/// Largest message in either direction. Clients of the public protocol take no larger ones.
+pub const MAX_MESSAGE_BYTES: usize = 4 << 20;
+
+/// A service with the limits that all share.
+macro_rules! limited {
+    ($server:expr) => {
+        $server.max_decoding_message_size(MAX_MESSAGE_BYTES).max_encoding_message_size(MAX_MESSAGE_BYTES)
+    };
+}
+
+/// All services, with health and reflection, for the server that carries them.
+pub fn routes(api: Api) -> Routes {
+    let reflection = tonic_reflection::server::Builder::configure()
+        .register_encoded_file_descriptor_set(flovyn_proto::DESCRIPTORS)
+        .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+        .build_v1()
+        .expect("the compiled descriptors are whole");
+    let dispatch = workflow_dispatch::Dispatch::new(api.clone());
+    let tasks = task_execution::Tasks::new(api.clone());
+    let workers = worker_lifecycle::Workers::new(api.clone());
+    let queries = workflow_query::Queries::new(api.clone());
+    let stream = stream::Streams::new(api.clone());
+    let client = client::Client::new(api.clone());
+    Routes::new(health::server(api))
+        .add_service(reflection)
+        .add_service(limited!(v1::workflow_dispatch_server::WorkflowDispatchServer::new(dispatch)))
+        .add_service(limited!(v1::task_execution_server::TaskExecutionServer::new(tasks)))
+        .add_service(limited!(v1::worker_lifecycle_server::WorkerLifecycleServer::new(workers)))
+        .add_service(limited!(v1::workflow_query_server::WorkflowQueryServer::new(queries)))
+        .add_service(limited!(v1::worker_stream_server::WorkerStreamServer::new(stream)))
+        .add_service(limited!(v1::workflow_client_server::WorkflowClientServer::new(client)))
 }

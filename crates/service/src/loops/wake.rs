@@ -3,22 +3,27 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use flovyn_engine::state::Lane;
 use flovyn_store::{Hint, StoreResult};
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 
 use crate::job::Asker;
 use crate::loops::{Options, Stopped, pause};
 use crate::service::Service;
 
+/// Lanes that are looked up at a time for those who take work of any kind.
+const ANY_LANES: usize = 100;
+
 #[derive(Debug)]
 pub struct WakeLoop {
     service: Service,
     every: Duration,
+    look: Notify,
 }
 
 impl WakeLoop {
     pub fn new(service: Service, options: &Options) -> Self {
-        Self { service, every: options.poll }
+        Self { service, every: options.poll, look: Notify::new() }
     }
 
     pub(crate) async fn run(self, mut stopped: Stopped) {
@@ -29,6 +34,9 @@ impl WakeLoop {
                     if !more {
                         return;
                     }
+                    self.look.notify_one();
+                }
+                () = self.look.notified() => {
                     if let Err(error) = self.tick().await {
                         tracing::warn!(%error, "ready work could not be looked for; trying again");
                     }
@@ -44,8 +52,16 @@ impl WakeLoop {
         if lanes.is_empty() {
             return Ok(0);
         }
-        let lanes = self.service.store().lanes_with_work(&lanes).await?;
-        Ok(self.search(&lanes))
+        let (any, named): (Vec<Lane>, Vec<Lane>) = lanes.into_iter().partition(Lane::is_any_kind);
+        let store = self.service.store();
+        let mut found = match named.is_empty() {
+            true => Vec::new(),
+            false => store.lanes_with_work(&named).await?,
+        };
+        for lane in any {
+            found.extend(store.lanes_of_queue(lane.tenant_id, lane.class, &lane.queue, ANY_LANES).await?);
+        }
+        Ok(self.search(&found))
     }
 
     fn heard(&self, first: Hint, hints: &mut Option<mpsc::Receiver<Hint>>) {
@@ -56,12 +72,16 @@ impl WakeLoop {
         for hint in all {
             let mut lanes = self.service.shared.dispatch.lanes_of_queue(hint.tenant_id, &hint.queue);
             lanes.retain(|lane| lane.class == hint.class);
+            if lanes.iter().any(Lane::is_any_kind) {
+                // Which kinds there are is for the database to say.
+                self.look.notify_one();
+            }
             self.search(&lanes);
         }
     }
 
     /// Lets one poller of each lane search; whoever finds nothing waits again.
-    fn search(&self, lanes: &[flovyn_engine::state::Lane]) -> usize {
+    fn search(&self, lanes: &[Lane]) -> usize {
         let jobs = self.service.shared.dispatch.take_one_of_each(lanes);
         let count = jobs.len();
         for job in jobs {

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
-use flovyn_engine::ids::{ExecutionId, PromiseId, TaskId, TenantId};
+use flovyn_engine::ids::{ExecutionId, PromiseId, TaskId, TenantId, WorkerId};
 use flovyn_engine::snapshot::Snapshot;
 use flovyn_engine::state::*;
 use flovyn_engine::{Change, Loaded, Mutations, Now};
@@ -175,6 +175,7 @@ pass_on! {
     fn worker_token_by_hash(hash: &[u8]) -> Option<WorkerToken>;
     fn worker_token_list(tenant: TenantId) -> Vec<WorkerToken>;
     fn worker_list(tenant: TenantId) -> Vec<(Worker, Vec<WorkerCapability>)>;
+    fn worker_get(tenant: TenantId, id: WorkerId) -> Option<(Worker, Vec<WorkerCapability>)>;
     fn paused_queue_list(tenant: TenantId) -> Vec<PausedQueue>;
     fn queue_depths(tenant: TenantId, limit: i64) -> Vec<QueueDepth>;
     fn execution_get(tenant: TenantId, id: ExecutionId) -> Option<Execution>;

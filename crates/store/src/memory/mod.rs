@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
 use flovyn_engine::Now;
-use flovyn_engine::ids::{ExecutionId, PromiseId, TaskId, TenantId, Text};
+use flovyn_engine::ids::{ExecutionId, PromiseId, TaskId, TenantId, Text, WorkerId};
 use flovyn_engine::snapshot::Snapshot;
 use flovyn_engine::state::*;
 
@@ -142,6 +142,14 @@ impl Store for MemoryStore {
         Ok(self.tables().worker_list(tenant))
     }
 
+    async fn worker_get(
+        &self,
+        tenant: TenantId,
+        id: WorkerId,
+    ) -> StoreResult<Option<(Worker, Vec<WorkerCapability>)>> {
+        let found = self.tables().worker_list(tenant).into_iter().find(|(worker, _)| worker.id == id);
+        Ok(found)
+    }
     async fn paused_queue_list(&self, tenant: TenantId) -> StoreResult<Vec<PausedQueue>> {
         rows!(self.queues, usize::MAX, |row| row.tenant_id == tenant)
     }

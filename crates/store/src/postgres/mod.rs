@@ -30,7 +30,7 @@ use std::time::Instant;
 
 use async_trait::async_trait;
 use flovyn_engine::Now;
-use flovyn_engine::ids::{ExecutionId, PromiseId, TaskId, TenantId};
+use flovyn_engine::ids::{ExecutionId, PromiseId, TaskId, TenantId, WorkerId};
 use flovyn_engine::snapshot::Snapshot;
 use flovyn_engine::state::*;
 use tokio::sync::mpsc;
@@ -103,6 +103,10 @@ impl Store for PostgresStore {
 
     async fn now(&self) -> StoreResult<Now> {
         query::now(&self.shared).await
+    }
+
+    fn is_shared(&self) -> bool {
+        true
     }
 
     fn hint_ready(&self, lanes: &[Lane]) {
@@ -197,6 +201,13 @@ impl Store for PostgresStore {
         query::worker_list(&self.shared, tenant).await
     }
 
+    async fn worker_get(
+        &self,
+        tenant: TenantId,
+        id: WorkerId,
+    ) -> StoreResult<Option<(Worker, Vec<WorkerCapability>)>> {
+        query::worker_get(&self.shared, tenant, id).await
+    }
     async fn paused_queue_list(&self, tenant: TenantId) -> StoreResult<Vec<PausedQueue>> {
         self.shared.records("WHERE t.tenant_id = $1 ORDER BY t.name", vec![tenant.value()]).await
     }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use flovyn_engine::event::TaskPayloads;
-use flovyn_engine::ids::{ExecutionId, Payload, TaskId, TenantId, Text};
+use flovyn_engine::ids::{ExecutionId, Payload, TaskId, TenantId, Text, WorkerId};
 use flovyn_engine::snapshot::Snapshot;
 use flovyn_engine::state::*;
 use flovyn_engine::{Now, for_each_table};
@@ -172,6 +172,25 @@ pub(super) async fn worker_list(
         }
     }
     Ok(listed)
+}
+
+pub(super) async fn worker_get(
+    shared: &Shared,
+    tenant_id: TenantId,
+    id: WorkerId,
+) -> StoreResult<Option<(Worker, Vec<WorkerCapability>)>> {
+    let own = |text: String| Request::text(text, vec![tenant_id.value().into(), id.value().into()]);
+    let requests = [own(one_of::<Worker>("id")), own(one_of::<WorkerCapability>("worker_id"))];
+    let answers = shared.rows(&requests).await?;
+    let [workers, capabilities] = &answers[..] else { return Ok(None) };
+    let worker = codec::read_all::<Worker>(workers)?.into_iter().next();
+    let capabilities = codec::read_all(capabilities)?;
+    Ok(worker.map(|worker| (worker, capabilities)))
+}
+
+fn one_of<R: Record>(id: &str) -> String {
+    let (columns, order) = (columns::<R>(), key_order::<R>());
+    format!("SELECT {columns} FROM {} t WHERE t.tenant_id = $1 AND t.{id} = $2 ORDER BY {order}", R::TABLE)
 }
 
 fn all_of<R: Record>() -> String {

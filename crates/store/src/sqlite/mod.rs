@@ -24,7 +24,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use flovyn_engine::Now;
-use flovyn_engine::ids::{ExecutionId, PromiseId, TaskId, TenantId};
+use flovyn_engine::ids::{ExecutionId, PromiseId, TaskId, TenantId, WorkerId};
 use flovyn_engine::snapshot::Snapshot;
 use flovyn_engine::state::*;
 use rusqlite::Connection;
@@ -180,6 +180,13 @@ impl Store for SqliteStore {
         self.read(move |conn| query::worker_list(conn, tenant)).await
     }
 
+    async fn worker_get(
+        &self,
+        tenant: TenantId,
+        id: WorkerId,
+    ) -> StoreResult<Option<(Worker, Vec<WorkerCapability>)>> {
+        self.read(move |conn| query::worker_get(conn, tenant, id)).await
+    }
     async fn paused_queue_list(&self, tenant: TenantId) -> StoreResult<Vec<PausedQueue>> {
         self.read(move |conn| rows(conn, "WHERE tenant_id = ?1 ORDER BY name", &[tenant.value()])).await
     }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use flovyn_engine::event::TaskPayloads;
 use flovyn_engine::for_each_table;
-use flovyn_engine::ids::{ExecutionId, Payload, TaskId, TenantId, Text};
+use flovyn_engine::ids::{ExecutionId, Payload, TaskId, TenantId, Text, WorkerId};
 use flovyn_engine::snapshot::Snapshot;
 use flovyn_engine::state::*;
 use rusqlite::{Connection, OptionalExtension, params, params_from_iter};
@@ -179,6 +179,16 @@ pub(super) fn worker_list(
     let with_capabilities = |worker: Worker| Ok((owned(conn, tenant, worker.id, usize::MAX)?, worker));
     let found = workers.into_iter().map(with_capabilities);
     found.map(|pair| pair.map(|(capabilities, worker)| (worker, capabilities))).collect()
+}
+
+pub(super) fn worker_get(
+    conn: &Connection,
+    tenant: TenantId,
+    id: WorkerId,
+) -> StoreResult<Option<(Worker, Vec<WorkerCapability>)>> {
+    let found: Vec<Worker> = rows(conn, "WHERE tenant_id = ?1 AND id = ?2", &[tenant.value(), id.value()])?;
+    let Some(worker) = found.into_iter().next() else { return Ok(None) };
+    Ok(Some((worker, owned(conn, tenant, id, usize::MAX)?)))
 }
 
 pub(super) fn event_page(

@@ -1,0 +1,56 @@
+//! `credentials.json`: what clients on this machine need to connect. Kept from start to start.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use flovyn_auth::{JwtVerifier, new_token};
+use serde::{Deserialize, Serialize};
+
+use super::data_dir::{DataDir, read_if_there, write_secret};
+
+const TEN_YEARS_SECONDS: i64 = 10 * 365 * 24 * 60 * 60;
+
+#[derive(Serialize, Deserialize)]
+pub(super) struct Credentials {
+    pub(super) tenant: String,
+    pub(super) tenant_id: String,
+    pub(super) http_url: String,
+    pub(super) grpc_url: String,
+    pub(super) worker_token: String,
+    pub(super) api_token: String,
+}
+
+impl Credentials {
+    /// Those of the last start, or new ones. Addresses and ids are filled in once the server runs.
+    pub(super) fn load_or_make(data_dir: &DataDir, jwt: &JwtVerifier, tenant: &str) -> Result<Self, String> {
+        let path = data_dir.credentials_file();
+        let mut credentials = match read_if_there(&path)? {
+            Some(text) => serde_json::from_str(&text).map_err(|error| {
+                format!(
+                    "{} cannot be read: {error}; correct it, or delete it to get new tokens",
+                    path.display()
+                )
+            })?,
+            None => Self {
+                tenant: tenant.to_owned(),
+                tenant_id: String::new(),
+                http_url: String::new(),
+                grpc_url: String::new(),
+                worker_token: new_token()?,
+                api_token: String::new(),
+            },
+        };
+        // Not valid any more when the secret was deleted.
+        if jwt.authenticate(&credentials.api_token).is_err() {
+            let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+            let now = i64::try_from(now.as_secs()).unwrap_or_default();
+            credentials.api_token = jwt.sign("dev", &[tenant], "admin", now, now + TEN_YEARS_SECONDS)?;
+        }
+        Ok(credentials)
+    }
+
+    pub(super) fn save(&self, data_dir: &DataDir) -> Result<(), String> {
+        let mut text = serde_json::to_string_pretty(self).map_err(|error| error.to_string())?;
+        text.push('\n');
+        write_secret(&data_dir.credentials_file(), text.as_bytes())
+    }
+}

@@ -1,0 +1,72 @@
+//! The directory of a development server. Its secrets are readable by their owner only.
+
+use std::fs::{self, DirBuilder, OpenOptions};
+use std::io::{ErrorKind, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+pub(super) struct DataDir {
+    path: PathBuf,
+}
+
+impl DataDir {
+    /// Makes it if it is not there.
+    pub(super) fn open(path: &Path) -> Result<Self, String> {
+        DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(|error| {
+            format!(
+                "cannot make the data directory {}: {error}; choose another with --data-dir",
+                path.display()
+            )
+        })?;
+        Ok(Self { path: path.to_owned() })
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(super) fn database_url(&self) -> String {
+        format!("sqlite:{}", self.path.join("flovyn.db").display())
+    }
+
+    pub(super) fn credentials_file(&self) -> PathBuf {
+        self.path.join("credentials.json")
+    }
+
+    /// The file with the secret that API tokens are signed with, made at the first start.
+    pub(super) fn jwt_secret(&self) -> Result<PathBuf, String> {
+        let path = self.path.join("jwt.secret");
+        if !path.exists() {
+            let mut bytes = [0_u8; 32];
+            getrandom::fill(&mut bytes).map_err(|error| format!("no random numbers: {error}"))?;
+            let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+            write_secret(&path, format!("{hex}\n").as_bytes())?;
+        }
+        Ok(path)
+    }
+}
+
+/// Reads a file that may not be there.
+pub(super) fn read_if_there(path: &Path) -> Result<Option<String>, String> {
+    match fs::read_to_string(path) {
+        Ok(text) => Ok(Some(text)),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(format!("cannot read {}: {error}; check its permissions", path.display())),
+    }
+}
+
+/// Writes all of a file or nothing of it, for its owner only.
+pub(super) fn write_secret(path: &Path, content: &[u8]) -> Result<(), String> {
+    let draft = path.with_extension(format!("draft-{}", std::process::id()));
+    let write = || -> std::io::Result<()> {
+        let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&draft)?;
+        file.write_all(content)?;
+        file.sync_all()?;
+        fs::rename(&draft, path)
+    };
+    write().map_err(|error| {
+        // Best effort: the error that matters is the one told.
+        let _ = fs::remove_file(&draft);
+        format!("cannot write {}: {error}; check the data directory's permissions and space", path.display())
+    })
+}

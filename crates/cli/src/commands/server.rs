@@ -1,0 +1,24 @@
+//! `flovyn server`: a server with a configuration file, environment variables, or both.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use flovyn_server::{Config, ServerOptions, telemetry};
+
+use super::serving;
+
+#[derive(Args)]
+pub(crate) struct Server {
+    /// A TOML file. Each of its keys can also be set by an environment variable, such as FLOVYN_DATABASE_URL.
+    #[arg(long, value_name = "FILE", env = "FLOVYN_CONFIG")]
+    config: Option<PathBuf>,
+}
+
+impl Server {
+    pub(crate) async fn run(self) -> Result<(), String> {
+        let config = Config::load(self.config.as_deref()).map_err(|error| error.to_string())?;
+        let telemetry = telemetry::install(&config.telemetry).map_err(|error| error.to_string())?;
+        let server = flovyn_server::Server::start(ServerOptions::new(config)).await;
+        serving::until_told(server.map_err(|error| error.to_string())?, telemetry).await
+    }
+}

@@ -1,0 +1,53 @@
+//! Runs a started server until somebody ends it.
+
+use std::time::Duration;
+
+use flovyn_server::Server;
+use flovyn_server::telemetry::Guard;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+/// When storage has failed, stopping may fail too: the process goes anyway.
+const STOP_AFTER_FAILURE: Duration = Duration::from_secs(15);
+
+/// Serves until Ctrl-C or SIGTERM, then stops gracefully; a second one ends the process at once.
+pub(crate) async fn until_told(server: Server, telemetry: Guard) -> Result<(), String> {
+    let mut signals = Signals::new()?;
+    let reason = tokio::select! {
+        () = signals.next() => None,
+        reason = server.fatal() => Some(reason),
+    };
+    if let Some(reason) = reason {
+        let _ = tokio::time::timeout(STOP_AFTER_FAILURE, server.stop()).await;
+        telemetry.flush().await;
+        return Err(format!(
+            "storage failed for good: {reason}; check the disk or the database, then start again"
+        ));
+    }
+    eprintln!("flovyn: stopping; press Ctrl-C again to stop at once");
+    tokio::select! {
+        () = async { server.stop().await; telemetry.flush().await } => Ok(()),
+        () = signals.next() => {
+            eprintln!("flovyn: stopped at once");
+            std::process::exit(1)
+        }
+    }
+}
+
+struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+}
+
+impl Signals {
+    fn new() -> Result<Self, String> {
+        let listen = |kind| signal(kind).map_err(|error| format!("cannot listen for signals: {error}"));
+        Ok(Self { interrupt: listen(SignalKind::interrupt())?, terminate: listen(SignalKind::terminate())? })
+    }
+
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+        }
+    }
+}

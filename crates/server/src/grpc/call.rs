@@ -1,0 +1,154 @@
+//! One call: who makes it, for which tenant, and how it reaches the service.
+
+use flovyn_auth::{AuthError, Principal, Role, TenantScope};
+use flovyn_engine::reply::Claimed;
+use flovyn_engine::request::{Claim, Op};
+use flovyn_engine::state::Tenant;
+use flovyn_engine::{Code, Reply};
+use std::time::Duration;
+use tonic::metadata::MetadataMap;
+use tonic::{Request, Status};
+use uuid::Uuid;
+
+use super::status::{not_allowed, not_read, refuse, refused};
+use crate::api::Api;
+
+/// What a call needs the caller to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Needs {
+    /// A worker of the tenant.
+    Worker,
+    /// Anybody of the tenant who may read.
+    Viewer,
+    /// Anybody of the tenant who may act.
+    Operator,
+}
+
+/// An authenticated call. The scope in it is the only source of tenant ids.
+#[derive(Debug, Clone)]
+pub(super) struct Call {
+    api: Api,
+    scope: TenantScope,
+    pub(super) traceparent: Option<flovyn_engine::ids::Text>,
+}
+
+impl Call {
+    /// Lets a caller in. `named`: the tenant that the message names, if it names one.
+    pub(super) async fn begin<T>(
+        api: &Api,
+        request: &Request<T>,
+        needs: Needs,
+        named: &str,
+    ) -> Result<Self, Status> {
+        Self::from_metadata(api, request.metadata(), needs, named).await
+    }
+
+    pub(super) async fn from_metadata(
+        api: &Api,
+        metadata: &MetadataMap,
+        needs: Needs,
+        named: &str,
+    ) -> Result<Self, Status> {
+        let principal = authenticate(api, metadata).await.map_err(not_allowed)?;
+        let may = match needs {
+            Needs::Worker => matches!(principal, Principal::Worker { .. }),
+            Needs::Viewer => principal.role() >= Role::Viewer,
+            Needs::Operator => principal.role() >= Role::Operator,
+        };
+        if !may {
+            return Err(refuse(Code::PermissionDenied, "this credential may not do this"));
+        }
+        let scope = scope(api, &principal, named).await?;
+        let traceparent = metadata.get("traceparent").and_then(|value| value.to_str().ok());
+        let traceparent = traceparent.filter(|text| is_traceparent(text)).map(Into::into);
+        Ok(Self { api: api.clone(), scope, traceparent })
+    }
+
+    pub(super) fn api(&self) -> &Api {
+        &self.api
+    }
+
+    pub(super) fn tenant_id(&self) -> Uuid {
+        self.scope.tenant_id()
+    }
+
+    /// Carries out a request: when it returns, the effect is durable.
+    pub(super) async fn run(&self, op: impl Into<Op>) -> Result<Reply, Status> {
+        self.api.service().call(self.tenant_id(), op).await.map_err(refused)
+    }
+
+    /// Claims work, waiting for it; ends early when the server is about to stop.
+    pub(super) async fn poll(&self, claim: Claim, wait: Duration) -> Result<Claimed, Status> {
+        tokio::select! {
+            claimed = self.api.service().poll(self.tenant_id(), claim, wait) => claimed.map_err(refused),
+            () = self.api.drains() => Ok(Claimed::default()),
+        }
+    }
+}
+
+async fn authenticate(api: &Api, metadata: &MetadataMap) -> Result<Principal, AuthError> {
+    let header = metadata.get("authorization").and_then(|value| value.to_str().ok());
+    let token = header
+        .and_then(|text| text.strip_prefix("Bearer ").or_else(|| text.strip_prefix("bearer ")))
+        .map(str::trim)
+        .filter(|token| !token.is_empty())
+        .ok_or(AuthError::Unauthenticated("no credential was sent"))?;
+    api.authenticate(token).await
+}
+
+/// A worker's tenant is its own; whoever may act for several names one.
+async fn scope(api: &Api, principal: &Principal, named: &str) -> Result<TenantScope, Status> {
+    if named.is_empty() {
+        if let Some(scope) = principal.only_scope() {
+            return Ok(scope);
+        }
+        if let [only] = principal.named_tenants() {
+            return named_scope(api, principal, only).await;
+        }
+        return Err(refuse(
+            Code::PermissionDenied,
+            "the credential is for several tenants and none was named",
+        ));
+    }
+    // The common case needs no look at the database.
+    if let Some(scope) = principal.only_scope()
+        && Uuid::try_parse(named).is_ok_and(|id| id == scope.tenant_id())
+    {
+        return Ok(scope);
+    }
+    named_scope(api, principal, named).await
+}
+
+/// A tenant that does not exist and one that is not the caller's look the same.
+async fn named_scope(api: &Api, principal: &Principal, named: &str) -> Result<TenantScope, Status> {
+    let store = api.service().store();
+    let tenant: Option<Tenant> = match Uuid::try_parse(named) {
+        Ok(id) => store.tenant_get(id).await.map_err(not_read)?,
+        Err(_) => store.tenant_by_slug(named).await.map_err(not_read)?,
+    };
+    let scope = tenant.and_then(|tenant| principal.scope_for(&tenant));
+    scope.ok_or_else(|| refuse(Code::PermissionDenied, "the tenant named is not the credential's"))
+}
+
+/// `version-trace-parent-flags` of W3C trace context, in lower-case hexadecimal.
+fn is_traceparent(text: &str) -> bool {
+    let lengths = [2, 32, 16, 2];
+    let mut parts = text.split('-');
+    let hex = |part: &str| part.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+    lengths.iter().all(|length| parts.next().is_some_and(|part| part.len() == *length && hex(part)))
+        && parts.next().is_none()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_traceparent;
+
+    #[test]
+    fn only_well_formed_trace_parents_are_taken_in() {
+        assert!(is_traceparent("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"));
+        assert!(!is_traceparent(""));
+        assert!(!is_traceparent("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7"));
+        assert!(!is_traceparent("00-4BF92F3577B34DA6A3CE929D0E0E4736-00f067aa0ba902b7-01"));
+        assert!(!is_traceparent("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01-x"));
+    }
+}

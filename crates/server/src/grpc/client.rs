@@ -1,0 +1,198 @@
+//! The service `WorkflowClient`: for applications.
+
+use std::time::Duration;
+
+use flovyn_engine::request::{CancelWorkflow, CreateTasks, StartWorkflows, TerminateWorkflow};
+use flovyn_engine::state::{Execution, ExecutionStatus, SmallEnum};
+use flovyn_engine::{Code, Reply};
+use flovyn_proto::v1;
+use flovyn_proto::v1::workflow_client_server::WorkflowClient;
+use flovyn_store::{ExecutionFilter, Page};
+use tonic::{Request, Response, Status};
+use uuid::Uuid;
+
+use super::call::{Call, Needs};
+use super::convert::{self, id, non_empty, optional_id};
+use super::status::{not_read, refuse, unexpected};
+use super::task_execution::create;
+use super::{executions, wait};
+use crate::api::Api;
+
+const DEFAULT_PAGE: i32 = 50;
+const MAX_PAGE: i32 = 100;
+const DEFAULT_WAIT_MS: i64 = 60_000;
+const MAX_WAIT_MS: i64 = 300_000;
+
+#[derive(Debug)]
+pub(super) struct Client {
+    api: Api,
+}
+
+impl Client {
+    pub(super) fn new(api: Api) -> Self {
+        Self { api }
+    }
+
+    async fn call<T>(&self, request: &Request<T>, needs: Needs, named: &str) -> Result<Call, Status> {
+        Call::begin(&self.api, request, needs, named).await
+    }
+}
+
+#[tonic::async_trait]
+impl WorkflowClient for Client {
+    async fn get_execution(
+        &self,
+        request: Request<v1::GetExecutionRequest>,
+    ) -> Result<Response<v1::ExecutionInfo>, Status> {
+        let call = self.call(&request, Needs::Viewer, "").await?;
+        let execution_id = id("workflow_execution_id", &request.get_ref().workflow_execution_id)?;
+        let row = executions::find(&call, execution_id).await?;
+        Ok(Response::new(executions::whole(&call, row).await?))
+    }
+
+    async fn list_executions(
+        &self,
+        request: Request<v1::ListExecutionsRequest>,
+    ) -> Result<Response<v1::ListExecutionsResponse>, Status> {
+        let call = self.call(&request, Needs::Viewer, "").await?;
+        let message = request.into_inner();
+        let limit = match message.page_size {
+            0 => DEFAULT_PAGE,
+            size if (1..=MAX_PAGE).contains(&size) => size,
+            _ => return Err(refuse(Code::InvalidPage, format!("page_size is from 1 to {MAX_PAGE}"))),
+        };
+        let after = match message.page_token.as_str() {
+            "" => None,
+            token => Some(
+                cursor(token).ok_or_else(|| refuse(Code::InvalidPage, "page_token is not one of ours"))?,
+            ),
+        };
+        let filter = filter(message)?;
+        let page = Page { after, offset: 0, limit: limit.unsigned_abs() as usize };
+        let store = call.api().service().store();
+        let rows = store.execution_list(call.tenant_id(), &filter, page).await.map_err(not_read)?;
+        let next = rows.last().filter(|_| rows.len() == page.limit);
+        let next_page_token = next.map(|row| format!("{}.{}", row.created_ms, row.id)).unwrap_or_default();
+        let executions = rows.iter().map(executions::listed).collect();
+        Ok(Response::new(v1::ListExecutionsResponse { executions, next_page_token }))
+    }
+
+    async fn cancel_execution(
+        &self,
+        request: Request<v1::CancelExecutionRequest>,
+    ) -> Result<Response<v1::CancelExecutionResponse>, Status> {
+        let call = self.call(&request, Needs::Operator, "").await?;
+        let message = request.into_inner();
+        let cancel = CancelWorkflow {
+            execution_id: id("workflow_execution_id", &message.workflow_execution_id)?,
+            reason: message.reason.into(),
+            cascade: message.cascade,
+        };
+        match call.run(cancel).await? {
+            Reply::Cancelled { status } => {
+                Ok(Response::new(v1::CancelExecutionResponse { status: status.to_string() }))
+            }
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    async fn terminate_execution(
+        &self,
+        request: Request<v1::TerminateExecutionRequest>,
+    ) -> Result<Response<()>, Status> {
+        let call = self.call(&request, Needs::Operator, "").await?;
+        let message = request.into_inner();
+        let execution_id = id("workflow_execution_id", &message.workflow_execution_id)?;
+        call.run(TerminateWorkflow { execution_id, reason: message.reason.into() }).await?;
+        Ok(Response::new(()))
+    }
+
+    async fn wait_for_result(
+        &self,
+        request: Request<v1::WaitForResultRequest>,
+    ) -> Result<Response<v1::ExecutionInfo>, Status> {
+        let call = self.call(&request, Needs::Viewer, "").await?;
+        let message = request.into_inner();
+        let execution_id = id("workflow_execution_id", &message.workflow_execution_id)?;
+        let wait_ms = match message.timeout_ms {
+            0 => DEFAULT_WAIT_MS,
+            ms if (1..=MAX_WAIT_MS).contains(&ms) => ms,
+            _ => return Err(refuse(Code::InvalidDuration, format!("timeout_ms is up to {MAX_WAIT_MS}"))),
+        };
+        let row: Execution =
+            wait::finished(&call, execution_id, Duration::from_millis(wait_ms.unsigned_abs())).await?;
+        Ok(Response::new(executions::whole(&call, row).await?))
+    }
+
+    async fn start_workflows(
+        &self,
+        request: Request<v1::StartWorkflowsRequest>,
+    ) -> Result<Response<v1::StartWorkflowsResponse>, Status> {
+        let call = self.call(&request, Needs::Operator, "").await?;
+        let mut items = Vec::with_capacity(request.get_ref().items.len());
+        for item in request.into_inner().items {
+            own_tenant(&call, &item.org_id)?;
+            items.push(convert::start(item, call.traceparent.clone())?);
+        }
+        match call.run(StartWorkflows { items }).await? {
+            Reply::StartedMany(started) => Ok(Response::new(v1::StartWorkflowsResponse {
+                items: started.iter().map(convert::started).collect(),
+            })),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    async fn submit_tasks(
+        &self,
+        request: Request<v1::SubmitTasksRequest>,
+    ) -> Result<Response<v1::SubmitTasksResponse>, Status> {
+        let call = self.call(&request, Needs::Operator, "").await?;
+        let mut items = Vec::with_capacity(request.get_ref().items.len());
+        for item in request.into_inner().items {
+            own_tenant(&call, &item.org_id)?;
+            items.push(create(item, call.traceparent.clone())?);
+        }
+        match call.run(CreateTasks { items }).await? {
+            Reply::TasksCreated(created) => Ok(Response::new(v1::SubmitTasksResponse {
+                items: created.iter().map(convert::task_created).collect(),
+            })),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    async fn get_task(&self, request: Request<v1::GetTaskRequest>) -> Result<Response<v1::TaskInfo>, Status> {
+        let call = self.call(&request, Needs::Viewer, "").await?;
+        let task_id = id("task_execution_id", &request.get_ref().task_execution_id)?;
+        Ok(Response::new(executions::task(&call, task_id).await?))
+    }
+}
+
+/// An item of a bulk request may name the tenant again; it cannot name another.
+fn own_tenant(call: &Call, named: &str) -> Result<(), Status> {
+    let same = named.is_empty() || Uuid::try_parse(named).is_ok_and(|id| id == call.tenant_id());
+    if same { Ok(()) } else { Err(refuse(Code::PermissionDenied, "an item names another tenant")) }
+}
+
+fn filter(message: v1::ListExecutionsRequest) -> Result<ExecutionFilter, Status> {
+    let status = match message.status.as_str() {
+        "" => None,
+        name => {
+            let found = ExecutionStatus::ALL.iter().find(|status| status.name() == name);
+            let unknown = || refuse(Code::InvalidValue, format!("status {name:?} is unknown"));
+            Some(*found.ok_or_else(unknown)?)
+        }
+    };
+    Ok(ExecutionFilter {
+        status,
+        kind: non_empty(&message.kind),
+        queue: non_empty(&message.queue),
+        label: non_empty(&message.label_name).map(|name| (name, message.label_value.into())),
+        parent_id: optional_id("parent_id", &message.parent_id)?,
+        ..ExecutionFilter::default()
+    })
+}
+
+fn cursor(token: &str) -> Option<(i64, Uuid)> {
+    let (created_ms, id) = token.split_once('.')?;
+    Some((created_ms.parse().ok()?, Uuid::try_parse(id).ok()?))
+}

@@ -1,0 +1,106 @@
+//! Histories as messages.
+
+use bytes::Bytes;
+use flovyn_engine::Code;
+use flovyn_engine::event::TaskPayloads;
+use flovyn_engine::ids::ExecutionId;
+use flovyn_engine::state::{Event, EventKind, Origin};
+use flovyn_proto::v1;
+use flovyn_store::LoggedEvent;
+use tonic::Status;
+
+use super::MAX_MESSAGE_BYTES;
+use super::call::Call;
+use super::convert::narrow;
+use super::status::{not_read, refuse};
+
+/// Events read at a time.
+const PAGE: usize = 500;
+/// Events in one page for a client that asks for pages.
+pub(super) const MAX_PAGE: i32 = 1_000;
+/// What an event takes on the wire beside its data.
+const OVERHEAD: usize = 64;
+/// Room for what surrounds the events in a message.
+const ROOM: usize = 64 << 10;
+/// A page is cut here; one event alone is always smaller than a message.
+const PAGE_BYTES: usize = MAX_MESSAGE_BYTES - (1 << 20) - ROOM;
+
+pub(super) fn message(event: &Event, task: Option<&TaskPayloads>) -> v1::WorkflowEvent {
+    let origin = match event.origin {
+        Origin::Command => v1::EventOrigin::Command,
+        Origin::External => v1::EventOrigin::External,
+    };
+    v1::WorkflowEvent {
+        sequence_number: narrow(event.sequence),
+        event_type: event.kind.to_string(),
+        event_data: Bytes::from(event.render(task)),
+        timestamp_ms: event.time_ms,
+        origin: origin.into(),
+    }
+}
+
+/// Types that clients of the public protocol do not have. Some take an unknown type for an operation, which would
+/// shift everything they match.
+fn is_addition(kind: EventKind) -> bool {
+    matches!(kind, EventKind::TaskCancelRequested | EventKind::ChildCancelRequested)
+}
+
+/// A page of a history, cut at a number of events and at what fits into a message. With it, whether more follow.
+pub(super) async fn page(
+    call: &Call,
+    id: ExecutionId,
+    after: i64,
+    limit: usize,
+) -> Result<(Vec<v1::WorkflowEvent>, bool), Status> {
+    let mut events = Vec::new();
+    let mut bytes = 0;
+    let mut last = after;
+    while events.len() < limit {
+        let wanted = PAGE.min(limit - events.len());
+        let found = read(call, id, last, wanted).await?;
+        let complete = found.len() < wanted;
+        for LoggedEvent { event, task } in &found {
+            let event = message(event, task.as_ref());
+            bytes += event.event_data.len() + OVERHEAD;
+            if bytes > PAGE_BYTES && !events.is_empty() {
+                return Ok((events, true));
+            }
+            last = event.sequence_number.into();
+            events.push(event);
+        }
+        if complete {
+            return Ok((events, false));
+        }
+    }
+    let more = !read(call, id, last, 1).await?.is_empty();
+    Ok((events, more))
+}
+
+/// The whole history as clients of the public protocol know it, in one message.
+pub(super) async fn all(call: &Call, id: ExecutionId) -> Result<Vec<v1::WorkflowEvent>, Status> {
+    let mut events = Vec::new();
+    let mut bytes = 0;
+    let mut last = 0;
+    loop {
+        let found = read(call, id, last, PAGE).await?;
+        for LoggedEvent { event, task } in &found {
+            last = event.sequence;
+            if is_addition(event.kind) {
+                continue;
+            }
+            let event = message(event, task.as_ref());
+            bytes += event.event_data.len() + OVERHEAD;
+            if bytes > MAX_MESSAGE_BYTES - ROOM {
+                return Err(refuse(Code::HistoryTooLarge, "the history does not fit into one message"));
+            }
+            events.push(event);
+        }
+        if found.len() < PAGE {
+            return Ok(events);
+        }
+    }
+}
+
+async fn read(call: &Call, id: ExecutionId, after: i64, limit: usize) -> Result<Vec<LoggedEvent>, Status> {
+    call.api().service().store().event_page(call.tenant_id(), id, after, limit).await.map_err(not_read)
+}

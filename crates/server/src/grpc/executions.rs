@@ -1,0 +1,95 @@
+//! Executions and tasks as applications see them.
+
+use flovyn_engine::Code;
+use flovyn_engine::ids::{ExecutionId, TaskId};
+use flovyn_engine::state::{EventKind, Execution};
+use flovyn_proto::v1;
+use tonic::Status;
+
+use super::call::Call;
+use super::convert::narrow;
+use super::status::{not_read, refuse};
+use crate::waiting::{self, WaitingOn};
+
+/// A foreign execution and one that does not exist look the same.
+pub(super) async fn find(call: &Call, id: ExecutionId) -> Result<Execution, Status> {
+    let row = call.api().service().store().execution_get(call.tenant_id(), id).await.map_err(not_read)?;
+    row.filter(|row| !row.purging)
+        .ok_or_else(|| refuse(Code::ExecutionNotFound, format!("no execution {id}")))
+}
+
+/// What a listing shows.
+pub(super) fn listed(row: &Execution) -> v1::ExecutionInfo {
+    v1::ExecutionInfo {
+        id: row.id.to_string(),
+        kind: row.kind.to_string(),
+        status: row.status.to_string(),
+        queue: row.queue.to_string(),
+        workflow_version: row.workflow_version.as_deref().map(str::to_owned),
+        priority_seconds: narrow(row.priority_seconds),
+        parent_id: row.parent_id.map(|id| id.to_string()),
+        retry_of: row.retry_of.map(|id| id.to_string()),
+        idempotency_key: row.idempotency_key.as_deref().map(str::to_owned),
+        created_at_ms: row.created_ms,
+        started_at_ms: row.started_ms,
+        finished_at_ms: row.finished_ms,
+        last_sequence: row.last_sequence,
+        cancel_requested: row.cancel_requested_ms.is_some(),
+        traceparent: row.traceparent.as_deref().map(str::to_owned),
+        ..v1::ExecutionInfo::default()
+    }
+}
+
+/// Everything about one execution: its input is in its first event, its outcome in its last.
+pub(super) async fn whole(call: &Call, row: Execution) -> Result<v1::ExecutionInfo, Status> {
+    let service = call.api().service();
+    let (store, tenant_id) = (service.store(), call.tenant_id());
+    let mut info = listed(&row);
+    let labels = store.execution_labels(tenant_id, row.id).await.map_err(not_read)?;
+    info.labels = labels.into_iter().map(|label| (label.name.to_string(), label.value.to_string())).collect();
+    let first = store.event_page(tenant_id, row.id, 0, 1).await.map_err(not_read)?;
+    info.input = first.into_iter().next().and_then(|logged| logged.event.payload).unwrap_or_default();
+    if row.status.is_terminal() {
+        let last = store.event_page(tenant_id, row.id, row.last_sequence - 1, 1).await.map_err(not_read)?;
+        if let Some(event) = last.into_iter().next().map(|logged| logged.event) {
+            match event.kind {
+                EventKind::WorkflowCompleted => info.output = Some(event.payload.unwrap_or_default()),
+                _ => info.error = Some(event.text.as_deref().unwrap_or_default().to_owned()),
+            }
+        }
+    }
+    let waiting = service.why_execution(tenant_id, row.id).await.map_err(not_read)?.unwrap_or_default();
+    info.waiting_on = waiting.iter().map(waiting::describe).map(waiting_on).collect();
+    Ok(info)
+}
+
+pub(super) async fn task(call: &Call, id: TaskId) -> Result<v1::TaskInfo, Status> {
+    let service = call.api().service();
+    let row = service.store().task_get(call.tenant_id(), id).await.map_err(not_read)?;
+    let missing = || refuse(Code::TaskNotFound, format!("no task {id}"));
+    let row = row.filter(|row| !row.purging).ok_or_else(missing)?;
+    let waiting = service.why_task(call.tenant_id(), id).await.map_err(not_read)?;
+    Ok(v1::TaskInfo {
+        id: row.id.to_string(),
+        task_type: row.task_type.to_string(),
+        status: row.status.to_string(),
+        queue: row.queue.to_string(),
+        workflow_execution_id: row.execution_id.map(|id| id.to_string()).unwrap_or_default(),
+        execution_count: narrow(row.execution_count),
+        max_retries: narrow(row.max_retries),
+        input: row.input,
+        output: row.output,
+        error: row.error.as_deref().map(str::to_owned),
+        progress: row.progress,
+        progress_details: row.progress_details.as_deref().unwrap_or_default().to_owned(),
+        created_at_ms: row.created_ms,
+        started_at_ms: row.started_ms,
+        finished_at_ms: row.finished_ms,
+        waiting_on: waiting.as_ref().map(waiting::describe).map(waiting_on),
+    })
+}
+
+fn waiting_on(item: WaitingOn) -> v1::WaitingOn {
+    let WaitingOn { kind, id, name, message, until_ms } = item;
+    v1::WaitingOn { kind: kind.to_owned(), id, name, message, until_ms }
+}

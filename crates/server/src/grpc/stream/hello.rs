@@ -1,0 +1,79 @@
+//! The first frame of a connection: who the worker is, what it can run and what it still holds.
+
+use flovyn_engine::Code;
+use flovyn_engine::request::{Capability, ClaimKind, RegisterWorker};
+use flovyn_engine::state::WorkClass;
+use flovyn_proto::v1;
+use rustc_hash::FxHashMap;
+use tonic::Status;
+use uuid::Uuid;
+
+use super::super::convert::{id, queue};
+use super::super::status::refuse;
+
+/// A hello that has been read.
+#[derive(Debug)]
+pub(super) struct Hello {
+    pub(super) session: Uuid,
+    pub(super) register: RegisterWorker,
+    pub(super) workflows: Vec<ClaimKind>,
+    pub(super) tasks: Vec<ClaimKind>,
+    pub(super) held: FxHashMap<Uuid, i64>,
+}
+
+pub(super) fn read(frame: &mut v1::WorkerFrame) -> Result<Hello, Status> {
+    let hello = frame.hello.take();
+    let hello = hello.ok_or_else(|| refuse(Code::NotRegistered, "the first frame has no hello"))?;
+    let session = id("session_id", &hello.session_id)?;
+    let workflows: Vec<ClaimKind> = hello
+        .workflows
+        .iter()
+        .map(|workflow| ClaimKind {
+            kind: workflow.kind.as_str().into(),
+            versions: workflow.versions.iter().map(|version| version.as_str().into()).collect(),
+            timeout_ms: None,
+        })
+        .collect();
+    let tasks: Vec<ClaimKind> = hello
+        .tasks
+        .iter()
+        .map(|task| ClaimKind {
+            kind: task.task_type.as_str().into(),
+            versions: Vec::new(),
+            timeout_ms: task.timeout_ms,
+        })
+        .collect();
+    let mut held = FxHashMap::default();
+    for claim in &hello.held {
+        held.insert(id("held.id", &claim.id)?, claim.claim_token);
+    }
+    let register = RegisterWorker {
+        id: Some(session),
+        name: hello.worker_name.into(),
+        build_id: hello.build_id.into(),
+        host: hello.host_name.into(),
+        process_id: hello.process_id.into(),
+        queue: Some(queue(&hello.queue)),
+        capabilities: capabilities(&workflows, &tasks),
+        session: true,
+    };
+    Ok(Hello { session, register, workflows, tasks, held })
+}
+
+fn capabilities(workflows: &[ClaimKind], tasks: &[ClaimKind]) -> Vec<Capability> {
+    let one = |class, kind: &ClaimKind, version| Capability {
+        class,
+        kind: kind.kind.clone(),
+        version,
+        timeout_ms: kind.timeout_ms,
+    };
+    let mut all = Vec::new();
+    for kind in workflows {
+        if kind.versions.is_empty() {
+            all.push(one(WorkClass::Workflow, kind, None));
+        }
+        all.extend(kind.versions.iter().map(|version| one(WorkClass::Workflow, kind, Some(version.clone()))));
+    }
+    all.extend(tasks.iter().map(|kind| one(WorkClass::Task, kind, None)));
+    all
+}

@@ -1,0 +1,54 @@
+//! The service `WorkerStream`: one connection per worker, work one way, results the other.
+//!
+//! - `sessions`: what each session holds, over reconnects.
+//! - `session`: one connection: hello, then frames until it ends.
+//! - `feed`: claims work as far as there is credit and pushes it.
+//! - `results`: carries out what comes back and acknowledges it.
+
+mod feed;
+mod hello;
+mod results;
+mod session;
+mod sessions;
+
+use std::pin::Pin;
+use std::sync::Arc;
+
+use flovyn_proto::v1;
+use flovyn_proto::v1::worker_stream_server::WorkerStream;
+use futures::Stream;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Request, Response, Status, Streaming};
+
+use super::call::{Call, Needs};
+use crate::api::Api;
+use sessions::Sessions;
+
+/// Frames that wait for the connection: beyond that, nothing more is claimed for this worker.
+const OUTBOUND_FRAMES: usize = 16;
+
+pub(super) struct Streams {
+    api: Api,
+    sessions: Arc<Sessions>,
+}
+
+impl Streams {
+    pub(super) fn new(api: Api) -> Self {
+        Self { api, sessions: Arc::default() }
+    }
+}
+
+#[tonic::async_trait]
+impl WorkerStream for Streams {
+    type ConnectStream = Pin<Box<dyn Stream<Item = Result<v1::ServerFrame, Status>> + Send>>;
+
+    async fn connect(
+        &self,
+        request: Request<Streaming<v1::WorkerFrame>>,
+    ) -> Result<Response<Self::ConnectStream>, Status> {
+        let call = Call::begin(&self.api, &request, Needs::Worker, "").await?;
+        let (outbound, frames) = tokio::sync::mpsc::channel(OUTBOUND_FRAMES);
+        tokio::spawn(session::run(call, self.sessions.clone(), request.into_inner(), outbound));
+        Ok(Response::new(Box::pin(ReceiverStream::new(frames))))
+    }
+}

@@ -1,0 +1,154 @@
+//! Results that a worker sends: each is carried out as a request of its own and acknowledged when it is durable.
+
+use std::sync::Arc;
+
+use flovyn_engine::request::{FailTask, GiveBackWorkflow, HeartbeatTask};
+use flovyn_engine::state::{ExecutionStatus, TaskStatus};
+use flovyn_engine::{Code, Op, Reply};
+use flovyn_proto::v1;
+use flovyn_proto::v1::task_result::Result as TaskOutcome;
+use futures::future::join_all;
+use tonic::{Code as Grpc, Status};
+use uuid::Uuid;
+
+use super::super::call::Call;
+use super::super::commands::submission;
+use super::super::convert::id;
+use super::super::status::{ERROR_CODE, not_read, refuse};
+use super::super::task_execution::{completion, failure};
+use super::sessions::{Held, Holdings};
+
+/// Carries out all results of a frame together, so that they share a commit.
+pub(super) async fn settle(
+    call: &Call,
+    holdings: &Arc<Holdings>,
+    activations: Vec<v1::ActivationResult>,
+    tasks: Vec<v1::TaskResult>,
+) -> Vec<v1::ResultAck> {
+    let activations = activations.into_iter().map(|result| (result.r#ref, activation(result.submit)));
+    let tasks = tasks.into_iter().map(|result| (result.r#ref, task(result.result)));
+    let all = activations.chain(tasks).map(|(number, op)| one(call, holdings, number, op));
+    join_all(all).await
+}
+
+/// What a result is about, and the request it stands for.
+type Settled = Result<(Uuid, Option<i64>, Op), Status>;
+
+fn activation(submit: Option<v1::SubmitWorkflowCommandsRequest>) -> Settled {
+    let missing = || refuse(Code::InvalidCommand, "an activation result has no content");
+    let submit = submission(submit.ok_or_else(missing)?)?;
+    Ok((submit.execution_id, submit.token, submit.into()))
+}
+
+fn task(outcome: Option<TaskOutcome>) -> Settled {
+    match outcome {
+        Some(TaskOutcome::Complete(message)) => {
+            let complete = completion(message)?;
+            Ok((complete.task_id, complete.token, complete.into()))
+        }
+        Some(TaskOutcome::Fail(message)) => {
+            let fail = failure(message)?;
+            Ok((fail.task_id, fail.token, fail.into()))
+        }
+        None => Err(refuse(Code::InvalidCommand, "a task result has no content")),
+    }
+}
+
+async fn one(call: &Call, holdings: &Holdings, number: u64, settled: Settled) -> v1::ResultAck {
+    let mut ack = v1::ResultAck { r#ref: number, ..v1::ResultAck::default() };
+    let result = match settled {
+        Ok((id, token, op)) => {
+            let result = call.run(op).await;
+            // Accepted or refused for good: either way the worker is done with it.
+            if result.as_ref().err().is_none_or(|status| !may_repeat(status)) {
+                holdings.remove(id, token);
+            }
+            result
+        }
+        Err(status) => Err(status),
+    };
+    match result {
+        Ok(reply) => {
+            ack.repeated_result = matches!(
+                reply,
+                Reply::Submitted { repeated: true, .. } | Reply::TaskReported { repeated: true, .. }
+            );
+        }
+        Err(status) => {
+            let code = status.metadata().get(ERROR_CODE).and_then(|value| value.to_str().ok());
+            ack.code = code.unwrap_or("FLV0090").to_owned();
+            ack.message = status.message().to_owned();
+            ack.retryable = may_repeat(&status);
+        }
+    }
+    ack
+}
+
+fn may_repeat(status: &Status) -> bool {
+    matches!(status.code(), Grpc::Unavailable | Grpc::Aborted)
+}
+
+/// Heartbeats of tasks. Those whose task should stop are named in the answer.
+pub(super) async fn heartbeats(call: &Call, messages: Vec<v1::TaskHeartbeat>) -> Vec<v1::CancelNotice> {
+    let one = |message: v1::TaskHeartbeat| async move {
+        let task_id = id("task_execution_id", &message.task_execution_id).ok()?;
+        let token = message.claim_token;
+        let heartbeat = HeartbeatTask { task_id, token: Some(token), details: message.details };
+        match call.api().service().heartbeat(call.tenant_id(), heartbeat).await {
+            Ok(false) => None,
+            Ok(true) => Some(notice(task_id, token)),
+            // The claim has ended: whoever still works on it should stop.
+            Err(refusal) if matches!(refusal.code, Code::StaleClaim | Code::TaskNotFound) => {
+                Some(notice(task_id, token))
+            }
+            Err(_) => None,
+        }
+    };
+    join_all(messages.into_iter().map(one)).await.into_iter().flatten().collect()
+}
+
+pub(super) fn notice(task_id: Uuid, token: i64) -> v1::CancelNotice {
+    v1::CancelNotice { task_execution_id: task_id.to_string(), claim_token: token }
+}
+
+/// Claims whose worker has gone. A workflow goes back to its queue; a task's attempt has been delivered, so it
+/// counts, and the next one may begin at once.
+pub(super) async fn release(call: &Call, held: Vec<(Uuid, Held)>) {
+    let one = |(id, held): (Uuid, Held)| async move {
+        let op: Op = match held.is_task {
+            false => GiveBackWorkflow { execution_id: id, token: held.token }.into(),
+            true => FailTask {
+                task_id: id,
+                token: Some(held.token),
+                error: "the worker's connection was lost".into(),
+                non_retryable: false,
+                next_delay_ms: Some(0),
+            }
+            .into(),
+        };
+        // Refused: it was settled meanwhile. Not carried out: its lease brings it back.
+        if let Err(status) = call.run(op).await {
+            tracing::debug!(%id, %status, "a claim was not released");
+        }
+    };
+    join_all(held.into_iter().map(one)).await;
+}
+
+/// The claim a worker says it holds, if it is still its own.
+pub(super) async fn holder(
+    call: &Call,
+    session: Uuid,
+    id: Uuid,
+    token: i64,
+) -> Result<Option<Held>, Status> {
+    let store = call.api().service().store();
+    if let Some(row) = store.task_get(call.tenant_id(), id).await.map_err(not_read)? {
+        let own = row.status == TaskStatus::Running && row.epoch == token && row.session == Some(session);
+        return Ok(own.then_some(Held { token, is_task: true }));
+    }
+    let row = store.execution_get(call.tenant_id(), id).await.map_err(not_read)?;
+    let own = row.is_some_and(|row| {
+        row.status == ExecutionStatus::Running && row.epoch == token && row.session == Some(session)
+    });
+    Ok(own.then_some(Held { token, is_task: false }))
+}

@@ -1,0 +1,268 @@
+//! One connection of a worker, from its hello to its end.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use flovyn_engine::Code;
+use flovyn_engine::request::{Claimer, HeartbeatWorker};
+use flovyn_engine::state::{TaskStatus, WorkClass};
+use flovyn_proto::v1;
+use futures::StreamExt;
+use tokio::sync::{Semaphore, broadcast, mpsc};
+use tokio::task::JoinSet;
+use tonic::{Status, Streaming};
+use uuid::Uuid;
+
+use super::super::call::Call;
+use super::super::status::refuse;
+use super::super::worker_lifecycle;
+use super::feed::Feed;
+use super::hello::{self, Hello};
+use super::results;
+use super::sessions::{Holdings, Sessions};
+
+/// How long a session whose connection broke keeps its claims.
+const GRACE: Duration = Duration::from_secs(10);
+/// Result frames that are being carried out at a time; the next one is read when one is done.
+const FRAMES_UNDER_WAY: usize = 32;
+/// Most slots that a session can have open.
+const MAX_CREDIT: usize = 10_000;
+
+type Outbound = mpsc::Sender<Result<v1::ServerFrame, Status>>;
+
+/// Why a connection ended.
+#[derive(Debug, PartialEq, Eq)]
+enum End {
+    /// The worker said so: what it holds is released at once.
+    Goodbye,
+    /// The connection broke: the worker may come back.
+    Broken,
+    /// This server stops: the claims stay the worker's, who takes them to another server.
+    Draining,
+}
+
+#[derive(Clone)]
+struct Session {
+    call: Call,
+    id: Uuid,
+    holdings: Arc<Holdings>,
+    outbound: Outbound,
+    workflow_credit: Arc<Semaphore>,
+    task_credit: Arc<Semaphore>,
+}
+
+pub(super) async fn run(
+    call: Call,
+    sessions: Arc<Sessions>,
+    mut inbound: Streaming<v1::WorkerFrame>,
+    outbound: Outbound,
+) {
+    let tenant_id = call.tenant_id();
+    let (session, connection, first, hello) = match begin(&call, &sessions, &mut inbound, &outbound).await {
+        Ok(begun) => begun,
+        Err(status) => {
+            // The worker is told why, if it is still there.
+            let _ = outbound.send(Err(status)).await;
+            return;
+        }
+    };
+    let mut feeds = session.feeds(hello);
+    let end = session.serve(first, &mut inbound).await;
+    feeds.shutdown().await;
+    let id = session.id;
+    match end {
+        End::Draining => {}
+        End::Goodbye => results::release(&call, sessions.end(tenant_id, id, connection)).await,
+        End::Broken => {
+            drop(session);
+            tokio::select! {
+                () = tokio::time::sleep(GRACE) => {}
+                () = call.api().drains() => return,
+            }
+            results::release(&call, sessions.end(tenant_id, id, connection)).await;
+        }
+    }
+}
+
+/// Reads the hello, registers the session and welcomes it.
+async fn begin(
+    call: &Call,
+    sessions: &Sessions,
+    inbound: &mut Streaming<v1::WorkerFrame>,
+    outbound: &Outbound,
+) -> Result<(Session, u64, v1::WorkerFrame, Hello), Status> {
+    let missing = || refuse(Code::NotRegistered, "the stream ended before its hello");
+    let mut first = inbound.next().await.ok_or_else(missing)??;
+    let mut hello = hello::read(&mut first)?;
+    worker_lifecycle::run(call, hello.register.clone()).await?;
+    let (holdings, connection) = sessions.begin(call.tenant_id(), hello.session);
+    // What it was given and does not name never reached it, or was lost with it.
+    results::release(call, holdings.take_all_but(&hello.held)).await;
+    let lost = adopt(call, &holdings, &mut hello).await?;
+    let limits = call.api().service().limits();
+    let welcome =
+        v1::StreamWelcome { session_id: hello.session.to_string(), lease_ms: limits.session_lease_ms, lost };
+    let session = Session {
+        call: call.clone(),
+        id: hello.session,
+        holdings,
+        outbound: outbound.clone(),
+        workflow_credit: Arc::new(Semaphore::new(0)),
+        task_credit: Arc::new(Semaphore::new(0)),
+    };
+    session.send(v1::ServerFrame { welcome: Some(welcome), ..v1::ServerFrame::default() }).await;
+    Ok((session, connection, first, hello))
+}
+
+/// Claims that the worker brings along: those that are still its own are kept, the others are named.
+async fn adopt(call: &Call, holdings: &Holdings, hello: &mut Hello) -> Result<Vec<String>, Status> {
+    let mut lost = Vec::new();
+    for (id, token) in hello.held.drain() {
+        match results::holder(call, hello.session, id, token).await? {
+            Some(held) => holdings.add(id, held),
+            None => lost.push(id.to_string()),
+        }
+    }
+    Ok(lost)
+}
+
+impl Session {
+    fn feeds(&self, hello: Hello) -> JoinSet<()> {
+        let claimer = Claimer {
+            worker: hello.register.name.clone(),
+            session: Some(self.id),
+            plain: false,
+            cooperative: true,
+        };
+        let queue = hello.register.queue.clone().unwrap_or_default();
+        let feed = |class, kinds, credit: &Arc<Semaphore>| Feed {
+            call: self.call.clone(),
+            class,
+            claimer: claimer.clone(),
+            queue: queue.clone(),
+            kinds,
+            credit: credit.clone(),
+            holdings: self.holdings.clone(),
+            outbound: self.outbound.clone(),
+        };
+        let mut feeds = JoinSet::new();
+        feeds.spawn(feed(WorkClass::Workflow, hello.workflows, &self.workflow_credit).run());
+        feeds.spawn(feed(WorkClass::Task, hello.tasks, &self.task_credit).run());
+        feeds
+    }
+
+    async fn send(&self, frame: v1::ServerFrame) {
+        // A worker that has gone needs no answer; what it holds is settled when the connection ends.
+        let _ = self.outbound.send(Ok(frame)).await;
+    }
+
+    /// Takes in frames until the connection ends.
+    async fn serve(&self, first: v1::WorkerFrame, inbound: &mut Streaming<v1::WorkerFrame>) -> End {
+        let mut cancels = self.call.api().service().cancels();
+        let mut under_way = JoinSet::new();
+        let mut next = Some(first);
+        loop {
+            if let Some(frame) = next.take() {
+                if frame.hello.is_some() {
+                    let status = refuse(Code::NotRegistered, "a second hello on the same stream");
+                    let _ = self.outbound.send(Err(status)).await;
+                    return self.finish(under_way, End::Broken).await;
+                }
+                let goodbye = frame.goodbye;
+                self.grant(&frame);
+                while under_way.len() >= FRAMES_UNDER_WAY {
+                    under_way.join_next().await;
+                }
+                under_way.spawn(self.clone().take_in(frame));
+                if goodbye {
+                    return self.finish(under_way, End::Goodbye).await;
+                }
+            }
+            tokio::select! {
+                frame = inbound.next() => match frame {
+                    Some(Ok(frame)) => next = Some(frame),
+                    Some(Err(_)) | None => return self.finish(under_way, End::Broken).await,
+                },
+                cancel = cancels.recv() => match cancel {
+                    Ok(cancel) if cancel.session == self.id && cancel.tenant_id == self.call.tenant_id() => {
+                        if self.holdings.holds(cancel.task_id, cancel.token) {
+                            self.cancel(vec![results::notice(cancel.task_id, cancel.token)]).await;
+                        }
+                    }
+                    Ok(_) => {}
+                    // Too many at once: look for those of our own.
+                    Err(broadcast::error::RecvError::Lagged(_)) => self.look_for_cancels().await,
+                    Err(broadcast::error::RecvError::Closed) => return self.finish(under_way, End::Draining).await,
+                },
+                Some(_) = under_way.join_next() => {}
+                () = self.call.api().drains() => {
+                    self.send(v1::ServerFrame { drain: true, ..v1::ServerFrame::default() }).await;
+                    return self.finish(under_way, End::Draining).await;
+                }
+            }
+        }
+    }
+
+    /// Results that were read are carried out and acknowledged, however the connection ends.
+    async fn finish(&self, mut under_way: JoinSet<()>, end: End) -> End {
+        while under_way.join_next().await.is_some() {}
+        end
+    }
+
+    fn grant(&self, frame: &v1::WorkerFrame) {
+        let grants =
+            [(&self.workflow_credit, frame.workflow_credits), (&self.task_credit, frame.task_credits)];
+        for (credit, granted) in grants {
+            let room = MAX_CREDIT.saturating_sub(credit.available_permits());
+            credit.add_permits((granted as usize).min(room));
+        }
+    }
+
+    async fn take_in(self, frame: v1::WorkerFrame) {
+        if frame.heartbeat {
+            self.heartbeat().await;
+        }
+        let cancels = results::heartbeats(&self.call, frame.task_heartbeats).await;
+        if !cancels.is_empty() {
+            self.cancel(cancels).await;
+        }
+        let acks = results::settle(&self.call, &self.holdings, frame.activations, frame.tasks).await;
+        if !acks.is_empty() {
+            self.send(v1::ServerFrame { acks, ..v1::ServerFrame::default() }).await;
+        }
+    }
+
+    async fn cancel(&self, cancels: Vec<v1::CancelNotice>) {
+        self.send(v1::ServerFrame { cancels, ..v1::ServerFrame::default() }).await;
+    }
+
+    /// Keeps the session's claims alive.
+    async fn heartbeat(&self) {
+        if let Err(status) = self.call.run(HeartbeatWorker { worker_id: self.id }).await {
+            tracing::warn!(session = %self.id, %status, "a session's heartbeat was refused");
+        }
+        if self.call.api().service().store().is_shared() {
+            // Another process may have been asked to cancel; it cannot tell this worker.
+            self.look_for_cancels().await;
+        }
+    }
+
+    async fn look_for_cancels(&self) {
+        let store = self.call.api().service().store();
+        let mut cancels = Vec::new();
+        for (task_id, token) in self.holdings.tasks() {
+            let row = store.task_get(self.call.tenant_id(), task_id).await;
+            let stops = |row: Option<flovyn_engine::state::Task>| {
+                row.is_none_or(|row| {
+                    row.cancel_requested || row.status != TaskStatus::Running || row.epoch != token
+                })
+            };
+            if row.is_ok_and(stops) {
+                cancels.push(results::notice(task_id, token));
+            }
+        }
+        if !cancels.is_empty() {
+            self.cancel(cancels).await;
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! `POST /_/clock/advance {"ms": N}`: only there on a virtual clock.
+
+use axum::Json;
+use axum::body::Bytes;
+use axum::extract::State;
+use axum::http::{HeaderMap, StatusCode};
+use flovyn_auth::Role;
+use flovyn_engine::Code;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::{HttpError, HttpState, auth};
+
+/// Ten years, which is the longest timer too.
+const FARTHEST_MS: i64 = 3_653 * 24 * 60 * 60 * 1_000;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Advance {
+    ms: i64,
+}
+
+pub(super) async fn advance(
+    State(state): State<HttpState>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Json<Value>, HttpError> {
+    if auth::authenticate(&state.api, &headers).await?.role() < Role::Operator {
+        return Err(HttpError::forbidden("moving the clock takes the role operator"));
+    }
+    let Some(clock) = &state.clock else {
+        return Err(HttpError::new(StatusCode::NOT_FOUND, "NOT_FOUND", "this server has no virtual clock"));
+    };
+    let wanted =
+        serde_json::from_slice::<Advance>(&body).ok().filter(|wanted| (0..=FARTHEST_MS).contains(&wanted.ms));
+    let Some(Advance { ms }) = wanted else {
+        let message = format!("send {{\"ms\": N}} with N from 0 to {FARTHEST_MS}");
+        return Err(HttpError::new(StatusCode::BAD_REQUEST, "INVALID_ARGUMENT", message));
+    };
+    let now_ms = clock.advance(state.api.service(), ms).await.map_err(|error| {
+        tracing::warn!(%error, "the clock could not be moved");
+        HttpError {
+            code: Some(Code::StoreUnavailable),
+            ..HttpError::new(StatusCode::SERVICE_UNAVAILABLE, "UNAVAILABLE", Code::StoreUnavailable.advice())
+        }
+    })?;
+    Ok(Json(json!({ "nowMs": now_ms })))
+}

@@ -1,0 +1,54 @@
+//! HTTP: health, metrics and, on a virtual clock, time. One file per resource; no rule stands here.
+
+mod auth;
+mod clock;
+mod error;
+mod health;
+mod local_only;
+mod metrics;
+pub(crate) mod request_metrics;
+pub(crate) mod serve;
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use axum::Router;
+use axum::routing::{get, post};
+
+pub use error::HttpError;
+
+use crate::api::Api;
+use crate::virtual_clock::VirtualClock;
+
+/// What handlers share. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct HttpState {
+    pub api: Api,
+    pub started: Instant,
+    /// Whether `/_/metrics` needs no credential.
+    pub public_metrics: bool,
+    /// There is a clock to move only where this is set.
+    pub clock: Option<Arc<VirtualClock>>,
+    /// Refuses requests that a foreign web page might send through a browser on this machine.
+    pub local_only: bool,
+}
+
+pub(crate) use metrics::install as install_metrics;
+
+/// All paths.
+pub fn router(state: HttpState) -> Router {
+    let local_only = state.local_only;
+    let mut router = Router::new()
+        .route("/_/health", get(health::health))
+        .route("/_/health/live", get(health::live))
+        .route("/_/health/ready", get(health::ready))
+        .route("/_/metrics", get(metrics::scrape));
+    if state.clock.is_some() {
+        router = router.route("/_/clock/advance", post(clock::advance));
+    }
+    let router = router
+        .fallback(error::not_found)
+        .method_not_allowed_fallback(error::method_not_allowed)
+        .with_state(state);
+    if local_only { router.layer(axum::middleware::from_fn(local_only::check)) } else { router }
+}

@@ -1,0 +1,228 @@
+//! The composition root: opens the store, starts the service, listens, and stops it all in the right order.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use flovyn_service::{Options as ServiceOptions, Service};
+use flovyn_store::sqlite::{Options as SqliteOptions, SqliteStore};
+use flovyn_store::{Store, StoreError};
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio::time::timeout_at;
+use tonic::transport::server::TcpIncoming;
+
+use crate::api::Api;
+use crate::config::{Config, ConfigError};
+use crate::http::{self, HttpState};
+use crate::provision::provision;
+use crate::tls;
+use crate::virtual_clock::VirtualClock;
+
+/// How long requests in flight may take once the server is told to stop.
+const DRAIN: Duration = Duration::from_secs(10);
+/// Peers that have gone without a word are noticed after these two together.
+const PING_EVERY: Duration = Duration::from_secs(60);
+const PONG_WITHIN: Duration = Duration::from_secs(20);
+/// How often recorded durations are put into their buckets.
+const METRICS_UPKEEP: Duration = Duration::from_secs(5);
+
+/// What to run.
+#[derive(Debug, Clone)]
+pub struct ServerOptions {
+    pub config: Config,
+    /// Refuse HTTP requests that foreign web pages might send: for `flovyn dev`.
+    pub local_only: bool,
+    /// Product time moves only by `POST /_/clock/advance`. SQLite only.
+    pub virtual_clock: bool,
+}
+
+impl ServerOptions {
+    pub fn new(config: Config) -> Self {
+        Self { config, local_only: false, virtual_clock: false }
+    }
+}
+
+/// Why a server did not start. Messages say what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    #[error("{0}")]
+    Config(#[from] ConfigError),
+    #[error("the database cannot be opened: {0}")]
+    Store(#[from] StoreError),
+    #[error("{0}")]
+    Provision(String),
+    #[error(
+        "cannot listen on {address} for {listener}: {error}; stop what uses it, or choose another address"
+    )]
+    Bind { listener: &'static str, address: SocketAddr, error: std::io::Error },
+}
+
+/// A running server. Dropping it stops nothing gracefully: call [`Server::stop`].
+#[derive(Debug)]
+pub struct Server {
+    api: Api,
+    grpc_addr: SocketAddr,
+    http_addr: SocketAddr,
+    draining: watch::Sender<bool>,
+    http_ends: watch::Sender<bool>,
+    grpc: JoinHandle<()>,
+    http: JoinHandle<()>,
+    upkeep: JoinHandle<()>,
+    fatal: watch::Receiver<Option<String>>,
+}
+
+impl Server {
+    /// Starts everything; when this returns, both addresses answer.
+    ///
+    /// # Errors
+    /// When the configuration, the database or an address cannot be used. Nothing is left running then.
+    pub async fn start(options: ServerOptions) -> Result<Self, StartError> {
+        let ServerOptions { config, local_only, virtual_clock } = options;
+        config.check()?;
+        let jwt = config.auth.jwt.as_ref().map(|jwt| jwt.verifier()).transpose()?;
+        let tls = config.tls.as_ref().map(tls::load).transpose()?;
+        let clock = virtual_clock.then(|| Arc::new(VirtualClock::default()));
+        let store = open_store(&config.database_url.0, clock.clone()).await?;
+        let (grpc_listener, grpc_addr) = bind("gRPC", config.grpc.address).await?;
+        let (http_listener, http_addr) = bind("HTTP", config.http.address).await?;
+
+        let (fatal_sender, fatal) = watch::channel(None);
+        let service = Service::start(
+            store,
+            ServiceOptions {
+                limits: config.limits.apply(),
+                on_fatal: Box::new(move |what| {
+                    tracing::error!(what, "storage failed for good");
+                    fatal_sender.send_replace(Some(what.to_owned()));
+                }),
+                ..ServiceOptions::default()
+            },
+        );
+        if let Err(error) = provision(&service, &config.tenants).await {
+            service.stop().await;
+            return Err(StartError::Provision(error));
+        }
+
+        let (draining, drains) = watch::channel(false);
+        let (http_ends, http_stopped) = watch::channel(false);
+        let api = Api::new(service, jwt, drains.clone());
+        let metrics = http::install_metrics();
+        let (grpc_tls, http_tls) = tls.map(|tls| (tls.grpc, tls.http)).unzip();
+        let grpc = serve_grpc(api.clone(), grpc_listener, grpc_tls, until_true(drains))?;
+        let state = HttpState {
+            api: api.clone(),
+            started: Instant::now(),
+            public_metrics: config.metrics.public,
+            clock,
+            local_only,
+        };
+        let router = http::router(state);
+        let http =
+            tokio::spawn(http::serve::serve(http_listener, http_tls, router, until_true(http_stopped)));
+        let upkeep = tokio::spawn(async move {
+            while let Some(metrics) = metrics {
+                tokio::time::sleep(METRICS_UPKEEP).await;
+                metrics.run_upkeep();
+            }
+        });
+        tracing::info!(%grpc_addr, %http_addr, "serving");
+        Ok(Self { api, grpc_addr, http_addr, draining, http_ends, grpc, http, upkeep, fatal })
+    }
+
+    pub fn grpc_addr(&self) -> SocketAddr {
+        self.grpc_addr
+    }
+
+    pub fn http_addr(&self) -> SocketAddr {
+        self.http_addr
+    }
+
+    pub fn api(&self) -> &Api {
+        &self.api
+    }
+
+    /// Completes with the reason when storage has failed for good: the process must exit.
+    pub fn fatal(&self) -> impl Future<Output = String> + Send + 'static {
+        let mut fatal = self.fatal.clone();
+        async move {
+            if let Ok(reason) = fatal.wait_for(Option::is_some).await {
+                return reason.clone().unwrap_or_default();
+            }
+            // The service has ended without a failure.
+            std::future::pending().await
+        }
+    }
+
+    /// Begins to stop: no longer ready, no new gRPC connections, polls and streams end. HTTP goes on answering, so that
+    /// load balancers can see it.
+    pub fn drain(&self) {
+        self.draining.send_replace(true);
+    }
+
+    /// Drains, waits for the requests in flight, and makes what was accepted durable.
+    pub async fn stop(self) {
+        self.drain();
+        let until = tokio::time::Instant::now() + DRAIN;
+        finish("gRPC", self.grpc, until).await;
+        self.http_ends.send_replace(true);
+        finish("HTTP", self.http, until).await;
+        self.upkeep.abort();
+        self.api.service().stop().await;
+        tracing::info!("stopped");
+    }
+}
+
+async fn open_store(url: &str, clock: Option<Arc<VirtualClock>>) -> Result<Arc<dyn Store>, StartError> {
+    let Some(clock) = clock else { return Ok(flovyn_store::open::store(url).await?) };
+    let Some(path) = url.strip_prefix("sqlite:") else {
+        let message = "database_url: a virtual clock needs sqlite:PATH, since PostgreSQL brings its own time";
+        return Err(ConfigError::new(message).into());
+    };
+    let options = SqliteOptions { clock, ..SqliteOptions::default() };
+    Ok(Arc::new(SqliteStore::open(path, options)?))
+}
+
+async fn bind(listener: &'static str, address: SocketAddr) -> Result<(TcpListener, SocketAddr), StartError> {
+    let failed = |error| StartError::Bind { listener, address, error };
+    let socket = TcpListener::bind(address).await.map_err(failed)?;
+    let local = socket.local_addr().map_err(failed)?;
+    Ok((socket, local))
+}
+
+fn serve_grpc(
+    api: Api,
+    listener: TcpListener,
+    tls: Option<tonic::transport::ServerTlsConfig>,
+    stop: impl Future<Output = ()> + Send + 'static,
+) -> Result<JoinHandle<()>, StartError> {
+    let mut builder = tonic::transport::Server::builder()
+        .http2_keepalive_interval(Some(PING_EVERY))
+        .http2_keepalive_timeout(Some(PONG_WITHIN));
+    if let Some(tls) = tls {
+        builder = builder.tls_config(tls).map_err(|error| ConfigError::new(format!("tls: {error}")))?;
+    }
+    let counted = crate::grpc::routes(api)
+        .into_axum_router()
+        .layer(axum::middleware::from_fn(http::request_metrics::count));
+    let router = builder.add_routes(counted.into());
+    let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
+    Ok(tokio::spawn(async move {
+        if let Err(error) = router.serve_with_incoming_shutdown(incoming, stop).await {
+            tracing::error!(%error, "the gRPC listener failed");
+        }
+    }))
+}
+
+async fn until_true(mut signal: watch::Receiver<bool>) {
+    // The sender goes with the server: then it is time to end, too.
+    let _ = signal.wait_for(|stopped| *stopped).await;
+}
+
+async fn finish(listener: &'static str, mut task: JoinHandle<()>, until: tokio::time::Instant) {
+    if timeout_at(until, &mut task).await.is_err() {
+        tracing::warn!(listener, "some requests in flight were cut off");
+        task.abort();
+    }
+}

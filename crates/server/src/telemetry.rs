@@ -1,0 +1,71 @@
+//! Logs to stderr, and traces to a collector when one is configured. Installed once per process, by its `main`.
+
+use opentelemetry::trace::TracerProvider;
+use opentelemetry_otlp::{SpanExporter, WithExportConfig};
+use opentelemetry_sdk::Resource;
+use opentelemetry_sdk::trace::SdkTracerProvider;
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{EnvFilter, Layer};
+
+use crate::config::{ConfigError, LogFormat, Telemetry};
+
+/// Keeps telemetry going. [`Guard::flush`] it last, when everything else has stopped.
+#[derive(Debug)]
+#[must_use = "traces that nobody flushes are lost"]
+pub struct Guard {
+    provider: Option<SdkTracerProvider>,
+}
+
+impl Guard {
+    /// Sends what is waiting and ends the export.
+    pub async fn flush(self) {
+        let Some(provider) = self.provider else { return };
+        // It blocks until the collector has answered or its time limit is over.
+        let ended = tokio::task::spawn_blocking(move || provider.shutdown()).await;
+        if let Ok(Err(error)) = ended {
+            tracing::warn!(%error, "the last traces could not be sent");
+        }
+    }
+}
+
+/// Starts logging and, when configured, exporting. Needs a runtime.
+///
+/// # Errors
+/// When the filter or the endpoint cannot be used, or logging was started already.
+pub fn install(config: &Telemetry) -> Result<Guard, ConfigError> {
+    let directives = config.log_filter.as_deref().unwrap_or("info");
+    let filter = EnvFilter::try_new(directives).map_err(|error| {
+        ConfigError::new(format!("telemetry.log_filter is '{directives}': {error}; use for example 'info'"))
+    })?;
+    let provider = config.otlp_endpoint.as_deref().map(provider).transpose()?;
+    let logs = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
+    let logs = match config.log_format {
+        LogFormat::Text => logs.boxed(),
+        LogFormat::Json => logs.json().flatten_event(true).boxed(),
+    };
+    // Spans of requests are of the level `debug`, so that they cost nothing where no collector wants them.
+    let traces = provider.as_ref().map(|provider| {
+        let spans = Targets::new().with_target("flovyn", LevelFilter::DEBUG);
+        tracing_opentelemetry::layer().with_tracer(provider.tracer("flovyn")).with_filter(spans)
+    });
+    tracing_subscriber::registry()
+        .with(logs.with_filter(filter))
+        .with(traces)
+        .try_init()
+        .map_err(|error| ConfigError::new(format!("logging cannot be started: {error}")))?;
+    Ok(Guard { provider })
+}
+
+fn provider(endpoint: &str) -> Result<SdkTracerProvider, ConfigError> {
+    let exporter = SpanExporter::builder().with_tonic().with_endpoint(endpoint).build();
+    let exporter = exporter.map_err(|error| {
+        let message = format!(
+            "telemetry.otlp_endpoint is '{endpoint}': {error}; use for example http://127.0.0.1:4317"
+        );
+        ConfigError::new(message)
+    })?;
+    let resource = Resource::builder().with_service_name("flovyn").build();
+    Ok(SdkTracerProvider::builder().with_resource(resource).with_batch_exporter(exporter).build())
+}

@@ -1,0 +1,105 @@
+//! What something waits for, in the words that people and programs read. The facts come from the engine.
+
+use flovyn_engine::why::Waiting;
+use serde_json::{Value, json};
+
+/// One thing that is waited for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WaitingOn {
+    pub kind: &'static str,
+    /// Of the task, promise or child.
+    pub id: String,
+    pub name: String,
+    pub message: String,
+    pub until_ms: Option<i64>,
+}
+
+impl WaitingOn {
+    fn new(kind: &'static str, message: String) -> Self {
+        Self { kind, id: String::new(), name: String::new(), message, until_ms: None }
+    }
+
+    fn id(mut self, id: impl ToString) -> Self {
+        self.id = id.to_string();
+        self
+    }
+
+    fn name(mut self, name: impl ToString) -> Self {
+        self.name = name.to_string();
+        self
+    }
+
+    fn until(mut self, until_ms: i64) -> Self {
+        self.until_ms = Some(until_ms);
+        self
+    }
+
+    /// Fields without content are left out.
+    pub fn json(&self) -> Value {
+        let mut object = json!({ "kind": self.kind, "message": self.message });
+        let more = [("id", &self.id), ("name", &self.name)];
+        for (key, text) in more.into_iter().filter(|(_, text)| !text.is_empty()) {
+            object[key] = json!(text);
+        }
+        if let Some(until_ms) = self.until_ms {
+            object["untilMs"] = json!(until_ms);
+        }
+        object
+    }
+}
+
+pub fn describe(waiting: &Waiting) -> WaitingOn {
+    match waiting {
+        Waiting::Running { worker, .. } => {
+            let worker = worker.as_deref().unwrap_or("a worker");
+            WaitingOn::new("RUNNING", format!("{worker} is running it")).name(worker)
+        }
+        Waiting::FreeWorker { queue, workers } => {
+            WaitingOn::new("FREE_WORKER", format!("ready; {workers} worker(s) serve queue {queue}"))
+                .name(queue)
+        }
+        Waiting::NoWorker { queue, kind, version } => {
+            let version = version.as_ref().map(|version| format!(" version {version}")).unwrap_or_default();
+            let message = format!("no live worker has {kind}{version} in queue {queue}: start one");
+            WaitingOn::new("NO_WORKER", message).name(kind)
+        }
+        Waiting::NoStreamWorker { queue, kind } => {
+            let message =
+                format!("its history is large: it needs a worker on the stream for {kind} in queue {queue}");
+            WaitingOn::new("NO_STREAM_WORKER", message).name(kind)
+        }
+        Waiting::QueuePaused { queue } => {
+            WaitingOn::new("QUEUE_PAUSED", format!("queue {queue} is paused: resume it")).name(queue)
+        }
+        Waiting::DelayedStart { until_ms } => {
+            WaitingOn::new("DELAYED_START", "its time has not come".into()).until(*until_ms)
+        }
+        Waiting::ActivationBackoff { code, message, failures, until_ms } => {
+            let message = format!("{failures} activation(s) failed, the last with {code}: {message}");
+            WaitingOn::new("ACTIVATION_BACKOFF", message).name(code).until(*until_ms)
+        }
+        Waiting::RetryDelay { attempt, error, until_ms } => {
+            let error = error.as_deref().unwrap_or("no error was given");
+            WaitingOn::new("RETRY_DELAY", format!("attempt {attempt} failed: {error}")).until(*until_ms)
+        }
+        Waiting::Announcement { execution_id } => {
+            let message = "its workflow has not scheduled it yet".into();
+            WaitingOn::new("ANNOUNCEMENT", message).id(execution_id)
+        }
+        Waiting::Task { id, task_type, status } => {
+            WaitingOn::new("TASK", format!("task {task_type} is {status}")).id(id).name(task_type)
+        }
+        Waiting::Timer { name, fire_ms } => {
+            WaitingOn::new("TIMER", format!("timer {name} has not fired")).name(name).until(*fire_ms)
+        }
+        Waiting::Promise { id, name, deadline_ms } => {
+            let found = WaitingOn::new("PROMISE", format!("promise {name} is open")).id(id).name(name);
+            WaitingOn { until_ms: *deadline_ms, ..found }
+        }
+        Waiting::Child { id, name, status } => {
+            WaitingOn::new("CHILD", format!("child {name} is {status}")).id(id).name(name)
+        }
+        Waiting::Signal => WaitingOn::new("SIGNAL", "nothing is open: only a signal can move it".into()),
+        Waiting::Nothing => WaitingOn::new("NOTHING", "it has finished".into()),
+    }
+}

@@ -1,0 +1,103 @@
+//! A server to talk to: two tenants, a worker token each, on a database of its own.
+
+use std::net::SocketAddr;
+
+use flovyn_server::config::{TenantConfig, WorkerTokenConfig};
+use flovyn_server::{Config, Server, ServerOptions};
+use flovyn_testkit::{TestDatabase, fresh_database};
+use tempfile::TempDir;
+use tonic::transport::{Channel, Endpoint};
+use uuid::Uuid;
+
+pub(crate) const TENANT: Uuid = Uuid::from_u128(0x0190_0000_0000_7000_8000_0000_0000_0001);
+pub(crate) const TOKEN: &str = "fwt_tenant-one-0123456789abcdef0123456789";
+pub(crate) const OTHER_TENANT: Uuid = Uuid::from_u128(0x0190_0000_0000_7000_8000_0000_0000_0002);
+pub(crate) const OTHER_TOKEN: &str = "fwt_tenant-two-0123456789abcdef0123456789";
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Database {
+    Sqlite,
+    Postgres,
+}
+
+/// Where the data lies; lives as long as the test.
+enum Place {
+    Folder(TempDir),
+    Database(TestDatabase),
+}
+
+pub(crate) struct TestServer {
+    pub(crate) server: Server,
+    pub(crate) config: Config,
+    _place: Place,
+}
+
+impl TestServer {
+    pub(crate) async fn start(database: Database) -> Self {
+        Self::start_with(database, |_| {}).await
+    }
+
+    /// With changes to the configuration.
+    pub(crate) async fn start_with(database: Database, change: impl FnOnce(&mut Config)) -> Self {
+        let place = match database {
+            Database::Sqlite => Place::Folder(tempfile::tempdir().unwrap()),
+            Database::Postgres => Place::Database(fresh_database().await),
+        };
+        let url = match &place {
+            Place::Folder(folder) => format!("sqlite:{}", folder.path().join("flovyn.db").display()),
+            Place::Database(database) => database.url.clone(),
+        };
+        let mut config = Config::local(url);
+        config.tenants = vec![tenant(TENANT, "one", TOKEN), tenant(OTHER_TENANT, "two", OTHER_TOKEN)];
+        change(&mut config);
+        let server = Server::start(ServerOptions::new(config.clone())).await.unwrap();
+        Self { server, config, _place: place }
+    }
+
+    /// Stops the server gracefully and starts it again on the same database and the same gRPC port.
+    pub(crate) async fn restart(self) -> Self {
+        let Self { server, mut config, _place } = self;
+        config.grpc.address = server.grpc_addr();
+        server.stop().await;
+        let server = Server::start(ServerOptions::new(config.clone())).await.unwrap();
+        Self { server, config, _place }
+    }
+
+    pub(crate) fn grpc_addr(&self) -> SocketAddr {
+        self.server.grpc_addr()
+    }
+
+    /// A connection that is made when it is first used, and again when it broke.
+    pub(crate) fn channel(&self) -> Channel {
+        Endpoint::from_shared(format!("http://{}", self.grpc_addr())).unwrap().connect_lazy()
+    }
+}
+
+fn tenant(id: Uuid, slug: &str, token: &str) -> TenantConfig {
+    TenantConfig {
+        id: Some(id),
+        slug: slug.to_owned(),
+        name: None,
+        retention_ms: None,
+        worker_tokens: vec![WorkerTokenConfig { name: "test".to_owned(), token: token.to_owned() }],
+    }
+}
+
+/// Runs each test on both databases: `on_both!(name, ...)` for `async fn name(server: TestServer)`.
+macro_rules! on_both {
+    ($($name:ident),* $(,)?) => {
+        mod sqlite {
+            $(#[tokio::test(flavor = "multi_thread")]
+            async fn $name() {
+                super::$name($crate::common::TestServer::start($crate::common::Database::Sqlite).await).await;
+            })*
+        }
+        mod postgres {
+            $(#[tokio::test(flavor = "multi_thread")]
+            async fn $name() {
+                super::$name($crate::common::TestServer::start($crate::common::Database::Postgres).await).await;
+            })*
+        }
+    };
+}
+pub(crate) use on_both;

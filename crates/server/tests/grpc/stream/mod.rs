@@ -1,0 +1,1 @@
+//! See the list in main.rs.

@@ -1,0 +1,145 @@
+//! What a configuration may say, and how it is refused.
+
+use flovyn_server::Config;
+use flovyn_server::config::KEYS;
+
+const FULL: &str = r#"
+database_url = "postgres://flovyn:secret@db/flovyn"
+[grpc]
+address = "0.0.0.0:9090"
+[http]
+address = "[::]:8080"
+[tls]
+cert = "/etc/flovyn/cert.pem"
+key = "/etc/flovyn/key.pem"
+[auth.jwt]
+public_key_file = "/etc/flovyn/jwt.pem"
+algorithm = "ES256"
+issuer = "https://id.example"
+audience = "flovyn"
+tenants_claim = "orgs"
+role_claim = "flovyn_role"
+[metrics]
+public = true
+[telemetry]
+otlp_endpoint = "http://127.0.0.1:4317"
+log_format = "json"
+log_filter = "info,flovyn_service=debug"
+[limits]
+session_lease_ms = 20000
+workflow_lease_ms = 20000
+task_lease_ms = 20000
+worker_silence_ms = 20000
+cancel_grace_ms = 20000
+[[tenants]]
+id = "0195c1a0-0000-7000-8000-000000000001"
+slug = "acme"
+name = "Acme"
+retention_ms = 86400000
+worker_tokens = [{ name = "ci", token = "0123456789abcdef0123456789abcdef" }]
+"#;
+
+fn parse(text: &str, variables: &[(&str, &str)]) -> Result<Config, String> {
+    let variables = variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+    Config::parse(text, variables).map_err(|error| error.to_string())
+}
+
+#[test]
+fn every_key_can_be_set() {
+    let config = parse(FULL, &[]).unwrap();
+    assert_eq!(config.grpc.address.port(), 9090);
+    assert_eq!(config.limits.apply().session_lease_ms, 20_000);
+    assert_eq!(config.tenants[0].id.unwrap().to_string(), "0195c1a0-0000-7000-8000-000000000001");
+    let shown = format!("{config:?}");
+    assert!(!shown.contains("secret@") && !shown.contains("0123456789abcdef"), "{shown}");
+}
+
+#[test]
+fn defaults_are_those_of_the_guide() {
+    let config = parse("database_url = 'sqlite:a.db'", &[]).unwrap();
+    assert_eq!(config.grpc.address.to_string(), "127.0.0.1:9090");
+    assert_eq!(config.http.address.to_string(), "127.0.0.1:8080");
+    assert!(!config.metrics.public);
+}
+
+#[test]
+fn variables_go_over_the_file() {
+    let variables = [
+        ("FLOVYN_GRPC_ADDRESS", "127.0.0.1:1234"),
+        ("FLOVYN_METRICS_PUBLIC", "true"),
+        ("FLOVYN_LIMITS_TASK_LEASE_MS", "5000"),
+        ("FLOVYN_AUTH_JWT_SECRET_FILE", "s"),
+        ("FLOVYN_AUTH_JWT_ISSUER", "i"),
+        ("FLOVYN_AUTH_JWT_AUDIENCE", "a"),
+        // Not keys of the server.
+        ("FLOVYN_URL", "x"),
+        ("FLOVYN_TOKEN", "x"),
+        ("FLOVYN_TENANT", "x"),
+        ("FLOVYN_PROFILE", "x"),
+        ("FLOVYN_CONFIG", "x"),
+        ("FLOVYN_TEST_POSTGRES", "x"),
+        ("PATH", "x"),
+    ];
+    let config = parse("database_url = 'sqlite:a.db'\ngrpc.address = '127.0.0.1:1'", &variables).unwrap();
+    assert_eq!(config.grpc.address.port(), 1234);
+    assert!(config.metrics.public && config.auth.jwt.is_some());
+    assert_eq!(config.limits.task_lease_ms, Some(5_000));
+    assert!(parse("", &[("FLOVYN_DATABASE_URL", "sqlite:a.db")]).is_ok());
+}
+
+#[test]
+fn what_is_wrong_is_named() {
+    let database = "database_url = 'sqlite:a.db'\n";
+    let token = "[[tenants]]\nslug = 'a'\nworker_tokens = [{ name = 'n', token = '0123456789abcdef0123456789abcdef' }]";
+    let cases: &[(&str, &[(&str, &str)], &[&str])] = &[
+        ("", &[], &["database_url", "FLOVYN_DATABASE_URL"]),
+        ("database_url = 'mysql://me:secret@h/d'", &[], &["database_url", "sqlite:PATH"]),
+        ("database_url = 'sqlite:'", &[], &["database_url"]),
+        ("database_url = ", &[], &["line 1"]),
+        ("database_url = 'sqlite:a.db'\ncolour = 1", &[], &["unknown field", "colour"]),
+        ("database_url = 'sqlite:a.db'\n[grpc]\nadress = 'x'", &[], &["adress", "grpc"]),
+        ("database_url = 'sqlite:a.db'\n[grpc]\naddress = 'x'", &[], &["grpc.address"]),
+        (database, &[("FLOVYN_GRPC_ADRESS", "x")], &["FLOVYN_GRPC_ADRESS", "unset"]),
+        (database, &[("FLOVYN_METRICS_PUBLIC", "yes")], &["FLOVYN_METRICS_PUBLIC", "true or false"]),
+        (database, &[("FLOVYN_LIMITS_TASK_LEASE_MS", "1m")], &["FLOVYN_LIMITS_TASK_LEASE_MS", "whole number"]),
+        (database, &[("FLOVYN_LIMITS_TASK_LEASE_MS", "0")], &["limits.task_lease_ms", "choose"]),
+        (database, &[("FLOVYN_GRPC_ADDRESS", "0.0.0.0:1")], &["grpc.address", "[auth.jwt]", "worker token"]),
+        (database, &[("FLOVYN_HTTP_ADDRESS", "[::]:1")], &["http.address", "authentication"]),
+        (
+            "database_url = 'sqlite:a.db'\n[auth.jwt]\nsecret_file = 's'\npublic_key_file = 'p'\nissuer = 'i'\naudience = 'a'",
+            &[],
+            &["auth.jwt.secret_file", "only one"],
+        ),
+        (
+            "database_url = 'sqlite:a.db'\n[auth.jwt]\npublic_key_file = 'p'\nissuer = 'i'\naudience = 'a'",
+            &[],
+            &["auth.jwt.algorithm", "RS256"],
+        ),
+        ("database_url = 'sqlite:a.db'\n[auth.jwt]\nissuer = 'i'\naudience = 'a'", &[], &["auth.jwt.secret_file"]),
+        (
+            "database_url = 'sqlite:a.db'\n[[tenants]]\nslug = 'a'\nworker_tokens = [{ name = 'n', token = 'short' }]",
+            &[],
+            &["tenants", "'n'", "at least 32"],
+        ),
+        ("database_url = 'sqlite:a.db'\n[[tenants]]\nslug = 'a'\n[[tenants]]\nslug = 'a'", &[], &["'a'", "twice"]),
+        ("database_url = 'sqlite:a.db'\n[[tenants]]\nslug = 'a'\nid = 'x'", &[], &["'x'", "UUID"]),
+    ];
+    for (text, variables, parts) in cases {
+        let error = parse(text, variables).map(|_| ()).unwrap_err();
+        for part in *parts {
+            assert!(error.contains(part), "'{part}' is not in: {error}");
+        }
+        assert!(!error.contains("secret@") && !error.contains('\n'), "{error}");
+    }
+    let open = format!("database_url = 'sqlite:a.db'\ngrpc.address = '0.0.0.0:1'\n{token}");
+    assert!(parse(&open, &[]).is_ok(), "with a worker token others may reach it");
+}
+
+#[test]
+fn the_guide_knows_every_key() {
+    let guide = include_str!("../../../../docs/guide/install.md");
+    for (key, _) in KEYS {
+        let variable = format!("FLOVYN_{}", key.replace('.', "_").to_uppercase());
+        assert!(guide.contains(&format!("`{key}`")) && guide.contains(&format!("`{variable}`")), "{key}");
+    }
+}

@@ -1,0 +1,109 @@
+//! Start, health, metrics and stop.
+
+use flovyn_server::config::{Jwt, Metrics};
+use flovyn_server::{Server, ServerOptions, StartError};
+use tempfile::tempdir;
+
+use crate::http::{get, send};
+use crate::{TOKEN, config, start};
+
+#[tokio::test]
+async fn a_server_answers_and_stops() {
+    let folder = tempdir().unwrap();
+    let server = start(config(&folder)).await;
+    let address = server.http_addr();
+    for path in ["/_/health", "/_/health/live", "/_/health/ready"] {
+        let answer = get(address, path).await;
+        assert_eq!((answer.status, answer.json()["status"].as_str()), (200, Some("ok")), "{path}");
+    }
+    let missing = get(address, "/nothing").await;
+    assert_eq!(missing.status, 404);
+    let body = missing.json();
+    assert!(body["error"] == "NOT_FOUND" && body["message"].is_string() && body.get("code").is_some(), "{body}");
+    assert_eq!(send(address, "POST", "/_/health", &[("Host", "localhost")], "").await.status, 405);
+
+    server.stop().await;
+    assert!(tokio::net::TcpStream::connect(address).await.is_err());
+    // The lock on the file is gone, too.
+    start(config(&folder)).await.stop().await;
+}
+
+#[tokio::test]
+async fn a_server_that_drains_is_alive_but_not_ready() {
+    let folder = tempdir().unwrap();
+    let server = start(config(&folder)).await;
+    server.drain();
+    server.api().drains().await;
+    let ready = get(server.http_addr(), "/_/health/ready").await;
+    assert_eq!((ready.status, ready.json()["reason"].as_str()), (503, Some("draining")));
+    assert_eq!(get(server.http_addr(), "/_/health").await.status, 503);
+    assert_eq!(get(server.http_addr(), "/_/health/live").await.status, 200);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn metrics_need_a_credential_unless_they_are_public() {
+    let folder = tempdir().unwrap();
+    let mut config = config(&folder);
+    let server = start(config.clone()).await;
+    let ask = async |credential: &str| {
+        let headers = [("Host", "localhost"), ("Authorization", credential)];
+        send(server.http_addr(), "GET", "/_/metrics", &headers, "").await
+    };
+    assert_eq!(get(server.http_addr(), "/_/metrics").await.status, 401);
+    assert_eq!(ask("Bearer fwt_wrong").await.status, 401);
+    assert_eq!(ask("Basic abc").await.status, 401);
+    let answer = ask(&format!("Bearer {TOKEN}")).await;
+    assert_eq!(answer.status, 200);
+    for name in ["flovyn_store_commits_total 2", "flovyn_pollers_waiting 0", "flovyn_build_info{version="] {
+        assert!(answer.body.contains(name), "{name} is not in {}", answer.body);
+    }
+    server.stop().await;
+
+    config.metrics = Metrics { public: true };
+    let server = start(config).await;
+    assert_eq!(get(server.http_addr(), "/_/metrics").await.status, 200);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_development_server_refuses_foreign_pages() {
+    let folder = tempdir().unwrap();
+    let options = ServerOptions { local_only: true, ..ServerOptions::new(config(&folder)) };
+    let server = Server::start(options).await.unwrap();
+    let address = server.http_addr();
+    assert_eq!(get(address, "/_/health").await.status, 200);
+    assert_eq!(send(address, "GET", "/_/health", &[("Host", "evil.example")], "").await.status, 403);
+    let foreign = [("Host", "localhost"), ("Origin", "https://evil.example")];
+    assert_eq!(send(address, "GET", "/_/health", &foreign, "").await.status, 403);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_broken_authenticator_stops_the_start() {
+    let folder = tempdir().unwrap();
+    let mut config = config(&folder);
+    let secret = folder.path().join("secret");
+    config.auth.jwt = Some(Jwt::with_secret_file(&secret, "i", "a"));
+    for content in [None, Some("too short")] {
+        if let Some(content) = content {
+            std::fs::write(&secret, content).unwrap();
+        }
+        let error = Server::start(ServerOptions::new(config.clone())).await.unwrap_err();
+        assert!(matches!(error, StartError::Config(_)), "{error}");
+        assert!(error.to_string().contains("auth.jwt.secret_file"), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn an_address_in_use_and_a_locked_database_are_named() {
+    let (folder, other) = (tempdir().unwrap(), tempdir().unwrap());
+    let server = start(config(&folder)).await;
+    let mut taken = config(&other);
+    taken.http.address = server.http_addr();
+    let error = Server::start(ServerOptions::new(taken)).await.unwrap_err();
+    assert!(error.to_string().contains(&server.http_addr().to_string()), "{error}");
+    let error = Server::start(ServerOptions::new(config(&folder))).await.unwrap_err();
+    assert!(error.to_string().contains("locked"), "{error}");
+    server.stop().await;
+}
