@@ -8,8 +8,6 @@ RUN cargo build --release --locked --package flovyn \
     && install -D -m 0755 target/release/flovyn /out/usr/local/bin/flovyn
 
 FROM scratch
-# Certificates of public authorities, for a collector behind TLS.
-COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/ca-certificates.crt
 COPY --from=build /out/usr/local/bin/flovyn /usr/local/bin/flovyn
 COPY --from=build --chown=65532:65532 /out/data /data
 USER 65532:65532

@@ -101,7 +101,8 @@ fn a_second_start_keeps_the_tokens() {
         assert_eq!(mode(&data_dir.join(file)), 0o600, "{file}");
     }
     assert!(request(&before, "GET /_/metrics", "", "").starts_with("HTTP/1.1 200"));
-    let no_clock = request(&before, "POST /_/clock/advance", before["api_token"].as_str().unwrap(), "{\"ms\": 1}");
+    let no_clock =
+        request(&before, "POST /_/clock/advance", before["api_token"].as_str().unwrap(), "{\"ms\": 1}");
     assert!(no_clock.starts_with("HTTP/1.1 404"), "{no_clock}");
     let (code, rest) = terminate(first);
     assert_eq!(code, Some(0), "{rest}");
@@ -128,7 +129,9 @@ fn a_virtual_clock_takes_either_token() {
     let first = now_ms(credentials["api_token"].as_str().unwrap());
     let second = now_ms(credentials["worker_token"].as_str().unwrap());
     assert_eq!(second - first, 86_400_000, "it moves only when told");
-    assert!(request(&credentials, "POST /_/clock/advance", "wrong", "{\"ms\": 1}").starts_with("HTTP/1.1 401"));
+    assert!(
+        request(&credentials, "POST /_/clock/advance", "wrong", "{\"ms\": 1}").starts_with("HTTP/1.1 401")
+    );
     assert_eq!(terminate(server).0, Some(0));
 }
 

@@ -59,6 +59,11 @@ pub fn install(config: &Telemetry) -> Result<Guard, ConfigError> {
 }
 
 fn provider(endpoint: &str) -> Result<SdkTracerProvider, ConfigError> {
+    if !endpoint.starts_with("http://") {
+        let message =
+            format!("telemetry.otlp_endpoint is '{endpoint}': traces go without TLS; use http://HOST:4317");
+        return Err(ConfigError::new(message));
+    }
     let exporter = SpanExporter::builder().with_tonic().with_endpoint(endpoint).build();
     let exporter = exporter.map_err(|error| {
         let message = format!(

@@ -45,12 +45,22 @@ fn is_addition(kind: EventKind) -> bool {
     matches!(kind, EventKind::TaskCancelRequested | EventKind::ChildCancelRequested)
 }
 
+/// An event for a worker that has the instance in memory up to `base`. Its own commands go back without their
+/// content: who has the instance knows it, and who has not fetches all.
+pub(super) fn unseen(base: i64, event: &Event, task: Option<&TaskPayloads>) -> v1::WorkflowEvent {
+    if base > 0 && event.origin == Origin::Command {
+        return message(&Event { payload: None, ..event.clone() }, None);
+    }
+    message(event, task)
+}
+
 /// A page of a history, cut at a number of events and at what fits into a message. With it, whether more follow.
 pub(super) async fn page(
     call: &Call,
     id: ExecutionId,
     after: i64,
     limit: usize,
+    shown: impl Fn(&Event, Option<&TaskPayloads>) -> v1::WorkflowEvent,
 ) -> Result<(Vec<v1::WorkflowEvent>, bool), Status> {
     let mut events = Vec::new();
     let mut bytes = 0;
@@ -60,7 +70,7 @@ pub(super) async fn page(
         let found = read(call, id, last, wanted).await?;
         let complete = found.len() < wanted;
         for LoggedEvent { event, task } in &found {
-            let event = message(event, task.as_ref());
+            let event = shown(event, task.as_ref());
             bytes += event.event_data.len() + OVERHEAD;
             if bytes > PAGE_BYTES && !events.is_empty() {
                 return Ok((events, true));

@@ -223,7 +223,8 @@ impl WorkflowDispatch for Dispatch {
             None => (events::all(&call, execution_id).await?, false),
             Some(size) if (1..=events::MAX_PAGE).contains(&size) => {
                 let size = size.unsigned_abs() as usize;
-                events::page(&call, execution_id, message.after_sequence.max(0), size).await?
+                events::page(&call, execution_id, message.after_sequence.max(0), size, events::message)
+                    .await?
             }
             Some(_) => {
                 let message = format!("page_size is from 1 to {}", events::MAX_PAGE);

@@ -43,7 +43,8 @@ async fn time_moves_only_when_told_and_starts_what_is_due() {
     for wrong in ["", "{\"ms\": -1}", "{\"ms\": 1, \"s\": 2}", "{\"ms\": 9e18}"] {
         assert_eq!(advance(wrong.to_owned()).await.status, 400, "{wrong}");
     }
-    let nobody = send(server.http_addr(), "POST", "/_/clock/advance", &[("Host", "localhost")], "{\"ms\": 1}").await;
+    let nobody =
+        send(server.http_addr(), "POST", "/_/clock/advance", &[("Host", "localhost")], "{\"ms\": 1}").await;
     assert_eq!(nobody.status, 401);
     server.stop().await;
 }

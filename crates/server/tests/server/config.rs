@@ -101,7 +101,11 @@ fn what_is_wrong_is_named() {
         ("database_url = 'sqlite:a.db'\n[grpc]\naddress = 'x'", &[], &["grpc.address"]),
         (database, &[("FLOVYN_GRPC_ADRESS", "x")], &["FLOVYN_GRPC_ADRESS", "unset"]),
         (database, &[("FLOVYN_METRICS_PUBLIC", "yes")], &["FLOVYN_METRICS_PUBLIC", "true or false"]),
-        (database, &[("FLOVYN_LIMITS_TASK_LEASE_MS", "1m")], &["FLOVYN_LIMITS_TASK_LEASE_MS", "whole number"]),
+        (
+            database,
+            &[("FLOVYN_LIMITS_TASK_LEASE_MS", "1m")],
+            &["FLOVYN_LIMITS_TASK_LEASE_MS", "whole number"],
+        ),
         (database, &[("FLOVYN_LIMITS_TASK_LEASE_MS", "0")], &["limits.task_lease_ms", "choose"]),
         (database, &[("FLOVYN_GRPC_ADDRESS", "0.0.0.0:1")], &["grpc.address", "[auth.jwt]", "worker token"]),
         (database, &[("FLOVYN_HTTP_ADDRESS", "[::]:1")], &["http.address", "authentication"]),
@@ -115,13 +119,21 @@ fn what_is_wrong_is_named() {
             &[],
             &["auth.jwt.algorithm", "RS256"],
         ),
-        ("database_url = 'sqlite:a.db'\n[auth.jwt]\nissuer = 'i'\naudience = 'a'", &[], &["auth.jwt.secret_file"]),
+        (
+            "database_url = 'sqlite:a.db'\n[auth.jwt]\nissuer = 'i'\naudience = 'a'",
+            &[],
+            &["auth.jwt.secret_file"],
+        ),
         (
             "database_url = 'sqlite:a.db'\n[[tenants]]\nslug = 'a'\nworker_tokens = [{ name = 'n', token = 'short' }]",
             &[],
             &["tenants", "'n'", "at least 32"],
         ),
-        ("database_url = 'sqlite:a.db'\n[[tenants]]\nslug = 'a'\n[[tenants]]\nslug = 'a'", &[], &["'a'", "twice"]),
+        (
+            "database_url = 'sqlite:a.db'\n[[tenants]]\nslug = 'a'\n[[tenants]]\nslug = 'a'",
+            &[],
+            &["'a'", "twice"],
+        ),
         ("database_url = 'sqlite:a.db'\n[[tenants]]\nslug = 'a'\nid = 'x'", &[], &["'x'", "UUID"]),
     ];
     for (text, variables, parts) in cases {

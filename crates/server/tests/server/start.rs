@@ -3,6 +3,9 @@
 use flovyn_server::config::{Jwt, Metrics};
 use flovyn_server::{Server, ServerOptions, StartError};
 use tempfile::tempdir;
+use tonic::transport::Endpoint;
+use tonic_health::pb::HealthCheckRequest;
+use tonic_health::pb::health_client::HealthClient;
 
 use crate::http::{get, send};
 use crate::{TOKEN, config, start};
@@ -19,7 +22,10 @@ async fn a_server_answers_and_stops() {
     let missing = get(address, "/nothing").await;
     assert_eq!(missing.status, 404);
     let body = missing.json();
-    assert!(body["error"] == "NOT_FOUND" && body["message"].is_string() && body.get("code").is_some(), "{body}");
+    assert!(
+        body["error"] == "NOT_FOUND" && body["message"].is_string() && body.get("code").is_some(),
+        "{body}"
+    );
     assert_eq!(send(address, "POST", "/_/health", &[("Host", "localhost")], "").await.status, 405);
 
     server.stop().await;
@@ -63,6 +69,25 @@ async fn metrics_need_a_credential_unless_they_are_public() {
     config.metrics = Metrics { public: true };
     let server = start(config).await;
     assert_eq!(get(server.http_addr(), "/_/metrics").await.status, 200);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn grpc_requests_are_counted_by_method_and_code() {
+    let folder = tempdir().unwrap();
+    let mut config = config(&folder);
+    config.metrics = Metrics { public: true };
+    let server = start(config).await;
+    let channel =
+        Endpoint::from_shared(format!("http://{}", server.grpc_addr())).unwrap().connect().await.unwrap();
+    HealthClient::new(channel).check(HealthCheckRequest::default()).await.unwrap();
+    let text = get(server.http_addr(), "/_/metrics").await.body;
+    let counted = |line: &str| {
+        line.starts_with("flovyn_grpc_requests_total{")
+            && line.contains("method=\"/grpc.health.v1.Health/Check\"")
+            && line.contains("code=\"0\"")
+    };
+    assert!(text.lines().any(counted), "{text}");
     server.stop().await;
 }
 

@@ -17,7 +17,11 @@ use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 use crate::config;
 use crate::http::exchange;
 
-async fn handshake(address: SocketAddr, trusted: CertificateDer<'static>, protocol: &[u8]) -> TlsStream<TcpStream> {
+async fn handshake(
+    address: SocketAddr,
+    trusted: CertificateDer<'static>,
+    protocol: &[u8],
+) -> TlsStream<TcpStream> {
     let mut roots = RootCertStore::empty();
     roots.add(trusted).unwrap();
     let mut client = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
@@ -34,7 +38,8 @@ async fn handshake(address: SocketAddr, trusted: CertificateDer<'static>, protoc
 #[tokio::test]
 async fn both_listeners_speak_tls() {
     let folder = tempdir().unwrap();
-    let CertifiedKey { cert, signing_key } = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    let CertifiedKey { cert, signing_key } =
+        rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
     let files = Tls { cert: folder.path().join("cert.pem"), key: folder.path().join("key.pem") };
     std::fs::write(&files.cert, cert.pem()).unwrap();
     std::fs::write(&files.key, signing_key.serialize_pem()).unwrap();

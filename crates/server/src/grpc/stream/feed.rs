@@ -6,7 +6,7 @@ use std::time::Duration;
 use flovyn_engine::event::TaskPayloads;
 use flovyn_engine::reply::{Activation, Claimed};
 use flovyn_engine::request::{Claim, ClaimKind, Claimer};
-use flovyn_engine::state::{Event, Origin, WorkClass};
+use flovyn_engine::state::{Event, WorkClass};
 use flovyn_proto::v1;
 use tokio::sync::{Semaphore, mpsc};
 use tonic::Status;
@@ -120,25 +120,15 @@ impl Feed {
     /// memory fetches the rest.
     async fn activation(&self, activation: &Activation) -> Result<v1::WorkflowExecution, Status> {
         let row = &activation.execution;
+        let base = row.base_sequence;
+        let shown = |event: &Event, task: Option<&TaskPayloads>| events::unseen(base, event, task);
         let (events, more) = match &activation.new_events {
-            Some(events) => (
-                events.iter().map(|(event, task)| shown(row.base_sequence, event, task.as_ref())).collect(),
-                false,
-            ),
-            None => events::page(&self.call, row.id, row.base_sequence, INLINE_EVENTS).await?,
+            Some(events) => (events.iter().map(|(event, task)| shown(event, task.as_ref())).collect(), false),
+            None => events::page(&self.call, row.id, base, INLINE_EVENTS, shown).await?,
         };
         let mut message = execution(activation, flovyn_engine::ids::Payload::new());
         message.events = events;
         message.more_events = more;
         Ok(message)
     }
-}
-
-/// Own commands go back without their content: who has the instance knows it, and who has not fetches all.
-fn shown(base: i64, event: &Event, task: Option<&TaskPayloads>) -> v1::WorkflowEvent {
-    if base > 0 && event.origin == Origin::Command {
-        let bare = Event { payload: None, ..event.clone() };
-        return events::message(&bare, None);
-    }
-    events::message(event, task)
 }

@@ -135,12 +135,7 @@ pub(super) async fn release(call: &Call, held: Vec<(Uuid, Held)>) {
 }
 
 /// The claim a worker says it holds, if it is still its own.
-pub(super) async fn holder(
-    call: &Call,
-    session: Uuid,
-    id: Uuid,
-    token: i64,
-) -> Result<Option<Held>, Status> {
+pub(super) async fn holder(call: &Call, session: Uuid, id: Uuid, token: i64) -> Result<Option<Held>, Status> {
     let store = call.api().service().store();
     if let Some(row) = store.task_get(call.tenant_id(), id).await.map_err(not_read)? {
         let own = row.status == TaskStatus::Running && row.epoch == token && row.session == Some(session);

@@ -1,1 +1,7 @@
-//! See the list in main.rs.
+//! The worker stream and the client service.
+
+mod app;
+mod client;
+mod life;
+mod sessions;
+mod worker;
