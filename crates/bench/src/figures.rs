@@ -55,7 +55,12 @@ impl Line {
 
 /// Seconds of CPU that this process has used.
 pub(crate) fn cpu_seconds() -> f64 {
-    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    cpu_seconds_of(std::process::id())
+}
+
+/// Seconds of CPU that a process has used.
+pub(crate) fn cpu_seconds_of(process: u32) -> f64 {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
     // The command's name may contain spaces; the fields after it do not.
     let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or("").split_whitespace().collect();
     let ticks = |index: usize| fields.get(index).and_then(|field| field.parse::<f64>().ok()).unwrap_or(0.0);
@@ -65,7 +70,12 @@ pub(crate) fn cpu_seconds() -> f64 {
 
 /// Memory that this process has in RAM.
 pub(crate) fn resident_mb() -> f64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    resident_mb_of(std::process::id())
+}
+
+/// Memory that a process has in RAM.
+pub(crate) fn resident_mb_of(process: u32) -> f64 {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
     let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap_or("");
     let kilobytes = line.split_whitespace().nth(1).and_then(|field| field.parse::<f64>().ok());
     kilobytes.unwrap_or(0.0) / 1_024.0

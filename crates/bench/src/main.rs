@@ -1,4 +1,4 @@
-//! Benches of the engine and the stores, in one process and without a network. Each prints one JSON line on
+//! Benches of the engine and the stores in one process, and of the server over sockets. Each prints one JSON line on
 //! stdout; progress goes to stderr. Figures are ratios of things measured in the same run where that is possible.
 
 mod backlog;
@@ -6,6 +6,7 @@ mod engine;
 mod figures;
 mod idle;
 mod raw;
+mod server;
 mod target;
 mod worker;
 mod workload;
@@ -48,6 +49,17 @@ enum Command {
         #[arg(long, default_value_t = 1_000_000)]
         large: usize,
     },
+    /// The `flovyn` binary: start, idle memory, waiting polls, and how soon one is answered.
+    Server {
+        /// The binary to run; by default the one beside this program.
+        #[arg(long)]
+        binary: Option<std::path::PathBuf>,
+        #[arg(long, default_value_t = 1_000)]
+        polls: usize,
+        /// Seconds to watch the waiting polls.
+        #[arg(long, default_value_t = 10)]
+        seconds: u64,
+    },
     /// CPU and memory with many waiting workflows and timers.
     Idle {
         #[arg(long, default_value_t = 100_000)]
@@ -64,6 +76,7 @@ async fn main() -> ExitCode {
     let result = match arguments.command {
         Command::Engine { seconds, clients } => engine::run(arguments.store, seconds, &clients).await,
         Command::Backlog { small, large } => backlog::run(arguments.store, small, large).await,
+        Command::Server { binary, polls, seconds } => server::run(binary, polls, seconds).await,
         Command::Idle { workflows, seconds } => idle::run(arguments.store, workflows, seconds).await,
     };
     match result {

@@ -1,1 +1,24 @@
-//! See the list in main.rs.
+//! A client of the public protocol, written from its field numbers alone: no token, no base sequence, no field of ours.
+//!
+//! What works here works for the SDKs that are out there. `messages` and `client` are that client; the rest are tests,
+//! one topic per file.
+
+mod cancel;
+mod children;
+mod client;
+mod commands;
+mod dispatch;
+mod dropped_polls;
+mod endings;
+mod large_history;
+mod life;
+mod messages;
+mod polls;
+mod promises;
+mod races;
+mod restart;
+mod seed_000;
+mod seed_000_batches;
+mod signals;
+mod state;
+mod tasks;

@@ -1,0 +1,128 @@
+//! For every rpc, requests that name a tenant's things in every id field.
+
+mod workers;
+mod workflows;
+
+use flovyn_proto::v1;
+use flovyn_proto::v1::workflow_command::CommandData;
+use prost::Message;
+use tonic::Code;
+use uuid::Uuid;
+
+use super::messages::Messages;
+use super::world::Ids;
+
+pub(super) use workers::hello;
+
+/// What becomes of a request that names somebody else's things.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Foreign {
+    /// They are not there.
+    Missing,
+    /// It concerns the caller's own tenant, or nobody: it may succeed, without anything of the others.
+    Own,
+}
+
+pub(super) struct Entry {
+    pub(super) path: &'static str,
+    pub(super) foreign: Foreign,
+    /// For whom it is meant.
+    pub(super) control: Code,
+    pub(super) frames: fn(&Ids) -> Vec<Vec<u8>>,
+}
+
+/// An entry; its request stands behind the arrow.
+macro_rules! rpc {
+    ($path:literal, $foreign:ident, |$ids:ident| $message:expr) => {
+        rpc!($path, $foreign, Ok, |$ids| $message)
+    };
+    ($path:literal, $foreign:ident, $control:ident, |$ids:ident| $message:expr) => {
+        $crate::access::table::Entry {
+            path: concat!("/flovyn.v1.", $path),
+            foreign: $crate::access::table::Foreign::$foreign,
+            control: tonic::Code::$control,
+            frames: |$ids| vec![prost::Message::encode_to_vec(&$message)],
+        }
+    };
+}
+use rpc;
+
+pub(super) fn entries() -> Vec<Entry> {
+    [workflows::entries(), workers::entries()].into_iter().flatten().collect()
+}
+
+pub(super) fn new_id() -> String {
+    Uuid::now_v7().to_string()
+}
+
+/// A command with the type that goes with its content.
+pub(super) fn command(data: CommandData) -> v1::WorkflowCommand {
+    // The number of a type is left out here: UNSPECIFIED goes with every content.
+    v1::WorkflowCommand { command_data: Some(data), ..v1::WorkflowCommand::default() }
+}
+
+/// A batch with every command that names an id.
+pub(super) fn submit(ids: &Ids) -> v1::SubmitWorkflowCommandsRequest {
+    let commands = vec![
+        CommandData::ScheduleTask(v1::ScheduleTaskCommand {
+            kind: "more".into(),
+            task_execution_id: new_id(),
+            ..v1::ScheduleTaskCommand::default()
+        }),
+        CommandData::CancelTask(v1::CancelTaskCommand { task_execution_id: ids.task.clone() }),
+        CommandData::ResolvePromise(v1::ResolvePromiseCommand {
+            promise_id: ids.promise.clone(),
+            value: "1".into(),
+        }),
+        CommandData::ScheduleChildWorkflow(v1::ScheduleChildWorkflowCommand {
+            child_execution_name: "second".into(),
+            workflow_kind: Some("child".into()),
+            child_workflow_execution_id: new_id(),
+            ..v1::ScheduleChildWorkflowCommand::default()
+        }),
+        CommandData::RequestCancelChildWorkflow(v1::RequestCancelChildWorkflowCommand {
+            child_execution_name: "child".into(),
+            child_workflow_execution_id: ids.child.clone(),
+            reason: "why".into(),
+        }),
+    ];
+    v1::SubmitWorkflowCommandsRequest {
+        workflow_execution_id: ids.execution.clone(),
+        commands: commands.into_iter().map(command).collect(),
+        status: v1::WorkflowStatus::Suspended.into(),
+        claim_token: Some(ids.execution_token),
+        ..v1::SubmitWorkflowCommandsRequest::default()
+    }
+}
+
+#[test]
+fn the_table_has_every_rpc_and_every_id_field_of_each() {
+    let messages = Messages::load();
+    let text = |name: &str| format!("{name}-1");
+    let ids = Ids {
+        org: text("org"),
+        execution: text("execution"),
+        execution_token: 1,
+        task: text("task"),
+        task_token: 1,
+        promise: text("promise"),
+        child: text("child"),
+        worker: text("worker"),
+        session: text("session"),
+    };
+    let entries = entries();
+    for (path, input) in &messages.methods {
+        let own: Vec<&Entry> = entries.iter().filter(|entry| entry.path == path).collect();
+        assert!(!own.is_empty(), "no entry in the table for {path}: add a request with every id field");
+        let frames = own.iter().flat_map(|entry| (entry.frames)(&ids));
+        let set: Vec<String> =
+            frames.flat_map(|bytes| messages.places(path, &bytes)).map(|place| place.path).collect();
+        for wanted in messages.id_paths(input) {
+            assert!(set.contains(&wanted), "the entries of {path} leave the id field {wanted} empty");
+        }
+    }
+    for entry in &entries {
+        assert!(messages.methods.contains_key(entry.path), "{} is in the table, but there is no such rpc", entry.path);
+    }
+    assert!(v1::WorkerFrame::default().encode_to_vec().is_empty());
+}

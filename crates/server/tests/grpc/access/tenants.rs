@@ -1,0 +1,79 @@
+//! T15: every rpc with another tenant's credential and this tenant's ids in every id field.
+
+use std::time::Duration;
+
+use flovyn_proto::v1;
+use prost::Message;
+use tonic::Code;
+
+use super::table::{Entry, Foreign, entries};
+use super::wire::{CONNECT, Outcome, call};
+use super::world::{Ids, SECRET, World};
+use crate::common::OTHER_TOKEN;
+
+/// Long enough for reports that are written later.
+const WRITTEN_BY: Duration = Duration::from_millis(1_500);
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_tenants_credential_changes_nothing_and_sees_nothing() {
+    let world = World::new().await;
+    let rows = world.rows().await;
+    for entry in entries() {
+        let unnamed = Ids { org: String::new(), ..world.ids.clone() };
+        // What is drawn at random differs each time: lengths tell whether the request names a tenant at all.
+        let length = |ids: &Ids| (entry.frames)(ids).iter().map(Vec::len).sum::<usize>();
+        let names_tenant = length(&world.ids) != length(&unnamed);
+        for (ids, named) in [(&world.ids, names_tenant), (&unnamed, false)] {
+            let outcome = call(&world.server, entry.path, (entry.frames)(ids), OTHER_TOKEN).await;
+            judge(&entry, ids, named, &outcome);
+            assert!(!outcome.contains(SECRET), "{} gives away a payload: {outcome:?}", entry.path);
+            assert_eq!(world.rows().await, rows, "{} changed rows of another tenant", entry.path);
+        }
+    }
+    tokio::time::sleep(WRITTEN_BY).await;
+    assert_eq!(world.rows().await, rows, "something was written late");
+}
+
+fn judge(entry: &Entry, ids: &Ids, named: bool, outcome: &Outcome) {
+    let context = || format!("{} (tenant named: {named}): {outcome:?}", entry.path);
+    if named {
+        assert!(outcome.is(Code::PermissionDenied, "FLV0081"), "{}", context());
+        return;
+    }
+    match entry.foreign {
+        Foreign::Missing => {
+            let missing = ["FLV0031", "FLV0032", "FLV0033", "FLV0034"];
+            assert_eq!(outcome.grpc, Code::NotFound, "{}", context());
+            assert!(missing.contains(&outcome.flv.as_str()), "{}", context());
+        }
+        Foreign::Own if entry.path == CONNECT => judge_stream(ids, outcome),
+        Foreign::Own => {
+            assert_eq!(outcome.grpc, entry.control, "{}", context());
+            let reads = ["PollWorkflow", "PollTask", "SubscribeToNotifications", "ListExecutions"];
+            if reads.iter().any(|method| entry.path.ends_with(method)) {
+                // What it started itself may be seen; nothing of the tenant whose ids it names.
+                for id in [&ids.execution, &ids.child, &ids.task, &ids.org] {
+                    assert!(id.is_empty() || !outcome.contains(id), "{}", context());
+                }
+            }
+        }
+    }
+}
+
+/// A session of the same id in another tenant is another session: it holds nothing, and no result of it counts.
+fn judge_stream(ids: &Ids, outcome: &Outcome) {
+    assert_eq!(outcome.grpc, Code::Ok, "{outcome:?}");
+    let frames: Vec<v1::ServerFrame> =
+        outcome.frames.iter().map(|frame| v1::ServerFrame::decode(&frame[..]).unwrap()).collect();
+    let mut lost = frames[0].welcome.clone().unwrap().lost;
+    lost.sort_unstable();
+    let mut held = vec![ids.execution.clone(), ids.task.clone()];
+    held.sort_unstable();
+    assert_eq!(lost, held);
+    let mut acks: Vec<(u64, String)> =
+        frames.iter().flat_map(|frame| &frame.acks).map(|ack| (ack.r#ref, ack.code.clone())).collect();
+    acks.sort_unstable();
+    let expected = [(1, "FLV0031"), (2, "FLV0032"), (3, "FLV0032")];
+    assert_eq!(acks, expected.map(|(number, code)| (number, code.to_owned())));
+    assert!(frames.iter().all(|frame| frame.activations.is_empty() && frame.tasks.is_empty()), "{frames:?}");
+}

@@ -1,0 +1,244 @@
+//! The plain client: one generic call, and what a worker and an application do with it.
+
+use std::time::Duration;
+
+use serde_json::Value;
+use tonic::client::Grpc;
+use tonic::codegen::http::uri::PathAndQuery;
+use tonic::transport::Channel;
+use tonic::{Request, Status};
+use tonic_prost::ProstCodec;
+use uuid::Uuid;
+
+use super::commands::{COMPLETED, SUSPENDED, SubmitRequest, WorkflowCommand, complete, suspend};
+use super::messages::*;
+use crate::common::{TENANT, TOKEN, TestServer};
+
+/// Nothing here takes long; what takes this long does not happen.
+pub(super) const DEADLINE: Duration = Duration::from_secs(30);
+const LONG_POLL_SECONDS: i64 = 25;
+pub(super) const WORKER: &str = "plain-worker";
+pub(super) const QUEUE: &str = "default";
+
+#[derive(Debug, Clone)]
+pub(super) struct Plain {
+    channel: Channel,
+}
+
+/// An event as a test looks at it.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Event {
+    pub(super) kind: String,
+    pub(super) data: Value,
+}
+
+pub(super) fn json_bytes(value: Value) -> Vec<u8> {
+    value.to_string().into_bytes()
+}
+
+pub(super) fn parsed(bytes: &[u8]) -> Value {
+    serde_json::from_slice(bytes).unwrap()
+}
+
+impl Plain {
+    pub(super) fn of(server: &TestServer) -> Self {
+        Self { channel: server.channel() }
+    }
+
+    /// Any rpc, by `Service/Rpc`.
+    pub(super) async fn call<Q, R>(&self, rpc: &str, message: Q) -> Result<R, Status>
+    where
+        Q: prost::Message + Send + Sync + 'static,
+        R: prost::Message + Default + Send + Sync + 'static,
+    {
+        let mut grpc = Grpc::new(self.channel.clone());
+        grpc.ready().await.map_err(|error| Status::unavailable(error.to_string()))?;
+        let mut request = Request::new(message);
+        request.metadata_mut().insert("authorization", format!("Bearer {TOKEN}").parse().unwrap());
+        let path = PathAndQuery::try_from(format!("/flovyn.v1.{rpc}")).unwrap();
+        let codec: ProstCodec<Q, R> = ProstCodec::default();
+        Ok(grpc.unary(request, path, codec).await?.into_inner())
+    }
+
+    /// Registers a worker for these kinds; returns the id that the server gave it.
+    pub(super) async fn register(&self, name: &str, workflows: &[&str], tasks: &[&str]) -> String {
+        let workflow = |kind: &&str| WorkflowCapability {
+            kind: (*kind).into(),
+            version: "1.0.0".into(),
+            ..WorkflowCapability::default()
+        };
+        let task = |kind: &&str| TaskCapability { kind: (*kind).into(), ..TaskCapability::default() };
+        let request = WorkerRegistrationRequest {
+            worker_name: name.into(),
+            worker_version: "1.0.0".into(),
+            worker_type: "UNIFIED".into(),
+            org_id: TENANT.to_string(),
+            workflows: workflows.iter().map(workflow).collect(),
+            tasks: tasks.iter().map(task).collect(),
+            ..WorkerRegistrationRequest::default()
+        };
+        let reply: WorkerRegistrationResponse =
+            self.call("WorkerLifecycle/RegisterWorker", request).await.unwrap();
+        assert!(reply.success && !reply.worker_id.parse::<Uuid>().unwrap().is_nil());
+        reply.worker_id
+    }
+
+    pub(super) async fn start(&self, kind: &str, input: Value) -> String {
+        let request = start_request(kind, input);
+        self.start_with(request).await.unwrap().workflow_execution_id
+    }
+
+    pub(super) async fn start_with(
+        &self,
+        request: StartWorkflowRequest,
+    ) -> Result<StartWorkflowResponse, Status> {
+        self.call("WorkflowDispatch/StartWorkflow", request).await
+    }
+
+    /// A poll that must bring work.
+    pub(super) async fn poll_workflow(&self) -> WorkflowExecution {
+        self.poll_workflow_as(WORKER, QUEUE, LONG_POLL_SECONDS).await.expect("no workflow came")
+    }
+
+    pub(super) async fn poll_workflow_as(
+        &self,
+        worker: &str,
+        queue: &str,
+        timeout_seconds: i64,
+    ) -> Option<WorkflowExecution> {
+        let request = PollRequest {
+            worker_id: worker.into(),
+            org_id: TENANT.to_string(),
+            queue: queue.into(),
+            timeout_seconds,
+            workflow_capabilities: Vec::new(),
+        };
+        let poll = self.call::<_, PollResponse>("WorkflowDispatch/PollWorkflow", request);
+        tokio::time::timeout(DEADLINE, poll).await.unwrap().unwrap().workflow_execution
+    }
+
+    /// Claims this execution, which must be the next one, and returns its history.
+    pub(super) async fn claim(&self, id: &str) -> Vec<Event> {
+        let execution = self.poll_workflow().await;
+        assert_eq!(execution.id, id);
+        self.events(id).await
+    }
+
+    pub(super) async fn assert_no_workflow(&self) {
+        let found = self.poll_workflow_as(WORKER, QUEUE, 0).await;
+        assert!(found.is_none(), "{found:?}");
+    }
+
+    pub(super) async fn submit(
+        &self,
+        id: &str,
+        commands: Vec<WorkflowCommand>,
+        status: i32,
+    ) -> Result<(), Status> {
+        let request = SubmitRequest { workflow_execution_id: id.into(), commands, status };
+        self.call("WorkflowDispatch/SubmitWorkflowCommands", request).await
+    }
+
+    /// Commands, then SUSPEND, as the Rust SDK ends an activation that waits.
+    pub(super) async fn suspend(&self, id: &str, mut commands: Vec<WorkflowCommand>) {
+        commands.push(suspend("Waiting for something"));
+        self.submit(id, commands, SUSPENDED).await.unwrap();
+    }
+
+    pub(super) async fn complete(&self, id: &str, output: Value) {
+        self.submit(id, vec![complete(output)], COMPLETED).await.unwrap();
+    }
+
+    /// The whole history; its numbers must go 1, 2, 3 ...
+    pub(super) async fn events(&self, id: &str) -> Vec<Event> {
+        let request = GetEventsRequest { workflow_execution_id: id.into() };
+        let reply: GetEventsResponse = self.call("WorkflowDispatch/GetEvents", request).await.unwrap();
+        for (number, event) in (1..).zip(&reply.events) {
+            assert_eq!(event.sequence_number, number, "{:?}", reply.events);
+        }
+        let read = |event: WorkflowEvent| Event { kind: event.event_type, data: parsed(&event.event_data) };
+        reply.events.into_iter().map(read).collect()
+    }
+
+    pub(super) async fn signal(&self, id: &str, name: &str, value: Value) -> Result<i64, Status> {
+        let request = SignalWorkflowRequest {
+            org_id: TENANT.to_string(),
+            workflow_execution_id: id.into(),
+            signal_name: name.into(),
+            signal_value: json_bytes(value),
+        };
+        let reply: SignalWorkflowResponse = self.call("WorkflowDispatch/SignalWorkflow", request).await?;
+        Ok(reply.signal_event_sequence)
+    }
+
+    /// A query that must be answered.
+    pub(super) async fn query(&self, id: &str, name: &str) -> Value {
+        let reply = self.query_reply(id, name).await;
+        assert_eq!(reply.error, None);
+        parsed(&reply.result)
+    }
+
+    pub(super) async fn query_reply(&self, id: &str, name: &str) -> QueryWorkflowResponse {
+        let request = QueryWorkflowRequest {
+            workflow_execution_id: id.into(),
+            query_name: name.into(),
+            ..QueryWorkflowRequest::default()
+        };
+        self.call("WorkflowQuery/QueryWorkflow", request).await.unwrap()
+    }
+
+    pub(super) async fn poll_task(&self) -> TaskExecutionInfo {
+        self.poll_task_as(WORKER, QUEUE, LONG_POLL_SECONDS).await.expect("no task came")
+    }
+
+    pub(super) async fn poll_task_as(
+        &self,
+        worker: &str,
+        queue: &str,
+        timeout_seconds: i64,
+    ) -> Option<TaskExecutionInfo> {
+        let request = PollTaskRequest {
+            worker_id: worker.into(),
+            org_id: TENANT.to_string(),
+            timeout_seconds,
+            queue: queue.into(),
+        };
+        let poll = self.call::<_, PollTaskResponse>("TaskExecution/PollTask", request);
+        tokio::time::timeout(DEADLINE, poll).await.unwrap().unwrap().task
+    }
+
+    pub(super) async fn assert_no_task(&self) {
+        let found = self.poll_task_as(WORKER, QUEUE, 0).await;
+        assert!(found.is_none(), "{found:?}");
+    }
+
+    pub(super) async fn complete_task(&self, id: impl ToString, output: Value) -> Result<(), Status> {
+        let request =
+            CompleteTaskRequest { task_execution_id: id.to_string(), output: json_bytes(output) };
+        self.call("TaskExecution/CompleteTask", request).await
+    }
+
+    pub(super) async fn fail_task(&self, id: impl ToString, error: &str) -> Result<(), Status> {
+        let request = FailTaskRequest { task_execution_id: id.to_string(), error: error.into() };
+        self.call("TaskExecution/FailTask", request).await
+    }
+}
+
+pub(super) fn start_request(kind: &str, input: Value) -> StartWorkflowRequest {
+    StartWorkflowRequest {
+        org_id: TENANT.to_string(),
+        workflow_kind: kind.into(),
+        input: json_bytes(input),
+        queue: QUEUE.into(),
+        ..StartWorkflowRequest::default()
+    }
+}
+
+/// An event with exactly these data.
+pub(super) fn event(kind: &str, data: Value) -> Event {
+    Event { kind: kind.into(), data }
+}
+
+pub(super) fn kinds(events: &[Event]) -> Vec<&str> {
+    events.iter().map(|event| event.kind.as_str()).collect()
+}
