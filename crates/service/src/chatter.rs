@@ -98,7 +98,9 @@ impl Chatter {
         let key = (tenant_id, heartbeat.task_id, heartbeat.token);
         if let Some(heard) = self.lock().heartbeats.get_mut(&key).filter(|heard| heard.is_fresh()) {
             if heartbeat.details.is_some() {
-                heard.waiting = Some(service.request(tenant_id, heartbeat.into()));
+                let op = Op::from(heartbeat);
+                op.check(service.limits())?;
+                heard.waiting = Some(service.request(tenant_id, op));
             }
             return Ok(false);
         }

@@ -4,6 +4,7 @@ use crate::check;
 use crate::code::Refusal;
 use crate::ids::TenantId;
 use crate::lifecycle::task;
+use crate::limits::Limits;
 use crate::reply::Reply;
 use crate::request::HeartbeatTask;
 use crate::rules::{Rule, Work};
@@ -12,6 +13,11 @@ use crate::table::Known;
 use crate::working_set::Needs;
 
 impl Rule for HeartbeatTask {
+    fn check(&self, limits: &Limits) -> Result<(), Refusal> {
+        let details = self.details.as_ref().map(|details| check::payload("details", details, limits));
+        details.transpose().map(|_| ())
+    }
+
     fn needs(&self, tenant_id: TenantId, needs: &mut Needs<'_>) {
         let task = needs.row::<Task>((tenant_id, self.task_id));
         if let Some(execution_id) = task.and_then(|task| task.execution_id) {

@@ -4,6 +4,7 @@ use crate::check;
 use crate::code::{Code, Refusal};
 use crate::ids::TenantId;
 use crate::lifecycle::task;
+use crate::limits::Limits;
 use crate::reply::Reply;
 use crate::request::{AppendLogLine, ReportProgress};
 use crate::rules::{Rule, Work};
@@ -11,16 +12,19 @@ use crate::state::{Task, TaskLog};
 use crate::working_set::Needs;
 
 impl Rule for ReportProgress {
+    fn check(&self, limits: &Limits) -> Result<(), Refusal> {
+        if !(0.0..=1.0).contains(&self.progress) {
+            let message = format!("progress {} is outside 0..=1", self.progress);
+            return Err(Refusal::new(Code::InvalidPayload, message));
+        }
+        check::text("details", self.details.as_deref().unwrap_or(""), limits)
+    }
+
     fn needs(&self, tenant_id: TenantId, needs: &mut Needs<'_>) {
         needs.row::<Task>((tenant_id, self.task_id));
     }
 
     fn decide(&self, work: &mut Work<'_>) -> Result<Reply, Refusal> {
-        if !(0.0..=1.0).contains(&self.progress) {
-            let message = format!("progress {} is outside 0..=1", self.progress);
-            return Err(Refusal::new(Code::InvalidPayload, message));
-        }
-        check::text("details", self.details.as_deref().unwrap_or(""), work.limits)?;
         let mut row = task::find(work, self.task_id)?;
         // It may be overtaken by the task's own end: then it says nothing new.
         if !row.status.is_terminal() {
@@ -33,12 +37,15 @@ impl Rule for ReportProgress {
 }
 
 impl Rule for AppendLogLine {
+    fn check(&self, limits: &Limits) -> Result<(), Refusal> {
+        check::text("message", &self.message, limits)
+    }
+
     fn needs(&self, tenant_id: TenantId, needs: &mut Needs<'_>) {
         needs.row::<Task>((tenant_id, self.task_id));
     }
 
     fn decide(&self, work: &mut Work<'_>) -> Result<Reply, Refusal> {
-        check::text("message", &self.message, work.limits)?;
         let mut row = task::find(work, self.task_id)?;
         // A chatty task loses lines beyond the limit; it does not fail for them.
         if row.log_lines < work.limits.log_lines {

@@ -182,6 +182,13 @@ fn filter(message: v1::ListExecutionsRequest) -> Result<ExecutionFilter, Status>
             Some(*found.ok_or_else(unknown)?)
         }
     };
+    let texts = [
+        ("kind", &message.kind),
+        ("queue", &message.queue),
+        ("label_name", &message.label_name),
+        ("label_value", &message.label_value),
+    ];
+    texts.into_iter().try_for_each(|(field, text)| convert::can_be_sought(field, text))?;
     Ok(ExecutionFilter {
         status,
         kind: non_empty(&message.kind),

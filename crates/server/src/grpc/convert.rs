@@ -34,6 +34,14 @@ pub(super) fn non_empty(text: &str) -> Option<Text> {
     (!text.is_empty()).then(|| text.into())
 }
 
+/// Text that the database is asked for. One of the databases cannot even look for U+0000.
+pub(super) fn can_be_sought(field: &str, text: &str) -> Result<(), Status> {
+    if text.contains('\0') {
+        return Err(refuse(Code::InvalidText, format!("{field} contains U+0000")));
+    }
+    Ok(())
+}
+
 /// An empty payload is JSON null.
 pub(super) fn payload(bytes: Payload) -> Payload {
     if bytes.is_empty() { Payload::from_static(b"null") } else { bytes }

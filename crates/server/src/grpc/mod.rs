@@ -9,6 +9,7 @@ mod executions;
 mod health;
 mod notifications;
 mod poll;
+mod reflection_guard;
 mod status;
 mod stream;
 mod task_execution;
@@ -45,6 +46,7 @@ pub fn routes(api: Api) -> Routes {
     let queries = workflow_query::Queries::new(api.clone());
     let stream = stream::Streams::new(api.clone());
     let client = client::Client::new(api.clone());
+    let known_only = axum::middleware::from_fn_with_state(api.clone(), reflection_guard::known_only);
     Routes::new(health::server(api))
         .add_service(reflection)
         .add_service(limited!(v1::workflow_dispatch_server::WorkflowDispatchServer::new(dispatch)))
@@ -53,4 +55,7 @@ pub fn routes(api: Api) -> Routes {
         .add_service(limited!(v1::workflow_query_server::WorkflowQueryServer::new(queries)))
         .add_service(limited!(v1::worker_stream_server::WorkerStreamServer::new(stream)))
         .add_service(limited!(v1::workflow_client_server::WorkflowClientServer::new(client)))
+        .into_axum_router()
+        .layer(known_only)
+        .into()
 }

@@ -11,7 +11,7 @@ use tonic::Status;
 use uuid::Uuid;
 
 use super::call::Call;
-use super::convert::queue;
+use super::convert::{can_be_sought, queue};
 use super::status::{not_read, refuse};
 
 /// Longest wait of one poll.
@@ -63,6 +63,7 @@ pub(super) async fn wait<'a>(call: &'a Call, poll: Poll<'_>) -> Result<Delivery<
         let message = format!("timeout_seconds is from 0 to {MAX_WAIT_SECONDS}");
         return Err(refuse(Code::InvalidDuration, message));
     }
+    can_be_sought("queue", poll.queue)?;
     let wait = Duration::from_secs(poll.timeout_seconds.unsigned_abs());
     let claimed = match claim(call, &poll).await? {
         Some(claim) => call.poll(claim, wait).await?,

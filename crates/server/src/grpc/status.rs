@@ -10,6 +10,10 @@ use tonic::{Code as Grpc, Status};
 /// Metadata key under which every error carries its stable code.
 pub(super) const ERROR_CODE: &str = "flovyn-error-code";
 
+/// Longest message about a request. What the caller sent may be part of it, and it travels as a header, which clients
+/// do not take at any length.
+const MAX_MESSAGE_CHARS: usize = 500;
+
 pub(super) fn refused(refusal: Refusal) -> Status {
     let grpc = match refusal.code.class() {
         Class::InvalidArgument => Grpc::InvalidArgument,
@@ -24,7 +28,11 @@ pub(super) fn refused(refusal: Refusal) -> Status {
         Class::Unimplemented => Grpc::Unimplemented,
         Class::Internal => Grpc::Internal,
     };
-    let Refusal { code, message } = refusal;
+    let Refusal { code, mut message } = refusal;
+    if let Some((end, _)) = message.char_indices().nth(MAX_MESSAGE_CHARS) {
+        message.truncate(end);
+        message.push('\u{2026}');
+    }
     let advice = code.advice();
     let text =
         if message == advice { format!("{code}: {advice}") } else { format!("{code}: {message}. {advice}") };

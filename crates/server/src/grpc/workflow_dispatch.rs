@@ -86,6 +86,7 @@ impl WorkflowDispatch for Dispatch {
         request: Request<v1::SubscriptionRequest>,
     ) -> Result<Response<Self::SubscribeToNotificationsStream>, Status> {
         let call = self.call(&request, Needs::Worker, &request.get_ref().org_id).await?;
+        convert::can_be_sought("queue", &request.get_ref().queue)?;
         let queue = queue(&request.get_ref().queue);
         Ok(Response::new(Box::pin(notifications::of_queue(call, queue))))
     }

@@ -74,7 +74,8 @@ pub(super) async fn run(
         End::Draining => {}
         End::Goodbye => results::release(&call, sessions.end(tenant_id, id, connection)).await,
         End::Broken => {
-            drop(session);
+            // Nothing more is sent: the response ends now, not after the grace.
+            drop((session, outbound));
             tokio::select! {
                 () = tokio::time::sleep(GRACE) => {}
                 () = call.api().drains() => return,

@@ -1,1 +1,51 @@
-//! TODO
+//! Ids that are none, in every id field of every rpc.
+
+use tonic::Code;
+
+use super::messages::is_id;
+use super::spoil::{Expect, assert_goes_on, spoil};
+use super::wire::send;
+use crate::common::{Database, TOKEN, TestServer};
+use flovyn_proto::v1;
+
+fn expect(field: &str) -> Expect {
+    match field {
+        // A tenant may be named by its slug, and one that is not there looks like one that is not the caller's.
+        _ if field.ends_with("org_id") => Expect::Refused(Code::PermissionDenied, "FLV0081"),
+        // Those who poll may go by a name.
+        "PollWorkflow:worker_id" | "PollTask:worker_id" | "SubscribeToNotifications:worker_id" => {
+            Expect::Fine
+        }
+        // An idempotency key.
+        "SignalWithStartWorkflow:workflow_id" => Expect::Fine,
+        // Spans are for the log only.
+        "ReportExecutionSpans:spans.workflow_id" | "ReportExecutionSpans:spans.task_id" => Expect::Fine,
+        // A heartbeat on the stream has no answer: one that names nothing is passed over.
+        "Connect:task_heartbeats.task_execution_id" => Expect::Fine,
+        _ => Expect::Refused(Code::InvalidArgument, "FLV0004"),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn text_that_is_no_id_is_refused_in_every_id_field() {
+    spoil(Database::Sqlite, |place| is_id(&place.path), b"not-a-uuid", expect).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_nil_id_is_refused_in_every_id_field() {
+    let nil = b"00000000-0000-0000-0000-000000000000";
+    spoil(Database::Sqlite, |place| is_id(&place.path), nil, expect).await;
+}
+
+/// What a caller sends comes back in the message of the error, and that travels as a header.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_very_long_id_is_refused_like_any_other() {
+    let server = TestServer::start(Database::Sqlite).await;
+    for length in [10_000, 100_000, 3 << 20] {
+        let message = v1::GetExecutionRequest { workflow_execution_id: "\u{e9}".repeat(length / 2) };
+        let outcome = send(&server, "WorkflowClient/GetExecution", &message, TOKEN).await;
+        assert!(outcome.is(Code::InvalidArgument, "FLV0004"), "{length}: {:?} {}", outcome.grpc, outcome.flv);
+        assert!(outcome.message.len() < 2_000, "{}", outcome.message.len());
+    }
+    assert_goes_on(&server).await;
+}

@@ -82,3 +82,19 @@ async fn every_request_of_the_table_succeeds_for_whom_it_is_meant() {
         assert!(quiet || !reads.iter().any(|read| method.starts_with(read)), "{} is empty", entry.path);
     }
 }
+
+/// Health is for everybody; what else there is, only for those who have a credential.
+#[tokio::test(flavor = "multi_thread")]
+async fn reflection_needs_a_credential_and_health_does_not() {
+    const REFLECTION: &str = "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo";
+    const HEALTH: &str = "/grpc.health.v1.Health/Check";
+    // `list_services`, field 7, with an empty text.
+    let list_services = || vec![vec![0x3A, 0x00]];
+    let server = TestServer::start(crate::common::Database::Sqlite).await;
+    let stranger = call_with_header(&server, REFLECTION, list_services(), None).await;
+    assert!(stranger.is(Code::Unauthenticated, "FLV0080"), "{}", stranger.message);
+    let known = call(&server, REFLECTION, list_services(), TOKEN).await;
+    assert!(known.contains("flovyn.v1.WorkerStream"), "{}", known.message);
+    let health = call_with_header(&server, HEALTH, vec![Vec::new()], None).await;
+    assert_eq!(health.grpc, Code::Ok, "{}", health.message);
+}

@@ -1,1 +1,84 @@
-//! TODO
+//! Every request of the table with one of its fields spoilt, each field in its turn.
+
+use tonic::Code;
+
+use super::messages::{Messages, Place};
+use super::table::entries;
+use super::wire::{CONNECT, Outcome, call, send};
+use super::world::World;
+use crate::common::{Database, TOKEN, TestServer};
+use flovyn_proto::v1;
+
+/// What a spoilt field should come to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Expect {
+    /// Refused with this status and code. On the worker stream the code may also be that of a result.
+    Refused(Code, &'static str),
+    /// Not looked at, or free to be anything.
+    Fine,
+}
+
+/// `expect` is asked with the method and the field: `Method:field`.
+pub(super) async fn spoil(
+    database: Database,
+    wanted: fn(&Place) -> bool,
+    content: &[u8],
+    expect: fn(&str) -> Expect,
+) {
+    let messages = Messages::load();
+    let mut world = new_world(database).await;
+    let (mut wrong, mut tried) = (Vec::new(), 0);
+    for entry in entries() {
+        let method = entry.path.rsplit('/').next().unwrap();
+        let shape: Vec<(usize, usize, Place)> = (entry.frames)(&world.ids)
+            .iter()
+            .enumerate()
+            .flat_map(|(frame, bytes)| {
+                let places = messages.places(entry.path, bytes).into_iter().enumerate();
+                places.map(move |(index, place)| (frame, index, place))
+            })
+            .filter(|(_, _, place)| wanted(place))
+            .collect();
+        for (frame, index, place) in shape {
+            tried += 1;
+            let mut frames = (entry.frames)(&world.ids);
+            frames[frame] = messages.replaced(entry.path, &frames[frame], index, content);
+            let outcome = call(&world.server, entry.path, frames, TOKEN).await;
+            let name = format!("{method}:{}", place.path);
+            let expected = expect(&name);
+            if !fits(entry.path, expected, &outcome) {
+                let Outcome { grpc, flv, message, .. } = &outcome;
+                wrong.push(format!("{name}: expected {expected:?}, got {grpc:?} {flv} {message}"));
+            }
+            // Whatever was accepted has used up what the next request names.
+            if outcome.grpc == Code::Ok || entry.path == CONNECT {
+                world = new_world(database).await;
+            }
+        }
+    }
+    assert!(tried > 0);
+    assert!(wrong.is_empty(), "{} of {tried} are wrong:\n{}", wrong.len(), wrong.join("\n"));
+    assert_goes_on(&world.server).await;
+}
+
+async fn new_world(database: Database) -> World {
+    World::on(TestServer::start(database).await).await
+}
+
+fn fits(path: &str, expected: Expect, outcome: &Outcome) -> bool {
+    match expected {
+        Expect::Fine => outcome.grpc == Code::Ok,
+        Expect::Refused(grpc, flv) => outcome.is(grpc, flv) || (path == CONNECT && outcome.is(Code::Ok, flv)),
+    }
+}
+
+/// The server is healthy and does its work.
+pub(super) async fn assert_goes_on(server: &TestServer) {
+    let path = "/grpc.health.v1.Health/Check";
+    let health = super::wire::call_with_header(server, path, vec![Vec::new()], None).await;
+    // Field 1, value 1: SERVING.
+    assert_eq!((health.grpc, &health.frames[0][..]), (Code::Ok, &[8, 1][..]), "{health:?}");
+    let start = v1::StartWorkflowRequest { workflow_kind: "after".into(), ..Default::default() };
+    let started = send(server, "WorkflowDispatch/StartWorkflow", &start, TOKEN).await;
+    assert_eq!(started.grpc, Code::Ok, "{started:?}");
+}

@@ -8,9 +8,8 @@ use flovyn_proto::v1::workflow_command::CommandData;
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Streaming};
-use uuid::Uuid;
 
-use super::table::command;
+use super::table::{command, new_id};
 use super::wire::send;
 use crate::common::{Database, OTHER_TENANT, TENANT, TOKEN, TestServer};
 
@@ -101,7 +100,7 @@ async fn start_and_suspend(server: &TestServer, ids: &mut Ids) {
     };
     let polled = send(server, "WorkflowDispatch/PollWorkflow", &poll, TOKEN).await;
     let claim_token = polled.reply::<v1::PollResponse>().workflow_execution.unwrap().claim_token;
-    (ids.task, ids.child) = (Uuid::now_v7().to_string(), Uuid::now_v7().to_string());
+    (ids.task, ids.child) = (new_id(), new_id());
     let task = |kind: &str, id: &str| {
         command(CommandData::ScheduleTask(v1::ScheduleTaskCommand {
             kind: kind.into(),
@@ -119,7 +118,7 @@ async fn start_and_suspend(server: &TestServer, ids: &mut Ids) {
                 ..v1::CreatePromiseCommand::default()
             })),
             task("charge", &ids.task),
-            task("pending", &Uuid::now_v7().to_string()),
+            task("pending", &new_id()),
             command(CommandData::ScheduleChildWorkflow(v1::ScheduleChildWorkflowCommand {
                 child_execution_name: "child".into(),
                 workflow_kind: Some("child".into()),
@@ -150,7 +149,7 @@ async fn hold(
     server: &TestServer,
     ids: &mut Ids,
 ) -> (mpsc::Sender<v1::WorkerFrame>, Streaming<v1::ServerFrame>) {
-    ids.session = Uuid::now_v7().to_string();
+    ids.session = new_id();
     let (sender, frames) = mpsc::channel(4);
     let hello = super::table::hello(ids);
     let first =

@@ -213,8 +213,7 @@ impl Plain {
     }
 
     pub(super) async fn complete_task(&self, id: impl ToString, output: Value) -> Result<(), Status> {
-        let request =
-            CompleteTaskRequest { task_execution_id: id.to_string(), output: json_bytes(output) };
+        let request = CompleteTaskRequest { task_execution_id: id.to_string(), output: json_bytes(output) };
         self.call("TaskExecution/CompleteTask", request).await
     }
 

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 /// Defines messages whose fields are visible to the tests.
 macro_rules! messages {
-    ($($name:ident { $(#[$meta:meta] $field:ident: $type:ty,)* })*) => {
-        $(#[derive(Clone, PartialEq, prost::Message)]
+    ($($(#[$doc:meta])* $name:ident { $(#[$meta:meta] $field:ident: $type:ty,)* })*) => {
+        $($(#[$doc])* #[derive(Clone, PartialEq, prost::Message)]
         pub(super) struct $name { $(#[$meta] pub(super) $field: $type,)* })*
     };
 }

@@ -3,6 +3,8 @@
 mod workers;
 mod workflows;
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use flovyn_proto::v1;
 use flovyn_proto::v1::workflow_command::CommandData;
 use prost::Message;
@@ -51,8 +53,11 @@ pub(super) fn entries() -> Vec<Entry> {
     [workflows::entries(), workers::entries()].into_iter().flatten().collect()
 }
 
+/// An id that nothing in this process has yet.
 pub(super) fn new_id() -> String {
-    Uuid::now_v7().to_string()
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    let next = NEXT.fetch_add(1, Ordering::Relaxed);
+    Uuid::from_u128(0x0190_0000_0000_7000_8001_0000_0000_0000 | u128::from(next)).to_string()
 }
 
 /// A command with the type that goes with its content.
@@ -122,7 +127,11 @@ fn the_table_has_every_rpc_and_every_id_field_of_each() {
         }
     }
     for entry in &entries {
-        assert!(messages.methods.contains_key(entry.path), "{} is in the table, but there is no such rpc", entry.path);
+        assert!(
+            messages.methods.contains_key(entry.path),
+            "{} is in the table, but there is no such rpc",
+            entry.path
+        );
     }
     assert!(v1::WorkerFrame::default().encode_to_vec().is_empty());
 }

@@ -55,13 +55,16 @@ fn tasks() -> Vec<Entry> {
             ..v1::PollTaskRequest::default()
         }),
         rpc!("TaskExecution/CompleteTask", Missing, |ids| complete(ids)),
-        // Clients of the public protocol send no token.
-        rpc!("TaskExecution/CompleteTask", Missing, |ids| v1::CompleteTaskRequest {
+        // Clients of the public protocol send no token; this claim has one.
+        rpc!("TaskExecution/CompleteTask", Missing, FailedPrecondition, |ids| v1::CompleteTaskRequest {
             claim_token: None,
             ..complete(ids)
         }),
         rpc!("TaskExecution/FailTask", Missing, |ids| fail(ids)),
-        rpc!("TaskExecution/FailTask", Missing, |ids| v1::FailTaskRequest { claim_token: None, ..fail(ids) }),
+        rpc!("TaskExecution/FailTask", Missing, FailedPrecondition, |ids| v1::FailTaskRequest {
+            claim_token: None,
+            ..fail(ids)
+        }),
         rpc!("TaskExecution/ReportProgress", Missing, |ids| v1::ReportProgressRequest {
             task_execution_id: ids.task.clone(),
             progress: 0.5,

@@ -150,10 +150,7 @@ fn client() -> Vec<Entry> {
             items: vec![start(&ids.org, ""), start(&ids.org, &ids.execution)],
         }),
         rpc!("WorkflowClient/SubmitTasks", Missing, |ids| v1::SubmitTasksRequest {
-            items: vec![
-                super::workers::task("", &ids.org),
-                super::workers::task(&ids.execution, &ids.org)
-            ],
+            items: vec![super::workers::task("", &ids.org), super::workers::task(&ids.execution, &ids.org)],
         }),
         rpc!("WorkflowClient/GetTask", Missing, |ids| v1::GetTaskRequest {
             task_execution_id: ids.task.clone(),

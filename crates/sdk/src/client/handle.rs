@@ -1,0 +1,210 @@
+//! One execution, from outside.
+
+use std::marker::PhantomData;
+use std::time::{Duration, Instant};
+
+use flovyn_proto::v1;
+use flovyn_proto::v1::workflow_client_client::WorkflowClientClient;
+use flovyn_proto::v1::workflow_dispatch_client::WorkflowDispatchClient;
+use flovyn_proto::v1::workflow_query_client::WorkflowQueryClient;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use uuid::Uuid;
+
+use super::id;
+use crate::error::{Error, Result};
+use crate::wire::{Channel, json, json_bytes, refused};
+
+/// One wait that the server holds; longer ones are made of several.
+const WAIT: Duration = Duration::from_secs(60);
+const PAGE: i32 = 1_000;
+
+/// An execution and what can be done with it.
+#[derive(Debug, Clone)]
+pub struct WorkflowHandle<T> {
+    channel: Channel,
+    id: Uuid,
+    output: PhantomData<fn() -> T>,
+}
+
+/// An execution as the server shows it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Execution {
+    pub id: Uuid,
+    pub kind: String,
+    /// PENDING, RUNNING, WAITING, COMPLETED, FAILED or CANCELLED.
+    pub status: String,
+    pub queue: String,
+    pub created_at_ms: i64,
+    pub output: Option<Value>,
+    pub error: Option<String>,
+    /// What it waits for, in words.
+    pub waiting_on: Vec<String>,
+}
+
+/// One event of a history.
+#[derive(Debug, Clone, PartialEq)]
+pub struct HistoryEvent {
+    pub sequence: i64,
+    pub kind: String,
+    pub time_ms: i64,
+    pub data: Value,
+}
+
+impl<T> WorkflowHandle<T> {
+    pub(super) fn new(channel: Channel, id: Uuid) -> Self {
+        Self { channel, id, output: PhantomData }
+    }
+
+    pub fn id(&self) -> Uuid {
+        self.id
+    }
+
+    fn client(&self) -> WorkflowClientClient<tonic::transport::Channel> {
+        WorkflowClientClient::new(self.channel.transport())
+    }
+
+    /// Its output, once it has finished. The server waits; nothing is polled.
+    ///
+    /// # Errors
+    /// When it failed or was cancelled, or has not finished in time ([`Error::Timeout`]).
+    pub async fn result(&self, timeout: Duration) -> Result<T>
+    where
+        T: DeserializeOwned,
+    {
+        let until = Instant::now() + timeout;
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            let timeout_ms = i64::try_from(left.min(WAIT).as_millis()).unwrap_or(i64::MAX).max(1);
+            let wait = v1::WaitForResultRequest { workflow_execution_id: self.id.to_string(), timeout_ms };
+            let info = self.client().wait_for_result(self.channel.signed(wait)).await;
+            let info = info.map_err(refused)?.into_inner();
+            match info.status.as_str() {
+                "COMPLETED" => return Ok(serde_json::from_value(json(&info.output.unwrap_or_default())?)?),
+                "FAILED" => return Err(Error::Failed(info.error.unwrap_or_default())),
+                "CANCELLED" => return Err(Error::Cancelled(info.error.unwrap_or_default())),
+                _ if Instant::now() >= until => return Err(Error::Timeout(Some(timeout))),
+                _ => {}
+            }
+        }
+    }
+
+    /// How it stands.
+    ///
+    /// # Errors
+    /// When there is no such execution, or the server cannot be reached.
+    pub async fn describe(&self) -> Result<Execution> {
+        let get = v1::GetExecutionRequest { workflow_execution_id: self.id.to_string() };
+        execution(self.client().get_execution(self.channel.signed(get)).await.map_err(refused)?.into_inner())
+    }
+
+    /// # Errors
+    /// When it has finished, or the server cannot be reached.
+    pub async fn signal<S: Serialize + ?Sized>(&self, name: &str, value: &S) -> Result<()> {
+        let signal = v1::SignalWorkflowRequest {
+            workflow_execution_id: self.id.to_string(),
+            signal_name: name.to_owned(),
+            signal_value: json_bytes(&serde_json::to_value(value)?),
+            ..v1::SignalWorkflowRequest::default()
+        };
+        let mut dispatch = WorkflowDispatchClient::new(self.channel.transport());
+        dispatch.signal_workflow(self.channel.signed(signal)).await.map_err(refused)?;
+        Ok(())
+    }
+
+    /// Asks it to cancel: it may clean up first.
+    ///
+    /// # Errors
+    /// When it has finished, or the server cannot be reached.
+    pub async fn cancel(&self, reason: &str) -> Result<()> {
+        let cancel = v1::CancelExecutionRequest {
+            workflow_execution_id: self.id.to_string(),
+            reason: reason.to_owned(),
+            cascade: true,
+        };
+        self.client().cancel_execution(self.channel.signed(cancel)).await.map_err(refused)?;
+        Ok(())
+    }
+
+    /// Ends it at once, without a chance to clean up.
+    ///
+    /// # Errors
+    /// When it has finished, or the server cannot be reached.
+    pub async fn terminate(&self, reason: &str) -> Result<()> {
+        let terminate = v1::TerminateExecutionRequest {
+            workflow_execution_id: self.id.to_string(),
+            reason: reason.to_owned(),
+        };
+        self.client().terminate_execution(self.channel.signed(terminate)).await.map_err(refused)?;
+        Ok(())
+    }
+
+    /// A value of its state.
+    ///
+    /// # Errors
+    /// When there is none under this key, or it is not of this type.
+    pub async fn query<Q: DeserializeOwned>(&self, key: &str) -> Result<Q> {
+        let query = v1::QueryWorkflowRequest {
+            workflow_execution_id: self.id.to_string(),
+            query_name: key.to_owned(),
+            params: bytes::Bytes::new(),
+        };
+        let mut client = WorkflowQueryClient::new(self.channel.transport());
+        let answer = client.query_workflow(self.channel.signed(query)).await.map_err(refused)?.into_inner();
+        match answer.error {
+            Some(error) => Err(Error::Failed(error)),
+            None => Ok(serde_json::from_value(json(&answer.result)?)?),
+        }
+    }
+
+    /// Its whole history.
+    ///
+    /// # Errors
+    /// When there is no such execution, or the server cannot be reached.
+    pub async fn history(&self) -> Result<Vec<HistoryEvent>> {
+        let events = pages(&self.channel, self.id, 0).await?;
+        let read = |event: &v1::WorkflowEvent| {
+            Ok(HistoryEvent {
+                sequence: event.sequence_number.into(),
+                kind: event.event_type.clone(),
+                time_ms: event.timestamp_ms,
+                data: json(&event.event_data)?,
+            })
+        };
+        events.iter().map(read).collect()
+    }
+}
+
+/// All events after a sequence.
+pub(crate) async fn pages(channel: &Channel, id: Uuid, after: i64) -> Result<Vec<v1::WorkflowEvent>> {
+    let mut dispatch = WorkflowDispatchClient::new(channel.transport());
+    let mut events = Vec::new();
+    let mut after_sequence = after;
+    loop {
+        let get = v1::GetEventsRequest {
+            workflow_execution_id: id.to_string(),
+            after_sequence,
+            page_size: Some(PAGE),
+        };
+        let page = dispatch.get_events(channel.signed(get)).await.map_err(refused)?.into_inner();
+        events.extend(page.events);
+        match page.next_sequence {
+            0 => return Ok(events),
+            next => after_sequence = next,
+        }
+    }
+}
+
+pub(super) fn execution(info: v1::ExecutionInfo) -> Result<Execution> {
+    Ok(Execution {
+        id: id(&info.id)?,
+        kind: info.kind,
+        status: info.status,
+        queue: info.queue,
+        created_at_ms: info.created_at_ms,
+        output: info.output.as_deref().map(json).transpose()?,
+        error: info.error,
+        waiting_on: info.waiting_on.into_iter().map(|item| item.message).collect(),
+    })
+}

@@ -1,0 +1,218 @@
+//! For applications: starting workflows and talking to them.
+
+mod handle;
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use flovyn_proto::v1;
+use flovyn_proto::v1::task_execution_client::TaskExecutionClient;
+use flovyn_proto::v1::workflow_client_client::WorkflowClientClient;
+use flovyn_proto::v1::workflow_dispatch_client::WorkflowDispatchClient;
+use serde::Serialize;
+use serde_json::Value;
+use uuid::Uuid;
+
+pub(crate) use self::handle::pages;
+pub use self::handle::{Execution, HistoryEvent, WorkflowHandle};
+use crate::definition::{TaskDefinition, WorkflowDefinition};
+use crate::error::{Error, Result};
+use crate::replay::TaskOptions;
+use crate::wire::{Channel, json_bytes, milliseconds, refused};
+
+/// A connection to a server. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Client {
+    channel: Channel,
+}
+
+/// How a workflow is to be started. Everything has a default.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct StartOptions {
+    /// `default`.
+    pub queue: Option<String>,
+    /// A second start with the same key finds the first execution.
+    pub idempotency_key: Option<String>,
+    /// How long the key is remembered; a day.
+    pub idempotency_key_ttl: Option<Duration>,
+    /// Only workers with this version of the workflow run it.
+    pub version: Option<String>,
+    /// For searching.
+    pub labels: HashMap<String, String>,
+    /// Negative is sooner.
+    pub priority_seconds: i32,
+    /// A moment, in milliseconds since the Unix epoch.
+    pub scheduled_at_ms: Option<i64>,
+    /// For the whole life of the execution.
+    pub execution_timeout: Option<Duration>,
+}
+
+impl Client {
+    /// Connects when it is first used, and again whenever the connection has broken.
+    ///
+    /// # Errors
+    /// When the URL or the token cannot be one.
+    pub fn new(url: &str, token: &str) -> Result<Self> {
+        Ok(Self { channel: Channel::lazy(url, token)? })
+    }
+
+    fn dispatch(&self) -> WorkflowDispatchClient<tonic::transport::Channel> {
+        WorkflowDispatchClient::new(self.channel.transport())
+    }
+
+    /// Starts a workflow. When this returns, it will run, whatever happens.
+    ///
+    /// # Errors
+    /// When the server refuses it or cannot be reached.
+    pub async fn start<W: WorkflowDefinition>(&self, input: W::Input) -> Result<WorkflowHandle<W::Output>> {
+        self.start_with_options::<W>(input, StartOptions::default()).await
+    }
+
+    /// # Errors
+    /// When the server refuses it or cannot be reached.
+    pub async fn start_with_options<W: WorkflowDefinition>(
+        &self,
+        input: W::Input,
+        options: StartOptions,
+    ) -> Result<WorkflowHandle<W::Output>> {
+        let id = self.start_any(W::KIND, serde_json::to_value(input)?, options).await?;
+        Ok(self.handle(id))
+    }
+
+    /// Starts a workflow by its kind's name, with plain JSON.
+    ///
+    /// # Errors
+    /// When the server refuses it or cannot be reached.
+    pub async fn start_raw(
+        &self,
+        kind: &str,
+        input: Value,
+        options: StartOptions,
+    ) -> Result<WorkflowHandle<Value>> {
+        let id = self.start_any(kind, input, options).await?;
+        Ok(self.handle(id))
+    }
+
+    async fn start_any(&self, kind: &str, input: Value, options: StartOptions) -> Result<Uuid> {
+        let start = v1::StartWorkflowRequest {
+            workflow_kind: kind.to_owned(),
+            input: json_bytes(&input),
+            metadata: options.labels,
+            queue: options.queue.unwrap_or_default(),
+            priority_seconds: options.priority_seconds,
+            workflow_version: options.version,
+            idempotency_key: options.idempotency_key,
+            idempotency_key_ttl_seconds: options.idempotency_key_ttl.map(seconds),
+            scheduled_at_ms: options.scheduled_at_ms,
+            execution_timeout_ms: options.execution_timeout.map(milliseconds),
+            ..v1::StartWorkflowRequest::default()
+        };
+        let started = self.dispatch().start_workflow(self.channel.signed(start)).await.map_err(refused)?;
+        id(&started.into_inner().workflow_execution_id)
+    }
+
+    /// A handle to an execution that exists already.
+    pub fn handle<T>(&self, execution_id: Uuid) -> WorkflowHandle<T> {
+        WorkflowHandle::new(self.channel.clone(), execution_id)
+    }
+
+    /// Starts the workflow unless the key has an open execution; either way that execution gets the signal.
+    ///
+    /// # Errors
+    /// When the server refuses it or cannot be reached.
+    pub async fn signal_with_start<W: WorkflowDefinition, S: Serialize>(
+        &self,
+        key: &str,
+        input: W::Input,
+        signal: &str,
+        value: &S,
+    ) -> Result<WorkflowHandle<W::Output>> {
+        let request = v1::SignalWithStartWorkflowRequest {
+            workflow_id: key.to_owned(),
+            workflow_kind: W::KIND.to_owned(),
+            workflow_input: json_bytes(&serde_json::to_value(input)?),
+            signal_name: signal.to_owned(),
+            signal_value: json_bytes(&serde_json::to_value(value)?),
+            ..v1::SignalWithStartWorkflowRequest::default()
+        };
+        let answer = self.dispatch().signal_with_start_workflow(self.channel.signed(request)).await;
+        let answer = answer.map_err(refused)?.into_inner();
+        Ok(self.handle(id(&answer.workflow_execution_id)?))
+    }
+
+    /// Answers a promise: by its id, or by `key:` and its key.
+    ///
+    /// # Errors
+    /// When there is no such promise, or it is closed.
+    pub async fn resolve_promise<T: Serialize + ?Sized>(&self, promise: &str, value: &T) -> Result<()> {
+        let value = json_bytes(&serde_json::to_value(value)?);
+        let resolve = v1::ResolvePromiseRequest { promise_id: promise.to_owned(), value };
+        self.dispatch().resolve_promise(self.channel.signed(resolve)).await.map_err(refused)?;
+        Ok(())
+    }
+
+    /// # Errors
+    /// When there is no such promise, or it is closed.
+    pub async fn reject_promise(&self, promise: &str, error: &str) -> Result<()> {
+        let reject = v1::RejectPromiseRequest { promise_id: promise.to_owned(), error: error.to_owned() };
+        self.dispatch().reject_promise(self.channel.signed(reject)).await.map_err(refused)?;
+        Ok(())
+    }
+
+    /// Submits a standalone task and returns its id.
+    ///
+    /// # Errors
+    /// When the server refuses it or cannot be reached.
+    pub async fn submit_task<T: TaskDefinition>(&self, input: T::Input) -> Result<Uuid> {
+        self.submit_task_raw(T::KIND, serde_json::to_value(input)?, T::options()).await
+    }
+
+    /// # Errors
+    /// When the server refuses it or cannot be reached.
+    pub async fn submit_task_raw(&self, task_type: &str, input: Value, options: TaskOptions) -> Result<Uuid> {
+        let submit = v1::SubmitTaskRequest {
+            kind: task_type.to_owned(),
+            input: json_bytes(&input),
+            max_retries: options.max_retries.map_or(0, |count| i32::try_from(count).unwrap_or(i32::MAX)),
+            timeout_ms: options.timeout.map_or(0, milliseconds),
+            queue: options.queue.unwrap_or_default(),
+            priority_seconds: Some(options.priority_seconds),
+            retry_policy: options.retry.map(|retry| v1::RetryPolicy {
+                initial_ms: milliseconds(retry.initial),
+                factor: retry.factor,
+                cap_ms: milliseconds(retry.cap),
+            }),
+            schedule_to_start_ms: options.schedule_to_start.map(milliseconds),
+            total_timeout_ms: options.total_timeout.map(milliseconds),
+            heartbeat_timeout_ms: options.heartbeat_timeout.map(milliseconds),
+            ..v1::SubmitTaskRequest::default()
+        };
+        let mut tasks = TaskExecutionClient::new(self.channel.transport());
+        let made = tasks.submit_task(self.channel.signed(submit)).await.map_err(refused)?;
+        id(&made.into_inner().task_execution_id)
+    }
+
+    /// The newest executions, of one kind and in one status if these are given.
+    ///
+    /// # Errors
+    /// When the server refuses it or cannot be reached.
+    pub async fn list(&self, kind: Option<&str>, status: Option<&str>, limit: u32) -> Result<Vec<Execution>> {
+        let mut client = WorkflowClientClient::new(self.channel.transport());
+        let list = v1::ListExecutionsRequest {
+            kind: kind.unwrap_or_default().to_owned(),
+            status: status.unwrap_or_default().to_owned(),
+            page_size: i32::try_from(limit).unwrap_or(i32::MAX),
+            ..v1::ListExecutionsRequest::default()
+        };
+        let page = client.list_executions(self.channel.signed(list)).await.map_err(refused)?.into_inner();
+        page.executions.into_iter().map(handle::execution).collect()
+    }
+}
+
+fn seconds(duration: Duration) -> i64 {
+    i64::try_from(duration.as_secs()).unwrap_or(i64::MAX)
+}
+
+pub(crate) fn id(text: &str) -> Result<Uuid> {
+    Uuid::try_parse(text).map_err(|_| Error::failed(format!("the server sent {text:?} as an id")))
+}

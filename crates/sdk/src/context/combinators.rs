@@ -1,0 +1,40 @@
+//! Waiting for several things. What comes first in the log wins, live and on replay.
+
+use std::future::Future;
+use std::pin::pin;
+use std::time::Duration;
+
+use futures::future::{Either, select};
+
+use super::WorkflowContext;
+use crate::error::{Error, Result};
+
+/// Waits for one of several branches, in the order they are written: the first that is ready is taken.
+///
+/// Like `tokio::select!` with `biased`. Plain `tokio::select!` polls its branches in random order and must not be used in a
+/// workflow.
+#[macro_export]
+macro_rules! select {
+    ($($branches:tt)*) => { $crate::export::tokio_select! { biased; $($branches)* } };
+}
+
+/// The future's result, or [`Error::Timeout`] when it takes longer. The timer is stopped if it is not needed.
+///
+/// # Errors
+/// With the future's own error, or when the time is up.
+pub async fn with_timeout<T>(
+    context: &WorkflowContext,
+    limit: Duration,
+    future: impl Future<Output = Result<T>>,
+) -> Result<T> {
+    let future = pin!(future);
+    match select(future, context.sleep(limit)).await {
+        Either::Left((result, timer)) => {
+            timer.cancel();
+            result
+        }
+        Either::Right((Ok(()), _)) => Err(Error::Timeout(Some(limit))),
+        // The workflow was asked to cancel, which stopped the timer as well.
+        Either::Right((Err(error), _)) => Err(error),
+    }
+}

@@ -1,0 +1,109 @@
+//! What a workflow and a task are.
+
+use std::future::Future;
+use std::sync::Arc;
+
+use futures::future::BoxFuture;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::context::WorkflowContext;
+use crate::error::{Error, Result};
+use crate::replay::TaskOptions;
+use crate::task::TaskContext;
+
+/// A workflow: ordinary async Rust that survives crashes.
+pub trait WorkflowDefinition: Send + Sync + 'static {
+    type Input: Serialize + DeserializeOwned + Send + 'static;
+    type Output: Serialize + DeserializeOwned + Send + 'static;
+
+    /// The name by which it is started.
+    const KIND: &'static str;
+    /// Executions that ask for a version run only where it is the same.
+    const VERSION: Option<&'static str> = None;
+
+    fn run(
+        &self,
+        context: WorkflowContext,
+        input: Self::Input,
+    ) -> impl Future<Output = Result<Self::Output>> + Send;
+}
+
+/// A task: a unit of work with retries. It may do whatever it likes.
+pub trait TaskDefinition: Send + Sync + 'static {
+    type Input: Serialize + DeserializeOwned + Send + 'static;
+    type Output: Serialize + DeserializeOwned + Send + 'static;
+
+    /// The name by which it is scheduled.
+    const KIND: &'static str;
+
+    /// How it is run when the workflow says nothing else.
+    fn options() -> TaskOptions {
+        TaskOptions::default()
+    }
+
+    fn run(
+        &self,
+        context: TaskContext,
+        input: Self::Input,
+    ) -> impl Future<Output = Result<Self::Output>> + Send;
+}
+
+/// A workflow of any type, with plain JSON.
+pub(crate) trait AnyWorkflow: Send + Sync {
+    fn start(self: Arc<Self>, context: WorkflowContext, input: Value) -> BoxFuture<'static, Result<Value>>;
+}
+
+impl<W: WorkflowDefinition> AnyWorkflow for W {
+    fn start(self: Arc<Self>, context: WorkflowContext, input: Value) -> BoxFuture<'static, Result<Value>> {
+        Box::pin(async move {
+            let input = serde_json::from_value(input).map_err(|error| not_read("input", &error))?;
+            Ok(serde_json::to_value(self.run(context, input).await?)?)
+        })
+    }
+}
+
+/// A task of any type, with plain JSON.
+pub(crate) trait AnyTask: Send + Sync {
+    fn start(self: Arc<Self>, context: TaskContext, input: Value) -> BoxFuture<'static, Result<Value>>;
+}
+
+impl<T: TaskDefinition> AnyTask for T {
+    fn start(self: Arc<Self>, context: TaskContext, input: Value) -> BoxFuture<'static, Result<Value>> {
+        Box::pin(async move {
+            let input = serde_json::from_value(input).map_err(|error| not_read("input", &error))?;
+            Ok(serde_json::to_value(self.run(context, input).await?)?)
+        })
+    }
+}
+
+/// A workflow or task made of a closure, with plain JSON.
+pub(crate) struct Dynamic<F>(pub(crate) F);
+
+impl<F, R> AnyWorkflow for Dynamic<F>
+where
+    F: Fn(WorkflowContext, Value) -> R + Send + Sync + 'static,
+    R: Future<Output = Result<Value>> + Send + 'static,
+{
+    fn start(self: Arc<Self>, context: WorkflowContext, input: Value) -> BoxFuture<'static, Result<Value>> {
+        Box::pin((self.0)(context, input))
+    }
+}
+
+/// The same for tasks.
+pub(crate) struct DynamicTask<F>(pub(crate) F);
+
+impl<F, R> AnyTask for DynamicTask<F>
+where
+    F: Fn(TaskContext, Value) -> R + Send + Sync + 'static,
+    R: Future<Output = Result<Value>> + Send + 'static,
+{
+    fn start(self: Arc<Self>, context: TaskContext, input: Value) -> BoxFuture<'static, Result<Value>> {
+        Box::pin((self.0)(context, input))
+    }
+}
+
+fn not_read(what: &str, error: &serde_json::Error) -> Error {
+    Error::Payload(format!("the {what} does not fit: {error}"))
+}

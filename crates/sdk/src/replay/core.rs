@@ -1,0 +1,325 @@
+//! The state of the fold: what the workflow has asked for, what the log says, and who waits for what.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use serde_json::Value;
+use uuid::Uuid;
+
+use super::command::{Command, Kind, Row};
+use super::event::LogEvent;
+use super::ids;
+use super::operations::{Operation, Started};
+use super::slots::{SlotId, Slots};
+use crate::error::Error;
+
+/// Shared between the driver, the context and every future.
+#[derive(Debug, Clone)]
+pub(crate) struct Shared(Arc<Mutex<Core>>);
+
+impl Shared {
+    pub(crate) fn new(core: Core) -> Self {
+        Self(Arc::new(Mutex::new(core)))
+    }
+
+    /// Held for a moment, never across an await or a call into user code.
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Core> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Core {
+    pub(crate) execution_id: Uuid,
+    pub(crate) kind: String,
+    created_ms: i64,
+    /// Time of the last event that was applied.
+    pub(crate) now_ms: i64,
+    pub(crate) slots: Slots,
+    /// What identifies each emitted command, by kind, in order.
+    emitted: [Vec<String>; Kind::COUNT],
+    /// Rows of the log, by kind, in order.
+    logged: [Vec<Row>; Kind::COUNT],
+    /// Emitted, and not in the log when it was emitted.
+    pub(crate) new_commands: Vec<Command>,
+    tasks: HashMap<String, (SlotId, String)>,
+    timers: HashMap<String, SlotId>,
+    /// By number; the server's id is in the row of the same number.
+    promises: Vec<(SlotId, String)>,
+    children: HashMap<String, (SlotId, String)>,
+    signals: HashMap<String, VecDeque<Value>>,
+    /// Who waits for signals of a name, in order of creation.
+    waiters: HashMap<String, Vec<SlotId>>,
+    pub(crate) state: BTreeMap<String, Value>,
+    pub(crate) cancel_reason: Option<String>,
+    /// Futures that resolve when a cancel request comes.
+    cancel_waiters: Vec<SlotId>,
+    /// Slots that a cancel request does not touch.
+    shielded: Vec<SlotId>,
+    /// Steps that were created and whose results have not been delivered.
+    pub(crate) operations: VecDeque<Operation>,
+    operation_count: usize,
+    random_uuids: u64,
+    randoms: u64,
+    /// The first mismatch between code and log.
+    pub(crate) violation: Option<(i64, String)>,
+}
+
+impl Core {
+    pub(crate) fn new(execution_id: Uuid, kind: &str, created_ms: i64) -> Self {
+        Self {
+            execution_id,
+            kind: kind.to_owned(),
+            created_ms,
+            now_ms: created_ms,
+            slots: Slots::default(),
+            emitted: Default::default(),
+            logged: Default::default(),
+            new_commands: Vec::new(),
+            tasks: HashMap::new(),
+            timers: HashMap::new(),
+            promises: Vec::new(),
+            children: HashMap::new(),
+            signals: HashMap::new(),
+            waiters: HashMap::new(),
+            state: BTreeMap::new(),
+            cancel_reason: None,
+            cancel_waiters: Vec::new(),
+            shielded: Vec::new(),
+            operations: VecDeque::new(),
+            operation_count: 0,
+            random_uuids: 0,
+            randoms: 0,
+            violation: None,
+        }
+    }
+
+    /// Emits a command: matched with the log if the log has it, else new.
+    pub(crate) fn emit(&mut self, command: Command) {
+        let kind = command.kind();
+        let number = self.emitted[kind as usize].len();
+        let description = command.describe();
+        match self.logged[kind as usize].get(number) {
+            None => self.new_commands.push(command),
+            Some(row) => compare(&mut self.violation, row, &description),
+        }
+        self.emitted[kind as usize].push(description);
+    }
+
+    /// Takes in a row of the log that a command of this workflow made.
+    pub(crate) fn learn(&mut self, event: &LogEvent) {
+        let Some((kind, row)) = Row::read(event) else { return };
+        let number = self.logged[kind as usize].len();
+        if let Some(description) = self.emitted[kind as usize].get(number) {
+            compare(&mut self.violation, &row, description);
+        }
+        self.logged[kind as usize].push(row);
+    }
+
+    /// Rows that the workflow should have asked for by now and has not.
+    pub(crate) fn check_all_matched(&mut self) {
+        for kind in Kind::ALL {
+            let emitted = self.emitted[kind as usize].len();
+            if let Some(row) = self.logged[kind as usize].get(emitted) {
+                let message =
+                    format!("the log has {}, which the workflow no longer asks for", row.description);
+                self.violation.get_or_insert((row.sequence, message));
+            }
+        }
+    }
+
+    fn number(&self, kind: Kind) -> u64 {
+        self.emitted[kind as usize].len() as u64
+    }
+
+    pub(crate) fn next_task_id(&self) -> Uuid {
+        ids::id(self.execution_id, self.created_ms, "task", self.number(Kind::Task))
+    }
+
+    pub(crate) fn next_child_id(&self) -> Uuid {
+        ids::id(self.execution_id, self.created_ms, "child", self.number(Kind::Child))
+    }
+
+    pub(crate) fn next_timer_name(&self) -> String {
+        format!("timer-{}", self.number(Kind::Timer) + 1)
+    }
+
+    pub(crate) fn random_uuid(&mut self) -> Uuid {
+        self.random_uuids += 1;
+        ids::id(self.execution_id, self.created_ms, "uuid", self.random_uuids)
+    }
+
+    pub(crate) fn random(&mut self) -> f64 {
+        self.randoms += 1;
+        ids::fraction(self.execution_id, self.randoms)
+    }
+
+    /// A new slot. After a cancel request only shielded ones are left to wait.
+    pub(crate) fn slot(&mut self, shielded: bool) -> SlotId {
+        let slot = self.slots.add();
+        if shielded {
+            self.shielded.push(slot);
+        }
+        slot
+    }
+
+    pub(crate) fn wait_for_task(&mut self, id: Uuid, task_type: &str, slot: SlotId) {
+        self.tasks.insert(id.to_string(), (slot, task_type.to_owned()));
+    }
+
+    pub(crate) fn wait_for_timer(&mut self, name: &str, slot: SlotId) {
+        self.timers.insert(name.to_owned(), slot);
+    }
+
+    pub(crate) fn wait_for_promise(&mut self, name: &str, slot: SlotId) {
+        self.promises.push((slot, name.to_owned()));
+    }
+
+    pub(crate) fn wait_for_child(&mut self, id: Uuid, name: &str, slot: SlotId) {
+        self.children.insert(id.to_string(), (slot, name.to_owned()));
+    }
+
+    pub(crate) fn wait_for_cancel(&mut self, slot: SlotId) {
+        self.shielded.push(slot);
+        match &self.cancel_reason {
+            Some(reason) => self.slots.resolve(slot, Ok(Value::String(reason.clone()))),
+            None => self.cancel_waiters.push(slot),
+        }
+    }
+
+    /// Number of the next step, and its result if the log has it.
+    pub(crate) fn next_operation(&mut self) -> Option<Value> {
+        let number = self.operation_count;
+        self.operation_count += 1;
+        let row = self.logged[Kind::Operation as usize].get(number)?;
+        Some(row.result.clone().unwrap_or(Value::Null))
+    }
+
+    pub(crate) fn add_operation(&mut self, name: &str, slot: SlotId, started: Started) {
+        self.operations.push_back(Operation { name: name.to_owned(), slot, started });
+    }
+
+    pub(crate) fn wait_for_signal(&mut self, name: &str, slot: SlotId) {
+        self.waiters.entry(name.to_owned()).or_default().push(slot);
+    }
+
+    /// A signal for this waiter: the oldest one that is still there gets the oldest signal.
+    pub(crate) fn take_signal(&mut self, name: &str, slot: SlotId) -> Option<Value> {
+        let slots = &self.slots;
+        let waiters = self.waiters.entry(name.to_owned()).or_default();
+        waiters.retain(|waiter| *waiter == slot || slots.is_open(*waiter));
+        if waiters.first() != Some(&slot) {
+            return None;
+        }
+        let value = self.signals.get_mut(name)?.pop_front()?;
+        waiters.remove(0);
+        self.wake_waiter(name);
+        Some(value)
+    }
+
+    fn wake_waiter(&mut self, name: &str) {
+        if self.signals.get(name).is_none_or(VecDeque::is_empty) {
+            return;
+        }
+        let slots = &self.slots;
+        let waiters = self.waiters.get(name).into_iter().flatten();
+        if let Some(waiter) = waiters.copied().find(|waiter| slots.is_open(*waiter)) {
+            self.slots.wake(waiter);
+        }
+    }
+
+    pub(crate) fn drop_waiter(&mut self, name: &str, slot: SlotId) {
+        self.slots.drop_future(slot);
+        if let Some(waiters) = self.waiters.get_mut(name) {
+            waiters.retain(|waiter| *waiter != slot);
+        }
+        self.wake_waiter(name);
+    }
+
+    pub(crate) fn has_signal(&self, name: &str) -> bool {
+        self.signals.get(name).is_some_and(|values| !values.is_empty())
+    }
+
+    pub(crate) fn drain_signals(&mut self, name: &str) -> Vec<Value> {
+        self.signals.remove(name).map(Vec::from).unwrap_or_default()
+    }
+
+    /// Applies one event of the world outside.
+    pub(crate) fn apply(&mut self, event: &LogEvent) {
+        self.now_ms = event.time_ms;
+        match event.kind.as_str() {
+            "TASK_COMPLETED" => self.task_ended(event, |_| Ok(event.value("output"))),
+            "TASK_FAILED" => self.task_ended(event, |task_type| {
+                let message = event.text("error").to_owned();
+                match event.flag("cancelled") {
+                    true => Err(Error::Cancelled(message)),
+                    false => Err(Error::TaskFailed { task_type: task_type.to_owned(), message }),
+                }
+            }),
+            "TIMER_FIRED" => {
+                if let Some(slot) = self.timers.get(event.text("timerId")) {
+                    self.slots.resolve(*slot, Ok(Value::Null));
+                }
+            }
+            "PROMISE_RESOLVED" => self.promise_ended(event, |_| Ok(event.value("value"))),
+            "PROMISE_REJECTED" => self.promise_ended(event, |name| {
+                Err(Error::PromiseRejected { name: name.to_owned(), message: event.text("error").to_owned() })
+            }),
+            "PROMISE_TIMEOUT" => self.promise_ended(event, |_| Err(Error::Timeout(None))),
+            "CHILD_WORKFLOW_COMPLETED" => self.child_ended(event, |_| Ok(event.value("output"))),
+            "CHILD_WORKFLOW_FAILED" => self.child_ended(event, |name| {
+                Err(Error::ChildFailed { name: name.to_owned(), message: event.text("error").to_owned() })
+            }),
+            "SIGNAL_RECEIVED" => {
+                let name = event.text("signalName").to_owned();
+                self.signals.entry(name.clone()).or_default().push_back(event.value("signalValue"));
+                self.wake_waiter(&name);
+            }
+            "CANCELLATION_REQUESTED" => self.cancel_requested(event.text("reason")),
+            // Kinds that say nothing to the workflow, and kinds of later servers: by rule, not by guess.
+            _ => {}
+        }
+    }
+
+    fn task_ended(&mut self, event: &LogEvent, resolution: impl FnOnce(&str) -> Result<Value, Error>) {
+        if let Some((slot, task_type)) = self.tasks.get(event.text("taskExecutionId")) {
+            self.slots.resolve(*slot, resolution(task_type));
+        }
+    }
+
+    fn promise_ended(&mut self, event: &LogEvent, resolution: impl FnOnce(&str) -> Result<Value, Error>) {
+        let id = event.text("promiseId");
+        let rows = &self.logged[Kind::Promise as usize];
+        let number = rows.iter().position(|row| row.promise_id.as_deref() == Some(id));
+        if let Some((slot, name)) = number.and_then(|number| self.promises.get(number)) {
+            self.slots.resolve(*slot, resolution(name));
+        }
+    }
+
+    fn child_ended(&mut self, event: &LogEvent, resolution: impl FnOnce(&str) -> Result<Value, Error>) {
+        if let Some((slot, name)) = self.children.get(event.text("childExecutionId")) {
+            self.slots.resolve(*slot, resolution(name));
+        }
+    }
+
+    /// Everything that waits unshielded is cancelled; clean-up is shielded.
+    fn cancel_requested(&mut self, reason: &str) {
+        if self.cancel_reason.is_some() {
+            return;
+        }
+        self.cancel_reason = Some(reason.to_owned());
+        for slot in std::mem::take(&mut self.cancel_waiters) {
+            self.slots.resolve(slot, Ok(Value::String(reason.to_owned())));
+        }
+        let shielded = std::mem::take(&mut self.shielded);
+        self.slots.resolve_all(&Err(Error::Cancelled(reason.to_owned())), |slot| !shielded.contains(&slot));
+        self.shielded = shielded;
+    }
+}
+
+fn compare(violation: &mut Option<(i64, String)>, row: &Row, description: &str) {
+    if row.description != description {
+        let message = format!("the log has {}, but the workflow asked for {description}", row.description);
+        violation.get_or_insert((row.sequence, message));
+    }
+}

@@ -1,0 +1,246 @@
+//! One workflow in memory: its future, driven by the events of its log.
+//!
+//! It is polled when it starts, after each event, and for wakes that are raised while it is driven; never for any
+//! other wake. Something else that wakes it is a foreign await, and named so.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+
+use futures::future::BoxFuture;
+use serde_json::Value;
+use tokio::task::coop::Unconstrained;
+
+use super::command::Command;
+use super::core::Shared;
+use super::event::{LogEvent, Origin};
+use super::operations::Started;
+use crate::error::{Error, Result};
+
+/// Polls in a row without coming to rest: the workflow wakes itself over and over.
+const MAX_POLLS: usize = 100_000;
+
+/// Why an activation failed. The workflow itself has not.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[error("{code}: {message}")]
+pub(crate) struct ActivationError {
+    pub(crate) code: &'static str,
+    pub(crate) message: String,
+    /// Sequence of the event it happened at; 0 where there is none.
+    pub(crate) position: i64,
+}
+
+impl ActivationError {
+    pub(crate) fn new(code: &'static str, message: impl Into<String>) -> Self {
+        Self { code, message: message.into(), position: 0 }
+    }
+}
+
+/// How far the workflow has come.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Outcome {
+    /// It waits.
+    Suspended,
+    Completed(Value),
+    Failed(Error),
+    Cancelled(String),
+}
+
+pub(crate) struct Instance {
+    core: Shared,
+    future: Unconstrained<BoxFuture<'static, Result<Value>>>,
+    waker: Arc<DriverWaker>,
+    outcome: Outcome,
+    started: bool,
+    /// Last event of the log that it has seen.
+    pub(crate) seen: i64,
+}
+
+impl std::fmt::Debug for Instance {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Instance")
+            .field("seen", &self.seen)
+            .field("outcome", &self.outcome)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Tells wakes of the driver's own making from all others.
+#[derive(Debug, Default)]
+struct DriverWaker {
+    driving: AtomicBool,
+    woken: AtomicBool,
+    foreign: AtomicBool,
+}
+
+impl Wake for DriverWaker {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        if self.driving.load(Ordering::SeqCst) {
+            self.woken.store(true, Ordering::SeqCst);
+        } else {
+            self.foreign.store(true, Ordering::SeqCst);
+        }
+    }
+}
+
+impl Instance {
+    /// The future is made already and runs with the first event.
+    pub(crate) fn new(core: Shared, future: BoxFuture<'static, Result<Value>>) -> Self {
+        Self {
+            core,
+            future: tokio::task::coop::unconstrained(future),
+            waker: Arc::default(),
+            outcome: Outcome::Suspended,
+            started: false,
+            seen: 0,
+        }
+    }
+
+    /// Goes on with the events that follow those seen. Returns the new commands and how far it has come.
+    pub(crate) async fn advance(
+        &mut self,
+        events: &[LogEvent],
+    ) -> Result<(Vec<Command>, Outcome), ActivationError> {
+        for event in events.iter().filter(|event| event.origin == Origin::Command) {
+            self.core.lock().learn(event);
+        }
+        for event in events {
+            self.seen = event.sequence;
+            if event.origin == Origin::External && self.outcome == Outcome::Suspended {
+                self.apply(event).await.map_err(|error| at(error, event.sequence))?;
+            }
+        }
+        self.core.lock().check_all_matched();
+        self.check()?;
+        let commands = std::mem::take(&mut self.core.lock().new_commands);
+        Ok((commands, self.outcome.clone()))
+    }
+
+    async fn apply(&mut self, event: &LogEvent) -> Result<(), ActivationError> {
+        self.drive(|core| core.lock().apply(event))?;
+        while self.outcome == Outcome::Suspended && !self.core.lock().operations.is_empty() {
+            self.deliver_operations().await?;
+        }
+        let waits = self.core.lock().slots.any_waiting();
+        if self.outcome == Outcome::Suspended && !waits {
+            return Err(foreign("it waits for something that is not of its context"));
+        }
+        Ok(())
+    }
+
+    /// Awaits the steps that were started, then delivers their results in order of creation, to rest after each.
+    async fn deliver_operations(&mut self) -> Result<(), ActivationError> {
+        let started = std::mem::take(&mut self.core.lock().operations);
+        let mut results = Vec::with_capacity(started.len());
+        for operation in started {
+            let (live, result) = match operation.started {
+                Started::Recorded(value) => (false, Ok(value)),
+                Started::Running(handle) => {
+                    let ended = handle.await.map_err(|error| operation_lost(&operation.name, error))?;
+                    (true, ended)
+                }
+            };
+            let result = result.map_err(|error| {
+                ActivationError::new("OPERATION_FAILED", format!("operation {:?}: {error}", operation.name))
+            })?;
+            results.push((operation.name, operation.slot, live, result));
+        }
+        // All of them are recorded, also those that nobody waits for any more: replay counts them.
+        for (name, _, _, result) in &results {
+            self.core.lock().emit(Command::RecordOperation { name: name.clone(), result: result.clone() });
+        }
+        for (_, slot, _, result) in results {
+            if self.outcome != Outcome::Suspended {
+                break;
+            }
+            self.drive(|core| core.lock().slots.resolve(slot, Ok(result)))?;
+        }
+        Ok(())
+    }
+
+    /// Does something that may wake the workflow, then polls it to rest.
+    fn drive(&mut self, act: impl FnOnce(&Shared)) -> Result<(), ActivationError> {
+        if self.waker.foreign.load(Ordering::SeqCst) {
+            return Err(foreign("something outside its context woke it"));
+        }
+        self.waker.driving.store(true, Ordering::SeqCst);
+        let first = !std::mem::replace(&mut self.started, true);
+        act(&self.core);
+        let woken = self.waker.woken.swap(false, Ordering::SeqCst);
+        let rested = if woken || first { self.poll_to_rest() } else { Ok(()) };
+        self.waker.driving.store(false, Ordering::SeqCst);
+        rested?;
+        self.check()
+    }
+
+    fn poll_to_rest(&mut self) -> Result<(), ActivationError> {
+        let waker = Waker::from(self.waker.clone());
+        let mut context = Context::from_waker(&waker);
+        for _ in 0..MAX_POLLS {
+            let future = Pin::new(&mut self.future);
+            let polled = catch_unwind(AssertUnwindSafe(|| future.poll(&mut context)));
+            let polled =
+                polled.map_err(|panic| ActivationError::new("PANIC", panic_message(panic.as_ref())))?;
+            if let Poll::Ready(result) = polled {
+                self.outcome = self.ended(result);
+                return Ok(());
+            }
+            if !self.waker.woken.swap(false, Ordering::SeqCst) {
+                return Ok(());
+            }
+        }
+        Err(ActivationError::new("NO_REST", "the workflow wakes itself over and over and never waits"))
+    }
+
+    fn ended(&self, result: Result<Value>) -> Outcome {
+        match result {
+            Ok(output) => Outcome::Completed(output),
+            Err(Error::Cancelled(_)) if self.core.lock().cancel_reason.is_some() => {
+                Outcome::Cancelled(self.core.lock().cancel_reason.clone().unwrap_or_default())
+            }
+            Err(error) => Outcome::Failed(error),
+        }
+    }
+
+    fn check(&self) -> Result<(), ActivationError> {
+        match &self.core.lock().violation {
+            None => Ok(()),
+            Some((position, message)) => Err(ActivationError {
+                code: "DETERMINISM_VIOLATION",
+                message: message.clone(),
+                position: *position,
+            }),
+        }
+    }
+}
+
+fn at(error: ActivationError, sequence: i64) -> ActivationError {
+    let position = if error.position == 0 { sequence } else { error.position };
+    ActivationError { position, ..error }
+}
+
+fn foreign(what: &str) -> ActivationError {
+    let message =
+        format!("{what}: use the context's own timers, tasks and `run` instead of other async calls");
+    ActivationError::new("FOREIGN_AWAIT", message)
+}
+
+fn operation_lost(name: &str, error: tokio::task::JoinError) -> ActivationError {
+    let what = match error.try_into_panic() {
+        Ok(panic) => panic_message(panic.as_ref()),
+        Err(error) => error.to_string(),
+    };
+    ActivationError::new("PANIC", format!("operation {name:?}: {what}"))
+}
+
+pub(crate) fn panic_message(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "panicked".to_owned())
+}

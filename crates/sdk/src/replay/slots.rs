@@ -1,0 +1,85 @@
+//! What futures wait for: one slot each, resolved at most once.
+
+use std::task::{Context, Poll, Waker};
+
+use serde_json::Value;
+
+use crate::error::Error;
+
+/// Number of a slot, in order of creation.
+pub(crate) type SlotId = usize;
+
+pub(crate) type Resolution = Result<Value, Error>;
+
+#[derive(Debug)]
+enum Slot {
+    /// Nobody has polled it yet.
+    New,
+    Waiting(Waker),
+    Resolved(Resolution),
+    /// Its future has taken the result, or was dropped.
+    Gone,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Slots(Vec<Slot>);
+
+impl Slots {
+    pub(crate) fn add(&mut self) -> SlotId {
+        self.0.push(Slot::New);
+        self.0.len() - 1
+    }
+
+    /// The first resolution counts; later ones are ignored.
+    pub(crate) fn resolve(&mut self, id: SlotId, resolution: Resolution) {
+        match &mut self.0[id] {
+            slot @ (Slot::New | Slot::Waiting(_)) => {
+                if let Slot::Waiting(waker) = std::mem::replace(slot, Slot::Resolved(resolution)) {
+                    waker.wake();
+                }
+            }
+            Slot::Resolved(_) | Slot::Gone => {}
+        }
+    }
+
+    pub(crate) fn poll(&mut self, id: SlotId, context: &Context<'_>) -> Poll<Resolution> {
+        match std::mem::replace(&mut self.0[id], Slot::Gone) {
+            Slot::Resolved(resolution) => Poll::Ready(resolution),
+            Slot::New | Slot::Waiting(_) => {
+                self.0[id] = Slot::Waiting(context.waker().clone());
+                Poll::Pending
+            }
+            // As the standard library's futures do: polled after completion, it stays pending.
+            Slot::Gone => Poll::Pending,
+        }
+    }
+
+    /// Lets a waiting future look again without resolving it.
+    pub(crate) fn wake(&mut self, id: SlotId) {
+        if let Slot::Waiting(waker) = &self.0[id] {
+            waker.wake_by_ref();
+        }
+    }
+
+    pub(crate) fn drop_future(&mut self, id: SlotId) {
+        self.0[id] = Slot::Gone;
+    }
+
+    pub(crate) fn is_open(&self, id: SlotId) -> bool {
+        matches!(self.0[id], Slot::New | Slot::Waiting(_))
+    }
+
+    /// Whether anything here can wake the workflow.
+    pub(crate) fn any_waiting(&self) -> bool {
+        self.0.iter().any(|slot| matches!(slot, Slot::Waiting(_)))
+    }
+
+    /// Resolves all that wait, in order of creation, as far as `wanted` says.
+    pub(crate) fn resolve_all(&mut self, resolution: &Resolution, wanted: impl Fn(SlotId) -> bool) {
+        for id in 0..self.0.len() {
+            if self.is_open(id) && wanted(id) {
+                self.resolve(id, resolution.clone());
+            }
+        }
+    }
+}

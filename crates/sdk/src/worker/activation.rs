@@ -1,0 +1,136 @@
+//! One step of a workflow: take it from memory or replay it, go on with the new events, submit what it asks for.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use flovyn_proto::v1;
+use serde_json::Value;
+use uuid::Uuid;
+
+use super::cache::Cache;
+use super::desk::{Desk, Finished};
+use super::{Setup, WorkerEvent};
+use crate::client::pages;
+use crate::context::WorkflowContext;
+use crate::error::{Error, Result};
+use crate::replay::{ActivationError, Command, Core, Instance, LogEvent, Outcome, Shared};
+use crate::wire;
+
+/// An instance that has gone on, with what it asks for.
+type Advanced = (Instance, Vec<Command>, Outcome);
+
+pub(super) async fn run(setup: Arc<Setup>, cache: Arc<Cache>, desk: Arc<Desk>, work: v1::WorkflowExecution) {
+    setup.metrics.activations.fetch_add(1, Ordering::Relaxed);
+    let token = work.claim_token;
+    let id = work.id.clone();
+    let (submit, instance) = match advance(&setup, &cache, &work).await {
+        Ok((instance, commands, outcome)) => {
+            let (last, status) = wire::ending(&outcome);
+            let submit = v1::SubmitWorkflowCommandsRequest {
+                workflow_execution_id: id.clone(),
+                commands: commands.into_iter().map(wire::command).chain(last).collect(),
+                status: status.into(),
+                claim_token: Some(token),
+                base_sequence: Some(instance.seen),
+                activation_failure: None,
+            };
+            (submit, (outcome == Outcome::Suspended).then_some(instance))
+        }
+        Err(error) => (failed(&setup, &work, error), None),
+    };
+    let ack = desk.settle(&id, token, Finished::Activation(submit)).await;
+    // Kept only if the server has what it asked for: otherwise memory and log would differ.
+    let accepted = ack.is_some_and(|ack| {
+        if !ack.code.is_empty() {
+            tracing::warn!(
+                execution = id,
+                code = ack.code,
+                message = ack.message,
+                "an activation was refused"
+            );
+        }
+        ack.code.is_empty() && !ack.repeated_result
+    });
+    if let (true, Some(instance), Ok(id)) = (accepted, instance, Uuid::try_parse(&work.id)) {
+        cache.put(id, instance);
+    }
+}
+
+fn failed(
+    setup: &Setup,
+    work: &v1::WorkflowExecution,
+    error: ActivationError,
+) -> v1::SubmitWorkflowCommandsRequest {
+    setup.metrics.activations_failed.fetch_add(1, Ordering::Relaxed);
+    tracing::warn!(execution = work.id, kind = work.kind, %error, position = error.position, "an activation failed");
+    setup.tell(&WorkerEvent::ActivationFailed {
+        execution_id: Uuid::try_parse(&work.id).unwrap_or_default(),
+        code: error.code.to_owned(),
+        message: error.message.clone(),
+    });
+    v1::SubmitWorkflowCommandsRequest {
+        workflow_execution_id: work.id.clone(),
+        status: v1::WorkflowStatus::ActivationFailed.into(),
+        claim_token: Some(work.claim_token),
+        base_sequence: Some(work.events_after),
+        activation_failure: Some(v1::ActivationFailure {
+            code: error.code.to_owned(),
+            message: error.message,
+            position: error.position,
+            build_id: setup.build_id.clone(),
+        }),
+        ..v1::SubmitWorkflowCommandsRequest::default()
+    }
+}
+
+async fn advance(
+    setup: &Setup,
+    cache: &Cache,
+    work: &v1::WorkflowExecution,
+) -> Result<Advanced, ActivationError> {
+    let lost = |error: Error| ActivationError::new("HISTORY_UNAVAILABLE", error.to_string());
+    let id = Uuid::try_parse(&work.id).map_err(|_| lost(Error::failed("the server sent no id")))?;
+    let (mut instance, events) = match cache.take(id, work.events_after) {
+        Some(instance) => (instance, new_events(setup, id, work).await.map_err(lost)?),
+        None => {
+            setup.metrics.cold_starts.fetch_add(1, Ordering::Relaxed);
+            let events = match work.events_after {
+                0 => new_events(setup, id, work).await.map_err(lost)?,
+                _ => read(&pages(&setup.channel, id, 0).await.map_err(lost)?).map_err(lost)?,
+            };
+            (start(setup, id, work, &events)?, events)
+        }
+    };
+    let (commands, outcome) = instance.advance(&events).await?;
+    Ok((instance, commands, outcome))
+}
+
+/// The events after those that the server knows this session has seen; the rest of them by pages.
+async fn new_events(setup: &Setup, id: Uuid, work: &v1::WorkflowExecution) -> Result<Vec<LogEvent>> {
+    let mut events = read(&work.events)?;
+    if work.more_events {
+        let last = events.last().map_or(work.events_after, |event| event.sequence);
+        events.extend(read(&pages(&setup.channel, id, last).await?)?);
+    }
+    Ok(events)
+}
+
+fn read(events: &[v1::WorkflowEvent]) -> Result<Vec<LogEvent>> {
+    events.iter().map(wire::event).collect()
+}
+
+/// A workflow from the beginning. Its input is in its first event.
+fn start(
+    setup: &Setup,
+    id: Uuid,
+    work: &v1::WorkflowExecution,
+    events: &[LogEvent],
+) -> Result<Instance, ActivationError> {
+    let registered = setup.workflows.get(&work.kind).ok_or_else(|| {
+        ActivationError::new("UNKNOWN_KIND", format!("this worker has no workflow {:?}", work.kind))
+    })?;
+    let input = events.first().map_or(Value::Null, |event| event.value("input"));
+    let core = Shared::new(Core::new(id, &work.kind, work.created_at_ms));
+    let context = WorkflowContext::new(core.clone());
+    Ok(Instance::new(core, registered.definition.clone().start(context, input)))
+}

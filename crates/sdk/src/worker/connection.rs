@@ -1,0 +1,166 @@
+//! The stream to the server: hello, work in, results out; and connecting again when it broke.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use flovyn_proto::v1;
+use flovyn_proto::v1::worker_stream_client::WorkerStreamClient;
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::Streaming;
+
+use super::cache::Cache;
+use super::desk::Desk;
+use super::{Setup, WorkerEvent, activation, attempt};
+
+/// Between attempts to connect: doubled from the first to the longest, with jitter.
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+/// Frames that wait for the connection.
+const OUTBOUND_FRAMES: usize = 16;
+/// How long a goodbye may take.
+const GOODBYE: Duration = Duration::from_secs(2);
+
+/// Runs until the worker has stopped.
+pub(super) async fn run(setup: Arc<Setup>, cache: Arc<Cache>, desk: Arc<Desk>) {
+    let mut pause = FIRST_PAUSE;
+    while !desk.is_stopping() {
+        match connect(&setup, &desk).await {
+            Ok((outbound, inbound, lease)) => {
+                pause = FIRST_PAUSE;
+                setup.metrics.connections.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+                setup.tell(&WorkerEvent::Connected);
+                let reason = serve(&setup, &cache, &desk, outbound, inbound, lease).await;
+                if let Some(reason) = reason {
+                    setup.tell(&WorkerEvent::Disconnected(reason));
+                }
+            }
+            Err(reason) => {
+                tracing::warn!(%reason, "no connection; trying again");
+                setup.tell(&WorkerEvent::Disconnected(reason));
+            }
+        }
+        tokio::select! {
+            () = tokio::time::sleep(jittered(pause)) => {}
+            () = desk.stopped() => {}
+        }
+        pause = (pause * 2).min(LONGEST_PAUSE);
+    }
+}
+
+/// Between half of it and all of it, so that workers of a server that was restarted do not come back in step.
+fn jittered(pause: Duration) -> Duration {
+    let random = uuid::Uuid::new_v4().as_u64_pair().0;
+    pause.mul_f64(0.5 + (random >> 11) as f64 / (1_u64 << 54) as f64)
+}
+
+type Connected = (mpsc::Sender<v1::WorkerFrame>, Streaming<v1::ServerFrame>, Duration);
+
+async fn connect(setup: &Setup, desk: &Desk) -> Result<Connected, String> {
+    let (outbound, frames) = mpsc::channel(OUTBOUND_FRAMES);
+    let first = desk.hello(hello(setup));
+    outbound.send(first).await.map_err(|error| error.to_string())?;
+    let mut client = WorkerStreamClient::new(setup.channel.transport());
+    let stream = client.connect(setup.channel.signed(ReceiverStream::new(frames))).await;
+    let mut inbound = stream.map_err(|status| status.to_string())?.into_inner();
+    let welcome = inbound.message().await.map_err(|status| status.to_string())?;
+    let welcome = welcome.and_then(|frame| frame.welcome).ok_or("the server gave no welcome")?;
+    let lease = Duration::from_millis(welcome.lease_ms.max(1).unsigned_abs());
+    Ok((outbound, inbound, lease))
+}
+
+fn hello(setup: &Setup) -> v1::StreamHello {
+    let workflow = |(kind, registered): (&String, &super::RegisteredWorkflow)| v1::StreamWorkflowKind {
+        kind: kind.clone(),
+        versions: registered.version.iter().cloned().collect(),
+    };
+    let task = |task_type: &String| v1::StreamTaskType { task_type: task_type.clone(), timeout_ms: None };
+    v1::StreamHello {
+        session_id: setup.session.to_string(),
+        worker_name: setup.name.clone(),
+        queue: setup.queue.clone(),
+        build_id: setup.build_id.clone(),
+        host_name: std::env::var("HOSTNAME").unwrap_or_default(),
+        process_id: std::process::id().to_string(),
+        workflows: setup.workflows.iter().map(workflow).collect(),
+        tasks: setup.tasks.keys().map(task).collect(),
+        held: Vec::new(),
+    }
+}
+
+/// Serves one connection. Returns why it ended, or nothing when the worker has stopped.
+async fn serve(
+    setup: &Arc<Setup>,
+    cache: &Arc<Cache>,
+    desk: &Arc<Desk>,
+    outbound: mpsc::Sender<v1::WorkerFrame>,
+    mut inbound: Streaming<v1::ServerFrame>,
+    lease: Duration,
+) -> Option<String> {
+    let sender = tokio::spawn(send(desk.clone(), outbound.clone(), lease / 3));
+    let drained = drained(setup, desk);
+    tokio::pin!(drained);
+    let reason = loop {
+        tokio::select! {
+            frame = inbound.message() => match frame {
+                Ok(Some(frame)) => take_in(setup, cache, desk, frame),
+                Ok(None) => break Some("the server closed the stream".to_owned()),
+                Err(status) => break Some(status.to_string()),
+            },
+            () = &mut drained => {
+                let goodbye = v1::WorkerFrame { goodbye: true, ..v1::WorkerFrame::default() };
+                // A server that has gone needs no goodbye.
+                let _ = outbound.send(goodbye).await;
+                let ends = async { while let Ok(Some(_)) = inbound.message().await {} };
+                let _ = tokio::time::timeout(GOODBYE, ends).await;
+                break None;
+            }
+        }
+    };
+    sender.abort();
+    reason
+}
+
+/// Completes when the worker was told to stop and has finished, or has had its time.
+async fn drained(setup: &Setup, desk: &Desk) {
+    desk.stopped().await;
+    if tokio::time::timeout(setup.drain, desk.idle_after_stop()).await.is_err() {
+        tracing::warn!("the worker stops with work under way; the server will hand it out again");
+    }
+}
+
+/// Sends whatever there is, and a heartbeat now and then. Apart from reading: a server that waits for us to read must
+/// not make us wait for it to read.
+async fn send(desk: Arc<Desk>, outbound: mpsc::Sender<v1::WorkerFrame>, every: Duration) {
+    let mut beat = tokio::time::interval(every);
+    beat.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        let frame = tokio::select! {
+            frame = desk.next_frame() => frame,
+            _ = beat.tick() => {
+                desk.heartbeat_session();
+                continue;
+            }
+        };
+        if outbound.send(frame).await.is_err() {
+            return;
+        }
+    }
+}
+
+fn take_in(setup: &Arc<Setup>, cache: &Arc<Cache>, desk: &Arc<Desk>, frame: v1::ServerFrame) {
+    for ack in frame.acks {
+        desk.acknowledge(ack);
+    }
+    for cancel in frame.cancels {
+        desk.cancel(&cancel.task_execution_id, cancel.claim_token);
+    }
+    for work in frame.activations {
+        desk.take_activation(&work.id, work.claim_token);
+        tokio::spawn(activation::run(setup.clone(), cache.clone(), desk.clone(), work));
+    }
+    for task in frame.tasks {
+        let cancelled = desk.take_task(&task.task_execution_id, task.claim_token);
+        tokio::spawn(attempt::run(setup.clone(), desk.clone(), task, cancelled));
+    }
+}

@@ -1,0 +1,286 @@
+//! What is under way: free slots, claims that are held, results that the server has not acknowledged.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use flovyn_proto::v1;
+use prost::Message;
+use tokio::sync::{Notify, oneshot, watch};
+
+/// Results in one frame.
+const MAX_RESULTS: usize = 100;
+/// Content of one frame: well below what the server takes.
+const MAX_FRAME_BYTES: usize = 2 << 20;
+
+/// What a finished piece of work came to.
+#[derive(Debug, Clone)]
+pub(super) enum Finished {
+    Activation(v1::SubmitWorkflowCommandsRequest),
+    Task(v1::task_result::Result),
+}
+
+impl Finished {
+    /// About what it takes on the wire.
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Activation(submit) => submit.encoded_len(),
+            Self::Task(v1::task_result::Result::Complete(complete)) => complete.output.len() + 128,
+            Self::Task(v1::task_result::Result::Fail(fail)) => fail.error.len() + 128,
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Unacknowledged {
+    finished: Finished,
+    told: oneshot::Sender<v1::ResultAck>,
+}
+
+/// Slots of one kind of work.
+#[derive(Debug)]
+struct Slots {
+    max: u32,
+    running: u32,
+    /// Credit to be granted with the next frame.
+    owed: u32,
+}
+
+#[derive(Debug)]
+struct Inner {
+    next_ref: u64,
+    unacknowledged: BTreeMap<u64, Unacknowledged>,
+    unsent: Vec<u64>,
+    heartbeats: Vec<v1::TaskHeartbeat>,
+    session_heartbeat: bool,
+    workflows: Slots,
+    tasks: Slots,
+    /// Claims by execution or task.
+    held: HashMap<String, i64>,
+    cancels: HashMap<(String, i64), watch::Sender<bool>>,
+    paused: bool,
+    stopping: bool,
+}
+
+#[derive(Debug)]
+pub(super) struct Desk {
+    inner: Mutex<Inner>,
+    /// Something can be sent.
+    work: Notify,
+    /// Something has been finished.
+    finished: Notify,
+}
+
+impl Desk {
+    pub(super) fn new(max_workflows: u32, max_tasks: u32) -> Self {
+        let slots = |max| Slots { max, running: 0, owed: 0 };
+        let inner = Inner {
+            next_ref: 0,
+            unacknowledged: BTreeMap::new(),
+            unsent: Vec::new(),
+            heartbeats: Vec::new(),
+            session_heartbeat: false,
+            workflows: slots(max_workflows),
+            tasks: slots(max_tasks),
+            held: HashMap::new(),
+            cancels: HashMap::new(),
+            paused: false,
+            stopping: false,
+        };
+        Self { inner: Mutex::new(inner), work: Notify::new(), finished: Notify::new() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn pause(&self, paused: bool) {
+        self.lock().paused = paused;
+        self.work.notify_one();
+    }
+
+    pub(super) fn stop(&self) {
+        self.lock().stopping = true;
+        self.finished.notify_waiters();
+        self.work.notify_one();
+    }
+
+    pub(super) fn is_stopping(&self) -> bool {
+        self.lock().stopping
+    }
+
+    /// Completes when it stops and nothing is under way any more.
+    pub(super) async fn idle_after_stop(&self) {
+        loop {
+            let changed = self.finished.notified();
+            {
+                let inner = self.lock();
+                let busy =
+                    inner.workflows.running + inner.tasks.running > 0 || !inner.unacknowledged.is_empty();
+                if inner.stopping && !busy {
+                    return;
+                }
+            }
+            changed.await;
+        }
+    }
+
+    /// Completes when it is told to stop.
+    pub(super) async fn stopped(&self) {
+        loop {
+            let changed = self.finished.notified();
+            if self.is_stopping() {
+                return;
+            }
+            changed.await;
+        }
+    }
+
+    /// The first frame of a connection: what it still holds, and credit for what is free. Everything that was not
+    /// acknowledged goes out again after it.
+    pub(super) fn hello(&self, mut hello: v1::StreamHello) -> v1::WorkerFrame {
+        let mut inner = self.lock();
+        hello.held = inner
+            .held
+            .iter()
+            .map(|(id, token)| v1::HeldClaim { id: id.clone(), claim_token: *token })
+            .collect();
+        inner.unsent = inner.unacknowledged.keys().copied().collect();
+        let open = !inner.paused && !inner.stopping;
+        let grant = |slots: &mut Slots| {
+            let free = slots.max.saturating_sub(slots.running);
+            slots.owed = if open { 0 } else { free };
+            if open { free } else { 0 }
+        };
+        let workflow_credits = grant(&mut inner.workflows);
+        let task_credits = grant(&mut inner.tasks);
+        v1::WorkerFrame { hello: Some(hello), workflow_credits, task_credits, ..v1::WorkerFrame::default() }
+    }
+
+    /// Waits until there is something to send.
+    pub(super) async fn next_frame(&self) -> v1::WorkerFrame {
+        loop {
+            let changed = self.work.notified();
+            if let Some(frame) = self.frame() {
+                return frame;
+            }
+            changed.await;
+        }
+    }
+
+    fn frame(&self) -> Option<v1::WorkerFrame> {
+        let mut inner = self.lock();
+        let mut frame = v1::WorkerFrame {
+            heartbeat: std::mem::take(&mut inner.session_heartbeat),
+            task_heartbeats: std::mem::take(&mut inner.heartbeats),
+            ..v1::WorkerFrame::default()
+        };
+        if !inner.paused && !inner.stopping {
+            frame.workflow_credits = std::mem::take(&mut inner.workflows.owed);
+            frame.task_credits = std::mem::take(&mut inner.tasks.owed);
+        }
+        let mut bytes = 0;
+        let mut taken = 0;
+        for number in &inner.unsent {
+            let Some(result) = inner.unacknowledged.get(number) else {
+                taken += 1;
+                continue;
+            };
+            bytes += result.finished.bytes();
+            let count = frame.activations.len() + frame.tasks.len();
+            if count > 0 && (bytes > MAX_FRAME_BYTES || count >= MAX_RESULTS) {
+                // The rest goes with the next frame.
+                self.work.notify_one();
+                break;
+            }
+            taken += 1;
+            match result.finished.clone() {
+                Finished::Activation(submit) => {
+                    frame.activations.push(v1::ActivationResult { r#ref: *number, submit: Some(submit) });
+                }
+                Finished::Task(result) => {
+                    frame.tasks.push(v1::TaskResult { r#ref: *number, result: Some(result) });
+                }
+            }
+        }
+        inner.unsent.drain(..taken);
+        let empty = frame == v1::WorkerFrame::default();
+        (!empty).then_some(frame)
+    }
+
+    pub(super) fn heartbeat_session(&self) {
+        self.lock().session_heartbeat = true;
+        self.work.notify_one();
+    }
+
+    pub(super) fn heartbeat_task(&self, heartbeat: v1::TaskHeartbeat) {
+        self.lock().heartbeats.push(heartbeat);
+        self.work.notify_one();
+    }
+
+    pub(super) fn take_activation(&self, id: &str, token: i64) {
+        let mut inner = self.lock();
+        inner.workflows.running += 1;
+        inner.held.insert(id.to_owned(), token);
+    }
+
+    /// With it, whether the task should stop.
+    pub(super) fn take_task(&self, id: &str, token: i64) -> watch::Receiver<bool> {
+        let mut inner = self.lock();
+        inner.tasks.running += 1;
+        inner.held.insert(id.to_owned(), token);
+        let (sender, receiver) = watch::channel(false);
+        inner.cancels.insert((id.to_owned(), token), sender);
+        receiver
+    }
+
+    pub(super) fn cancel(&self, id: &str, token: i64) {
+        if let Some(sender) = self.lock().cancels.get(&(id.to_owned(), token)) {
+            sender.send_replace(true);
+        }
+    }
+
+    /// A piece of work is done: its slot is free, and its result goes out until it is acknowledged.
+    pub(super) async fn settle(&self, id: &str, token: i64, finished: Finished) -> Option<v1::ResultAck> {
+        let (told, acknowledged) = oneshot::channel();
+        {
+            let mut inner = self.lock();
+            let slots = match finished {
+                Finished::Activation(_) => &mut inner.workflows,
+                Finished::Task(_) => &mut inner.tasks,
+            };
+            slots.running -= 1;
+            slots.owed += 1;
+            inner.next_ref += 1;
+            let number = inner.next_ref;
+            inner.unacknowledged.insert(number, Unacknowledged { finished, told });
+            inner.unsent.push(number);
+        }
+        self.work.notify_one();
+        let ack = acknowledged.await.ok();
+        let mut inner = self.lock();
+        if inner.held.get(id) == Some(&token) {
+            inner.held.remove(id);
+        }
+        inner.cancels.remove(&(id.to_owned(), token));
+        drop(inner);
+        self.finished.notify_waiters();
+        ack
+    }
+
+    /// The server has answered. What may be sent again is sent again.
+    pub(super) fn acknowledge(&self, ack: v1::ResultAck) {
+        let mut inner = self.lock();
+        if ack.retryable {
+            if inner.unacknowledged.contains_key(&ack.r#ref) {
+                inner.unsent.push(ack.r#ref);
+                drop(inner);
+                self.work.notify_one();
+            }
+            return;
+        }
+        if let Some(result) = inner.unacknowledged.remove(&ack.r#ref) {
+            // Whoever waited may have gone with its task.
+            let _ = result.told.send(ack);
+        }
+    }
+}

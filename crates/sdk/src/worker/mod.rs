@@ -1,0 +1,182 @@
+//! Runs workflows and tasks: one connection to a server, work as it comes, results as they are done.
+//!
+//! - `builder`: what a worker can run and how much at a time.
+//! - `desk`: what is under way: slots, claims, results that are not acknowledged.
+//! - `connection`: the stream, and connecting again when it broke.
+//! - `activation`: one step of a workflow. `cache`: workflows that wait, in memory.
+//! - `attempt`: one attempt of a task.
+
+mod activation;
+mod attempt;
+mod builder;
+mod cache;
+mod connection;
+mod desk;
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use tokio::task::JoinHandle;
+use uuid::Uuid;
+
+pub use self::builder::WorkerBuilder;
+use self::cache::Cache;
+use self::desk::Desk;
+use crate::definition::{AnyTask, AnyWorkflow};
+use crate::wire::Channel;
+
+/// What happens to a worker, for whoever wants to know.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum WorkerEvent {
+    Connected,
+    /// With the reason; it connects again by itself.
+    Disconnected(String),
+    /// An activation failed: the workflow is held back and tried again.
+    ActivationFailed {
+        execution_id: Uuid,
+        code: String,
+        message: String,
+    },
+    Stopped,
+}
+
+/// Counters of a worker.
+#[derive(Debug, Default)]
+pub struct WorkerMetrics {
+    activations: AtomicU64,
+    activations_failed: AtomicU64,
+    cold_starts: AtomicU64,
+    tasks: AtomicU64,
+    tasks_failed: AtomicU64,
+    connections: AtomicU64,
+}
+
+macro_rules! readings {
+    ($($(#[$meta:meta])* $name:ident,)*) => {
+        impl WorkerMetrics {
+            $($(#[$meta])* pub fn $name(&self) -> u64 { self.$name.load(Ordering::Relaxed) })*
+        }
+    };
+}
+readings! {
+    /// Steps of workflows that were run.
+    activations,
+    activations_failed,
+    /// Workflows that were replayed from the start of their history.
+    cold_starts,
+    /// Attempts of tasks that were run.
+    tasks,
+    tasks_failed,
+    /// Times it connected.
+    connections,
+}
+
+type Hook = Arc<dyn Fn(&WorkerEvent) + Send + Sync>;
+
+struct RegisteredWorkflow {
+    version: Option<String>,
+    definition: Arc<dyn AnyWorkflow>,
+}
+
+/// Everything that does not change while a worker runs.
+struct Setup {
+    channel: Channel,
+    session: Uuid,
+    name: String,
+    queue: String,
+    build_id: String,
+    workflows: HashMap<String, RegisteredWorkflow>,
+    tasks: HashMap<String, Arc<dyn AnyTask>>,
+    max_workflows: u32,
+    max_tasks: u32,
+    drain: Duration,
+    hook: Option<Hook>,
+    metrics: Arc<WorkerMetrics>,
+}
+
+impl Setup {
+    fn tell(&self, event: &WorkerEvent) {
+        if let Some(hook) = &self.hook {
+            hook(event);
+        }
+    }
+}
+
+/// A worker that is ready to run.
+pub struct Worker {
+    setup: Arc<Setup>,
+    cache: Arc<Cache>,
+}
+
+impl std::fmt::Debug for Worker {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Worker").field("name", &self.setup.name).finish_non_exhaustive()
+    }
+}
+
+impl Worker {
+    /// Says where the server is and with which token to work for it.
+    pub fn builder(url: impl Into<String>, token: impl Into<String>) -> WorkerBuilder {
+        WorkerBuilder::new(url.into(), token.into())
+    }
+
+    /// Starts it in the background.
+    pub fn start(self) -> WorkerHandle {
+        let desk = Arc::new(Desk::new(self.setup.max_workflows, self.setup.max_tasks));
+        let runs = tokio::spawn(connection::run(self.setup.clone(), self.cache, desk.clone()));
+        WorkerHandle { setup: self.setup, desk, runs }
+    }
+
+    /// Runs it until the future completes (Ctrl-C, say), then lets it finish what it has.
+    pub async fn run_until(self, stop: impl Future<Output = ()>) {
+        let handle = self.start();
+        stop.await;
+        handle.stop().await;
+    }
+}
+
+/// A worker that runs.
+pub struct WorkerHandle {
+    setup: Arc<Setup>,
+    desk: Arc<Desk>,
+    runs: JoinHandle<()>,
+}
+
+impl std::fmt::Debug for WorkerHandle {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("WorkerHandle").field("name", &self.setup.name).finish_non_exhaustive()
+    }
+}
+
+impl WorkerHandle {
+    /// Takes no new work until [`resume`](Self::resume). What it has goes on.
+    pub fn pause(&self) {
+        self.desk.pause(true);
+    }
+
+    pub fn resume(&self) {
+        self.desk.pause(false);
+    }
+
+    pub fn metrics(&self) -> &WorkerMetrics {
+        &self.setup.metrics
+    }
+
+    /// Takes no new work, finishes what it has (for a bounded time), says goodbye.
+    pub async fn stop(self) {
+        self.desk.stop();
+        if let Err(error) = self.runs.await {
+            tracing::error!(%error, "the worker failed");
+        }
+        self.setup.tell(&WorkerEvent::Stopped);
+    }
+
+    /// Ends it at once, as a crash would.
+    pub fn abort(self) {
+        self.runs.abort();
+    }
+}

@@ -1,0 +1,8 @@
+//! The SDK against a real server, over real sockets.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails right there")]
+
+mod common;
+mod errors;
+mod worker;
+mod workflows;
