@@ -15,8 +15,6 @@ pub use worker_token::{WorkerTokens, hash_token, new_token};
 pub enum AuthError {
     /// No credential, or one that is not valid (any more).
     Unauthenticated(&'static str),
-    /// A valid credential that may not do this.
-    Forbidden(&'static str),
     /// The credential could not be checked just now.
     Unavailable,
 }

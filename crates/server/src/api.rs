@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use axum::http::HeaderValue;
 use flovyn_auth::{AuthError, JwtVerifier, Principal, WorkerTokens};
 use flovyn_service::Service;
 use tokio::sync::watch;
@@ -43,16 +44,21 @@ impl Api {
         &self.inner.live
     }
 
-    pub fn jwt(&self) -> Option<&JwtVerifier> {
-        self.inner.jwt.as_ref()
-    }
-
-    /// Who holds this token: a worker token, or a JWT where they are configured.
+    /// Who sends this `Authorization` header: somebody with a worker token, or with a JWT where they are configured.
     ///
     /// # Errors
-    /// When it is not valid, or cannot be checked.
-    pub async fn authenticate(&self, token: &str) -> Result<Principal, AuthError> {
-        match self.jwt().filter(|_| token.matches('.').count() == 2) {
+    /// When there is no header, its token is not valid, or it cannot be checked.
+    pub async fn authenticate(&self, header: Option<&HeaderValue>) -> Result<Principal, AuthError> {
+        const MISSING: AuthError =
+            AuthError::Unauthenticated("send a worker token or a JWT as 'Authorization: Bearer ...'");
+        let (scheme, token) =
+            header.and_then(|value| value.to_str().ok()?.split_once(' ')).ok_or(MISSING)?;
+        let token = token.trim();
+        if !scheme.eq_ignore_ascii_case("bearer") || token.is_empty() {
+            return Err(MISSING);
+        }
+        // A JWT has three parts; anything else can only be a worker token.
+        match self.inner.jwt.as_ref().filter(|_| token.matches('.').count() == 2) {
             Some(jwt) => jwt.authenticate(token),
             None => self.inner.worker_tokens.authenticate(token).await,
         }

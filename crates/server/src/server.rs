@@ -205,7 +205,7 @@ fn serve_grpc(
     }
     let counted = crate::grpc::routes(api)
         .into_axum_router()
-        .layer(axum::middleware::from_fn(http::request_metrics::count));
+        .layer(axum::middleware::from_fn(crate::grpc::request_metrics::count));
     let router = builder.add_routes(counted.into());
     let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
     Ok(tokio::spawn(async move {

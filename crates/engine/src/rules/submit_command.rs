@@ -95,17 +95,18 @@ pub(crate) fn needs(
 pub(crate) fn is_in_log(work: &Work<'_>, execution: &Execution, command: &Command) -> Option<bool> {
     let tenant_id = execution.tenant_id;
     match command {
-        Command::ScheduleTask { task_id, .. } => Some(
-            work.set
-                .tasks
-                .get(&(tenant_id, *task_id))
-                .is_some_and(|task| task.execution_id == Some(execution.id) && task.announced),
-        ),
+        // The same id for something else is not a repeat: it is refused where it is applied.
+        Command::ScheduleTask { task_id, spec } => {
+            Some(work.set.tasks.get(&(tenant_id, *task_id)).is_some_and(|task| {
+                let own = task.execution_id == Some(execution.id) && task.announced;
+                own && task.task_type == spec.task_type
+            }))
+        }
         Command::ScheduleChild(child) => Some(
             work.set
                 .executions
                 .get(&(tenant_id, child.child_id))
-                .is_some_and(|row| row.parent_id == Some(execution.id)),
+                .is_some_and(|row| row.parent_id == Some(execution.id) && row.kind == child.kind),
         ),
         Command::StartTimer { timer_id, .. } => {
             Some(work.set.timers.get(&(tenant_id, execution.id, timer_id.clone())).is_some())

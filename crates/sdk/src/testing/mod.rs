@@ -1,1 +1,133 @@
-//! To be written next.
+//! Runs workflows in-process, without a server: tasks and children are mocked, time is virtual, signals and promises come
+//! from the test. And replays recorded histories against code.
+//!
+//! ```
+//! use flovyn_sdk::testing::TestEnvironment;
+//! use flovyn_sdk::WorkflowContext;
+//! use serde_json::{Value, json};
+//! use std::time::Duration;
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() {
+//! let reminder = |context: WorkflowContext, _: Value| async move {
+//!     context.sleep(Duration::from_secs(30 * 24 * 3_600)).await?;
+//!     context.schedule_raw("send-mail", json!("A month has passed")).await
+//! };
+//! let environment = TestEnvironment::new().mock_task("send-mail", |_| Ok(json!("sent")));
+//! let mut run = environment.start_fn("reminder", reminder, Value::Null);
+//! run.finish().await.unwrap();
+//! assert_eq!(run.output(), Some(&json!("sent")));
+//! # }
+//! ```
+
+mod log;
+mod replay;
+mod run;
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+pub use self::replay::{replay, replay_fn};
+pub use self::run::TestRun;
+use crate::context::WorkflowContext;
+use crate::definition::{AnyWorkflow, Dynamic, TaskDefinition, WorkflowDefinition};
+use crate::error::{Error, Result};
+
+type Mock = Arc<dyn Fn(Value) -> Result<Value> + Send + Sync>;
+
+/// What surrounds a workflow in a test.
+#[derive(Clone, Default)]
+pub struct TestEnvironment {
+    tasks: HashMap<String, Mock>,
+    children: HashMap<String, Mock>,
+    evict: bool,
+    seed: Option<u64>,
+}
+
+impl std::fmt::Debug for TestEnvironment {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("TestEnvironment")
+            .field("evict", &self.evict)
+            .field("seed", &self.seed)
+            .finish_non_exhaustive()
+    }
+}
+
+impl TestEnvironment {
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Answers tasks of this type. A type that is not mocked stays open.
+    #[must_use]
+    pub fn mock_task(
+        mut self,
+        task_type: &str,
+        mock: impl Fn(Value) -> Result<Value> + Send + Sync + 'static,
+    ) -> Self {
+        self.tasks.insert(task_type.to_owned(), Arc::new(mock));
+        self
+    }
+
+    /// The same for a typed task.
+    #[must_use]
+    pub fn mock<T: TaskDefinition>(
+        self,
+        mock: impl Fn(T::Input) -> Result<T::Output> + Send + Sync + 'static,
+    ) -> Self {
+        self.mock_task(T::KIND, move |input| {
+            let input = serde_json::from_value(input).map_err(Error::from)?;
+            Ok(serde_json::to_value(mock(input)?)?)
+        })
+    }
+
+    /// Answers child workflows of this kind.
+    #[must_use]
+    pub fn mock_child(
+        mut self,
+        kind: &str,
+        mock: impl Fn(Value) -> Result<Value> + Send + Sync + 'static,
+    ) -> Self {
+        self.children.insert(kind.to_owned(), Arc::new(mock));
+        self
+    }
+
+    /// Forgets the workflow after every step and replays it from the start, as a worker without memory would.
+    #[must_use]
+    pub fn evict_always(mut self) -> Self {
+        self.evict = true;
+        self
+    }
+
+    /// Lets what is open complete in a random order, one or several at a time. The same seed gives the same order.
+    #[must_use]
+    pub fn shuffle(mut self, seed: u64) -> Self {
+        self.seed = Some(seed);
+        self
+    }
+
+    /// Starts a workflow. It runs when the run is driven.
+    ///
+    /// # Panics
+    /// When the input is no JSON.
+    pub fn start<W: WorkflowDefinition>(&self, workflow: W, input: W::Input) -> TestRun {
+        let input = serde_json::to_value(input).expect("the input of a test is JSON");
+        self.begin(W::KIND, Arc::new(workflow), input)
+    }
+
+    /// Starts a workflow made of a closure.
+    pub fn start_fn<F, R>(&self, kind: &str, workflow: F, input: Value) -> TestRun
+    where
+        F: Fn(WorkflowContext, Value) -> R + Send + Sync + 'static,
+        R: Future<Output = Result<Value>> + Send + 'static,
+    {
+        self.begin(kind, Arc::new(Dynamic(workflow)), input)
+    }
+
+    fn begin(&self, kind: &str, workflow: Arc<dyn AnyWorkflow>, input: Value) -> TestRun {
+        TestRun::new(self.clone(), kind, workflow, input)
+    }
+}

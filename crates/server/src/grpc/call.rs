@@ -1,11 +1,13 @@
 //! One call: who makes it, for which tenant, and how it reaches the service.
 
-use flovyn_auth::{AuthError, Principal, Role, TenantScope};
+use std::time::Duration;
+
+use axum::http::header::AUTHORIZATION;
+use flovyn_auth::{Principal, Role, TenantScope};
 use flovyn_engine::reply::Claimed;
 use flovyn_engine::request::{Claim, Op};
 use flovyn_engine::state::Tenant;
 use flovyn_engine::{Code, Reply};
-use std::time::Duration;
 use tonic::metadata::MetadataMap;
 use tonic::{Request, Status};
 use uuid::Uuid;
@@ -49,7 +51,8 @@ impl Call {
         needs: Needs,
         named: &str,
     ) -> Result<Self, Status> {
-        let principal = authenticate(api, metadata).await.map_err(not_allowed)?;
+        let header = metadata.as_ref().get(AUTHORIZATION);
+        let principal = api.authenticate(header).await.map_err(not_allowed)?;
         let may = match needs {
             Needs::Worker => matches!(principal, Principal::Worker { .. }),
             Needs::Viewer => principal.role() >= Role::Viewer,
@@ -86,16 +89,6 @@ impl Call {
     }
 }
 
-pub(super) async fn authenticate(api: &Api, metadata: &MetadataMap) -> Result<Principal, AuthError> {
-    let header = metadata.get("authorization").and_then(|value| value.to_str().ok());
-    let token = header
-        .and_then(|text| text.strip_prefix("Bearer ").or_else(|| text.strip_prefix("bearer ")))
-        .map(str::trim)
-        .filter(|token| !token.is_empty())
-        .ok_or(AuthError::Unauthenticated("no credential was sent"))?;
-    api.authenticate(token).await
-}
-
 /// A worker's tenant is its own; whoever may act for several names one.
 async fn scope(api: &Api, principal: &Principal, named: &str) -> Result<TenantScope, Status> {
     if named.is_empty() {
@@ -107,7 +100,7 @@ async fn scope(api: &Api, principal: &Principal, named: &str) -> Result<TenantSc
         }
         return Err(refuse(
             Code::PermissionDenied,
-            "the credential is for several tenants and none was named",
+            "the credential is not for exactly one tenant and none was named",
         ));
     }
     // The common case needs no look at the database.

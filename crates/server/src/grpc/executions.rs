@@ -1,8 +1,8 @@
 //! Executions and tasks as applications see them.
 
 use flovyn_engine::Code;
-use flovyn_engine::ids::{ExecutionId, TaskId};
-use flovyn_engine::state::{EventKind, Execution};
+use flovyn_engine::ids::{ExecutionId, Payload, TaskId};
+use flovyn_engine::state::{EventKind, Execution, Task};
 use flovyn_proto::v1;
 use tonic::Status;
 
@@ -16,6 +16,12 @@ pub(super) async fn find(call: &Call, id: ExecutionId) -> Result<Execution, Stat
     let row = call.api().service().store().execution_get(call.tenant_id(), id).await.map_err(not_read)?;
     row.filter(|row| !row.purging)
         .ok_or_else(|| refuse(Code::ExecutionNotFound, format!("no execution {id}")))
+}
+
+/// A foreign task and one that does not exist look the same.
+pub(super) async fn find_task(call: &Call, id: TaskId) -> Result<Task, Status> {
+    let row = call.api().service().store().task_get(call.tenant_id(), id).await.map_err(not_read)?;
+    row.filter(|row| !row.purging).ok_or_else(|| refuse(Code::TaskNotFound, format!("no task {id}")))
 }
 
 /// What a listing shows.
@@ -40,6 +46,13 @@ pub(super) fn listed(row: &Execution) -> v1::ExecutionInfo {
     }
 }
 
+/// The input, which is in the first event.
+pub(super) async fn input(call: &Call, id: ExecutionId) -> Result<Payload, Status> {
+    let store = call.api().service().store();
+    let first = store.event_page(call.tenant_id(), id, 0, 1).await.map_err(not_read)?;
+    Ok(first.into_iter().next().and_then(|logged| logged.event.payload).unwrap_or_default())
+}
+
 /// Everything about one execution: its input is in its first event, its outcome in its last.
 pub(super) async fn whole(call: &Call, row: Execution) -> Result<v1::ExecutionInfo, Status> {
     let service = call.api().service();
@@ -47,8 +60,7 @@ pub(super) async fn whole(call: &Call, row: Execution) -> Result<v1::ExecutionIn
     let mut info = listed(&row);
     let labels = store.execution_labels(tenant_id, row.id).await.map_err(not_read)?;
     info.labels = labels.into_iter().map(|label| (label.name.to_string(), label.value.to_string())).collect();
-    let first = store.event_page(tenant_id, row.id, 0, 1).await.map_err(not_read)?;
-    info.input = first.into_iter().next().and_then(|logged| logged.event.payload).unwrap_or_default();
+    info.input = input(call, row.id).await?;
     if row.status.is_terminal() {
         let last = store.event_page(tenant_id, row.id, row.last_sequence - 1, 1).await.map_err(not_read)?;
         if let Some(event) = last.into_iter().next().map(|logged| logged.event) {
@@ -65,9 +77,7 @@ pub(super) async fn whole(call: &Call, row: Execution) -> Result<v1::ExecutionIn
 
 pub(super) async fn task(call: &Call, id: TaskId) -> Result<v1::TaskInfo, Status> {
     let service = call.api().service();
-    let row = service.store().task_get(call.tenant_id(), id).await.map_err(not_read)?;
-    let missing = || refuse(Code::TaskNotFound, format!("no task {id}"));
-    let row = row.filter(|row| !row.purging).ok_or_else(missing)?;
+    let row = find_task(call, id).await?;
     let waiting = service.why_task(call.tenant_id(), id).await.map_err(not_read)?;
     Ok(v1::TaskInfo {
         id: row.id.to_string(),

@@ -1,5 +1,6 @@
 //! gRPC: one file per service. Messages in, requests to the engine, messages out; no rule stands here.
 
+mod activations;
 mod call;
 mod client;
 mod commands;
@@ -10,6 +11,7 @@ mod health;
 mod notifications;
 mod poll;
 mod reflection_guard;
+pub(crate) mod request_metrics;
 mod status;
 mod stream;
 mod task_execution;

@@ -1,11 +1,12 @@
 //! Says that a queue has work: a hint for workers that would rather be told than poll.
 
+use std::time::Duration;
+
 use flovyn_engine::ids::Text;
 use flovyn_engine::state::WorkClass;
 use flovyn_proto::v1;
 use futures::Stream;
 use futures::stream;
-use std::time::Duration;
 use tonic::Status;
 
 use super::call::Call;

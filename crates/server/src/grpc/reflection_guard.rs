@@ -1,11 +1,10 @@
 //! Reflection shows nothing that is not public, but it is not for strangers: only health needs no credential.
 
 use axum::extract::{Request, State};
+use axum::http::header::AUTHORIZATION;
 use axum::middleware::Next;
 use axum::response::Response;
-use tonic::metadata::MetadataMap;
 
-use super::call::authenticate;
 use super::status::not_allowed;
 use crate::api::Api;
 
@@ -13,8 +12,7 @@ const REFLECTION: &str = "/grpc.reflection.";
 
 pub(super) async fn known_only(State(api): State<Api>, request: Request, next: Next) -> Response {
     if request.uri().path().starts_with(REFLECTION) {
-        let metadata = MetadataMap::from_headers(request.headers().clone());
-        if let Err(error) = authenticate(&api, &metadata).await {
+        if let Err(error) = api.authenticate(request.headers().get(AUTHORIZATION)).await {
             return not_allowed(error).into_http();
         }
     }

@@ -50,7 +50,6 @@ pub(super) fn refuse(code: Code, message: impl Into<String>) -> Status {
 pub(super) fn not_allowed(error: AuthError) -> Status {
     match error {
         AuthError::Unauthenticated(why) => refuse(Code::Unauthenticated, why),
-        AuthError::Forbidden(why) => refuse(Code::PermissionDenied, why),
         AuthError::Unavailable => refuse(Code::StoreUnavailable, "the credential could not be checked"),
     }
 }

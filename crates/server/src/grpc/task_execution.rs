@@ -15,8 +15,9 @@ use tonic::{Request, Response, Status};
 
 use super::call::{Call, Needs};
 use super::convert::{self, id, narrow, optional_id, payload};
+use super::executions;
 use super::poll::{self, Poll};
-use super::status::{not_read, refuse, refused, unexpected};
+use super::status::{refuse, refused, unexpected};
 use crate::api::Api;
 
 /// Response metadata of a heartbeat that asks the task to stop.
@@ -40,7 +41,7 @@ impl Tasks {
 
     /// A report that is acknowledged before it is written: what can be checked is checked now.
     async fn report(&self, call: &Call, task_id: TaskId, op: impl Into<Op>) -> Result<Response<()>, Status> {
-        must_exist(call, task_id).await?;
+        executions::find_task(call, task_id).await?;
         call.api().service().report(call.tenant_id(), op).map_err(refused)?;
         Ok(Response::new(()))
     }
@@ -213,15 +214,10 @@ impl TaskExecution for Tasks {
         if serde_json::from_str::<serde::de::IgnoredAny>(&message.payload).is_err() {
             return Err(refuse(Code::InvalidPayload, "payload is not JSON"));
         }
-        must_exist(&call, task_id).await?;
+        executions::find_task(&call, task_id).await?;
         call.api().live().publish(call.tenant_id(), task_id, message);
         Ok(Response::new(v1::StreamTaskDataResponse { acknowledged: true }))
     }
-}
-
-async fn must_exist(call: &Call, task_id: TaskId) -> Result<(), Status> {
-    let found = call.api().service().store().task_get(call.tenant_id(), task_id).await.map_err(not_read)?;
-    found.map(|_| ()).ok_or_else(|| refuse(Code::TaskNotFound, format!("no task {task_id}")))
 }
 
 pub(super) fn create(

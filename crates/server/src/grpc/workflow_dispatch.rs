@@ -2,8 +2,6 @@
 
 use std::pin::Pin;
 
-use flovyn_engine::ids::Payload;
-use flovyn_engine::reply::Activation;
 use flovyn_engine::request::{
     Answer, AnswerPromise, Parent, PromiseRef, SignalWithStart, SignalWorkflow, StartWorkflow,
 };
@@ -17,10 +15,10 @@ use tonic::{Request, Response, Status};
 
 use super::call::{Call, Needs};
 use super::commands::submission;
-use super::convert::{self, id, narrow, payload, queue};
+use super::convert::{self, id, payload, queue};
 use super::poll::{self, Poll};
 use super::status::{not_read, refuse, unexpected};
-use super::{events, notifications};
+use super::{activations, events, executions, notifications};
 use crate::api::Api;
 
 /// Promises of an execution that are searched for a name.
@@ -69,10 +67,10 @@ impl WorkflowDispatch for Dispatch {
         let Some(activation) = delivery.claimed().workflows.first() else {
             return Ok(Response::new(v1::PollResponse::default()));
         };
-        let input = input(&call, activation).await?;
+        let input = activations::input(&call, activation).await?;
         let response = v1::PollResponse {
             traceparent: activation.execution.traceparent.as_deref().unwrap_or_default().to_owned(),
-            workflow_execution: Some(execution(activation, input)),
+            workflow_execution: Some(activations::execution(activation, input)),
         };
         drop(delivery.sent());
         Ok(Response::new(response))
@@ -124,12 +122,7 @@ impl WorkflowDispatch for Dispatch {
         };
         let queue = match convert::non_empty(&message.queue) {
             Some(queue) => queue,
-            None => {
-                let store = call.api().service().store();
-                let parent = store.execution_get(call.tenant_id(), parent_id).await.map_err(not_read)?;
-                let missing = || refuse(Code::ExecutionNotFound, format!("no execution {parent_id}"));
-                parent.ok_or_else(missing)?.queue
-            }
+            None => executions::find(&call, parent_id).await?.queue,
         };
         let start = StartWorkflow {
             priority_seconds: message.priority_seconds.into(),
@@ -233,9 +226,8 @@ impl WorkflowDispatch for Dispatch {
             }
         };
         if events.is_empty() {
-            let store = call.api().service().store();
-            let found = store.execution_get(call.tenant_id(), execution_id).await.map_err(not_read)?;
-            found.ok_or_else(|| refuse(Code::ExecutionNotFound, format!("no execution {execution_id}")))?;
+            // No execution is without events: there may be none here because there is no such execution.
+            executions::find(&call, execution_id).await?;
         }
         let next_sequence = events.last().filter(|_| more).map_or(0, |event| event.sequence_number.into());
         Ok(Response::new(v1::GetEventsResponse { events, next_sequence }))
@@ -274,35 +266,4 @@ async fn by_name(call: &Call, execution: &str, name: &str) -> Result<PromiseRef,
     let found = promises.iter().filter(|row| &*row.name == name).max_by_key(|row| (row.created_ms, row.id));
     let missing = || refuse(Code::PromiseNotFound, format!("no promise {name:?} in {execution_id}"));
     found.map(|row| PromiseRef::Id(row.id)).ok_or_else(missing)
-}
-
-/// The execution's input: in its first event.
-pub(super) async fn input(call: &Call, activation: &Activation) -> Result<Payload, Status> {
-    let row = &activation.execution;
-    let held = activation.new_events.as_ref().and_then(|events| events.first());
-    if let Some((event, _)) = held.filter(|(event, _)| event.sequence == 1) {
-        return Ok(event.payload.clone().unwrap_or_default());
-    }
-    let store = call.api().service().store();
-    let first = store.event_page(call.tenant_id(), row.id, 0, 1).await.map_err(not_read)?;
-    Ok(first.into_iter().next().and_then(|logged| logged.event.payload).unwrap_or_default())
-}
-
-pub(super) fn execution(activation: &Activation, input: Payload) -> v1::WorkflowExecution {
-    let row = &activation.execution;
-    v1::WorkflowExecution {
-        id: row.id.to_string(),
-        kind: row.kind.to_string(),
-        org_id: row.tenant_id.to_string(),
-        input,
-        queue: row.queue.to_string(),
-        priority_ms: row.priority_seconds.saturating_mul(1_000),
-        created_at_ms: row.created_ms,
-        current_sequence: narrow(row.last_sequence),
-        workflow_version: row.workflow_version.as_deref().map(str::to_owned),
-        workflow_task_time_millis: row.created_ms,
-        claim_token: activation.token,
-        events_after: row.base_sequence,
-        ..v1::WorkflowExecution::default()
-    }
 }

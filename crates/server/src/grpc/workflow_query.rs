@@ -1,7 +1,6 @@
 //! The service `WorkflowQuery`: answers from the recorded state, since workers cannot be asked.
 
 use bytes::Bytes;
-use flovyn_engine::Code;
 use flovyn_proto::v1;
 use flovyn_proto::v1::workflow_query_server::WorkflowQuery;
 use serde_json::json;
@@ -9,7 +8,8 @@ use tonic::{Request, Response, Status};
 
 use super::call::{Call, Needs};
 use super::convert::id;
-use super::status::{not_read, refuse};
+use super::executions;
+use super::status::not_read;
 use crate::api::Api;
 use crate::waiting;
 
@@ -35,9 +35,7 @@ impl WorkflowQuery for Queries {
         let execution_id = id("workflow_execution_id", &message.workflow_execution_id)?;
         let service = call.api().service();
         let (store, tenant_id) = (service.store(), call.tenant_id());
-        let missing = || refuse(Code::ExecutionNotFound, format!("no execution {execution_id}"));
-        let row =
-            store.execution_get(tenant_id, execution_id).await.map_err(not_read)?.ok_or_else(missing)?;
+        let row = executions::find(&call, execution_id).await?;
         let json = |value: serde_json::Value| Ok(Bytes::from(value.to_string()));
         let result = match message.query_name.as_str() {
             "__status" => json(json!({

@@ -3,13 +3,14 @@
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::State;
+use axum::http::header::AUTHORIZATION;
 use axum::http::{HeaderMap, StatusCode};
 use flovyn_auth::Role;
 use flovyn_engine::Code;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{HttpError, HttpState, auth};
+use super::{HttpError, HttpState};
 
 /// Ten years, which is the longest timer too.
 const FARTHEST_MS: i64 = 3_653 * 24 * 60 * 60 * 1_000;
@@ -25,7 +26,7 @@ pub(super) async fn advance(
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Json<Value>, HttpError> {
-    if auth::authenticate(&state.api, &headers).await?.role() < Role::Operator {
+    if state.api.authenticate(headers.get(AUTHORIZATION)).await?.role() < Role::Operator {
         return Err(HttpError::forbidden("moving the clock takes the role operator"));
     }
     let Some(clock) = &state.clock else {
@@ -39,10 +40,8 @@ pub(super) async fn advance(
     };
     let now_ms = clock.advance(state.api.service(), ms).await.map_err(|error| {
         tracing::warn!(%error, "the clock could not be moved");
-        HttpError {
-            code: Some(Code::StoreUnavailable),
-            ..HttpError::new(StatusCode::SERVICE_UNAVAILABLE, "UNAVAILABLE", Code::StoreUnavailable.advice())
-        }
+        HttpError::new(StatusCode::SERVICE_UNAVAILABLE, "UNAVAILABLE", Code::StoreUnavailable.advice())
+            .coded(Code::StoreUnavailable)
     })?;
     Ok(Json(json!({ "nowMs": now_ms })))
 }

@@ -4,6 +4,7 @@ use axum::Json;
 use axum::http::{StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use flovyn_auth::AuthError;
+use flovyn_engine::Code;
 use serde_json::json;
 
 #[derive(Debug, Clone)]
@@ -11,7 +12,7 @@ pub struct HttpError {
     pub status: StatusCode,
     pub error: &'static str,
     pub message: String,
-    pub code: Option<flovyn_engine::Code>,
+    pub code: Option<Code>,
 }
 
 impl HttpError {
@@ -20,20 +21,26 @@ impl HttpError {
     }
 
     pub(crate) fn forbidden(message: impl Into<String>) -> Self {
-        Self::new(StatusCode::FORBIDDEN, "FORBIDDEN", message)
+        Self::new(StatusCode::FORBIDDEN, "FORBIDDEN", message).coded(Code::PermissionDenied)
+    }
+
+    pub(crate) fn coded(self, code: Code) -> Self {
+        Self { code: Some(code), ..self }
     }
 }
 
 impl From<AuthError> for HttpError {
     fn from(error: AuthError) -> Self {
         match error {
-            AuthError::Unauthenticated(what) => Self::new(StatusCode::UNAUTHORIZED, "UNAUTHENTICATED", what),
-            AuthError::Forbidden(what) => Self::forbidden(what),
+            AuthError::Unauthenticated(what) => {
+                Self::new(StatusCode::UNAUTHORIZED, "UNAUTHENTICATED", what).coded(Code::Unauthenticated)
+            }
             AuthError::Unavailable => Self::new(
                 StatusCode::SERVICE_UNAVAILABLE,
                 "UNAVAILABLE",
                 "the credential could not be checked just now; try again",
-            ),
+            )
+            .coded(Code::StoreUnavailable),
         }
     }
 }

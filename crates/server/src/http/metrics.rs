@@ -12,7 +12,7 @@ use flovyn_service::Figures;
 use metrics::{counter, gauge};
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 
-use super::{HttpError, HttpState, auth};
+use super::{HttpError, HttpState};
 
 /// Bounds for durations in seconds.
 const BUCKETS: &[f64] = &[0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 60.0];
@@ -36,7 +36,7 @@ pub(super) async fn scrape(
     headers: HeaderMap,
 ) -> Result<impl IntoResponse, HttpError> {
     if !state.public_metrics {
-        auth::authenticate(&state.api, &headers).await?;
+        state.api.authenticate(headers.get(header::AUTHORIZATION)).await?;
     }
     let own = PrometheusBuilder::new().build_recorder();
     metrics::with_local_recorder(&own, || record(&state));

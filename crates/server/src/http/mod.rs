@@ -1,12 +1,10 @@
 //! HTTP: health, metrics and, on a virtual clock, time. One file per resource; no rule stands here.
 
-mod auth;
 mod clock;
 mod error;
 mod health;
 mod local_only;
 mod metrics;
-pub(crate) mod request_metrics;
 pub(crate) mod serve;
 
 use std::sync::Arc;

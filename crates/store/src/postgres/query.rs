@@ -24,10 +24,11 @@ use crate::value::{Field, Value};
 impl Shared {
     pub(super) async fn rows(&self, requests: &[Request<'_>]) -> StoreResult<Vec<Vec<Row>>> {
         let mut connection = self.readers.take().await?;
+        // Until the answer is here: whoever drops this future leaves a statement under way, and the next reader would
+        // have to wait for it.
+        connection.set_reusable(false);
         let answers = connection.round(requests).await;
-        if let Err(StoreError::Unavailable(_)) = &answers {
-            connection.set_reusable(false);
-        }
+        connection.set_reusable(!matches!(answers, Err(StoreError::Unavailable(_))));
         answers
     }
 

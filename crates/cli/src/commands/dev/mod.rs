@@ -55,7 +55,7 @@ impl Dev {
         let mut credentials = Credentials::load_or_make(&data_dir, &verifier, TENANT)?;
 
         let options = self.options(&data_dir, jwt, &credentials);
-        let server = Server::start(options).await.map_err(|error| explain(error))?;
+        let server = Server::start(options).await.map_err(explain)?;
         let tenant = server.api().service().store().tenant_by_slug(TENANT).await;
         let tenant = tenant.map_err(|error| error.to_string())?.ok_or("the tenant has gone; start again")?;
         credentials.tenant_id = tenant.id.to_string();

@@ -11,9 +11,9 @@ use flovyn_proto::v1;
 use tokio::sync::{Semaphore, mpsc};
 use tonic::Status;
 
+use super::super::activations::execution;
 use super::super::call::Call;
 use super::super::poll::Delivery;
-use super::super::workflow_dispatch::execution;
 use super::super::{events, task_execution};
 use super::sessions::{Held, Holdings};
 

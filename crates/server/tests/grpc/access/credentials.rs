@@ -1,4 +1,4 @@
-//! T15: every rpc and every credential that is not one.
+//! Every rpc and every credential that is not one.
 
 use flovyn_auth::hash_token;
 use flovyn_engine::Reply;

@@ -1,4 +1,4 @@
-//! T15, the old trap: an envelope of the caller's own with somebody else's ids inside.
+//! The old trap: an envelope of the caller's own with somebody else's ids inside.
 
 use flovyn_proto::v1;
 use flovyn_proto::v1::workflow_command::CommandData;

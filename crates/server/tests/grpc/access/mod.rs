@@ -4,7 +4,8 @@
 //! - `messages`: the descriptor: which methods there are, and the fields of an encoded message.
 //! - `world`: a tenant with something of everything: an execution, a task, a promise, a session, all in use.
 //! - `table`: for every rpc a request with that tenant's ids in every id field.
-//! - `credentials`, `tenants`, `inner_ids`, `jwt`: the tests of T15.
+//! - `credentials`, `tenants`, `inner_ids`, `jwt`: who is let in, and what a tenant can reach of another.
+//! - `spoil`: every request of the table with one field spoilt, for the tests of bad input.
 //! - `bad_ids`, `bad_payloads`, `bad_text`, `bad_values`, `bad_commands`, `bad_bulk`, `bad_streams`, `bad_bytes`: bad input.
 
 mod bad_bulk;

@@ -1,4 +1,4 @@
-//! T15: every rpc with another tenant's credential and this tenant's ids in every id field.
+//! Every rpc with another tenant's credential and this tenant's ids in every id field.
 
 use flovyn_proto::v1;
 use prost::Message;

@@ -1,4 +1,4 @@
-//! PITFALLS 13: clients that go away in the middle of a poll. Nothing is lost, and the server serves on.
+//! Clients that go away in the middle of a poll. Nothing is lost, and the server serves on.
 
 use std::collections::HashSet;
 use std::time::Duration;

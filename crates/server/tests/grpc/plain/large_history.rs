@@ -1,4 +1,4 @@
-//! PITFALLS 19: a history that does not fit into one message of the public protocol.
+//! A history that does not fit into one message of the public protocol.
 
 use flovyn_proto::v1;
 use serde_json::json;

@@ -25,7 +25,7 @@ async fn a_task_completes(server: TestServer) {
     assert_eq!((execution.current_sequence, execution.priority_ms), (1, 0));
     assert!(execution.created_at_ms > 0 && execution.workflow_task_time_millis > 0);
     let started = event("WORKFLOW_STARTED", json!({"workflowKind": "order", "input": {"total": 3}}));
-    assert_eq!(client.events(&id).await, [started.clone()]);
+    assert_eq!(client.events(&id).await, std::slice::from_ref(&started));
 
     let task_id = Uuid::new_v4();
     client.suspend(&id, vec![schedule(task_id, "charge", json!({"amount": 3}))]).await;

@@ -32,7 +32,7 @@ async fn tasks_survive(server: TestServer) {
     client.complete(&id, json!("done")).await;
 }
 
-/// PITFALLS 27d: the worker lives on, so its only attempt must not be taken from it.
+/// The worker lives on, so its only attempt must not be taken from it.
 async fn a_running_task_keeps_its_claim(server: TestServer) {
     let client = Plain::of(&server);
     let id = client.start("order", json!(null)).await;

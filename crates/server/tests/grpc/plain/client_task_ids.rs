@@ -1,4 +1,4 @@
-//! Seed 000, client-generated task ids: its unit tests and what a refused batch leaves behind (nothing).
+//! Task ids that clients make themselves: when they are the same task, and when they collide.
 
 use serde_json::json;
 use tonic::Code;

@@ -1,0 +1,264 @@
+//! One workflow under test.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Serialize;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::TestEnvironment;
+use super::log::Log;
+use crate::client::HistoryEvent;
+use crate::context::WorkflowContext;
+use crate::definition::AnyWorkflow;
+use crate::error::{Error, Result};
+use crate::replay::{Command, Core, Instance, LogEvent, Origin, Outcome, Shared};
+
+/// When every test begins.
+const BEGINNING_MS: i64 = 1_700_000_000_000;
+/// Steps before a run is taken to be endless.
+const MAX_STEPS: usize = 100_000;
+
+/// A workflow that a test drives.
+pub struct TestRun {
+    environment: TestEnvironment,
+    kind: String,
+    workflow: Arc<dyn AnyWorkflow>,
+    input: Value,
+    id: Uuid,
+    log: Log,
+    instance: Option<Instance>,
+    outcome: Outcome,
+    commands: Vec<String>,
+    random: u64,
+}
+
+impl std::fmt::Debug for TestRun {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("TestRun")
+            .field("kind", &self.kind)
+            .field("outcome", &self.outcome)
+            .finish_non_exhaustive()
+    }
+}
+
+impl TestRun {
+    pub(super) fn new(
+        environment: TestEnvironment,
+        kind: &str,
+        workflow: Arc<dyn AnyWorkflow>,
+        input: Value,
+    ) -> Self {
+        Self {
+            random: environment.seed.unwrap_or_default(),
+            environment,
+            kind: kind.to_owned(),
+            workflow,
+            log: Log::new(kind, input.clone(), BEGINNING_MS),
+            input,
+            id: Uuid::from_u128(0x0190_0000_0000_7000_8000_0000_0000_00AA),
+            instance: None,
+            outcome: Outcome::Suspended,
+            commands: Vec::new(),
+        }
+    }
+
+    /// Runs until it waits for time, a signal, a promise, or something that is not mocked.
+    ///
+    /// # Errors
+    /// When the activation fails: a determinism violation, a panic, a foreign await.
+    pub async fn settle(&mut self) -> Result<()> {
+        self.go_on(|open| open.due_ms.is_none()).await
+    }
+
+    /// Runs on, jumping over the time until the next timer, until it has finished or waits for the test.
+    ///
+    /// # Errors
+    /// When an activation fails.
+    pub async fn finish(&mut self) -> Result<()> {
+        self.go_on(|_| true).await
+    }
+
+    /// Lets time pass: timers fire in order, and what follows from them happens.
+    ///
+    /// # Errors
+    /// When an activation fails.
+    pub async fn advance(&mut self, duration: Duration) -> Result<()> {
+        let until_ms = self.log.now_ms + i64::try_from(duration.as_millis()).unwrap_or(i64::MAX);
+        self.go_on(|open| open.due_ms.is_none_or(|due_ms| due_ms <= until_ms)).await?;
+        self.log.now_ms = self.log.now_ms.max(until_ms);
+        Ok(())
+    }
+
+    /// # Errors
+    /// When an activation fails, or the value is no JSON.
+    pub async fn signal<T: Serialize + ?Sized>(&mut self, name: &str, value: &T) -> Result<()> {
+        let data = json!({ "signalName": name, "signalValue": serde_json::to_value(value)? });
+        self.log.append(Origin::External, "SIGNAL_RECEIVED", data);
+        self.settle().await
+    }
+
+    /// # Errors
+    /// When there is no such promise, or an activation fails.
+    pub async fn resolve_promise<T: Serialize + ?Sized>(&mut self, name: &str, value: &T) -> Result<()> {
+        self.settle().await?;
+        self.log.answer_promise(name, Ok(serde_json::to_value(value)?))?;
+        self.settle().await
+    }
+
+    /// # Errors
+    /// When there is no such promise, or an activation fails.
+    pub async fn reject_promise(&mut self, name: &str, error: &str) -> Result<()> {
+        self.settle().await?;
+        self.log.answer_promise(name, Err(error.to_owned()))?;
+        self.settle().await
+    }
+
+    /// Asks the workflow to cancel.
+    ///
+    /// # Errors
+    /// When an activation fails.
+    pub async fn cancel(&mut self, reason: &str) -> Result<()> {
+        self.log.append(Origin::External, "CANCELLATION_REQUESTED", json!({ "reason": reason }));
+        self.settle().await
+    }
+
+    /// Its output, once it has completed.
+    pub fn output(&self) -> Option<&Value> {
+        match &self.outcome {
+            Outcome::Completed(output) => Some(output),
+            _ => None,
+        }
+    }
+
+    /// Its error, once it has failed or was cancelled.
+    pub fn error(&self) -> Option<Error> {
+        match &self.outcome {
+            Outcome::Failed(error) => Some(error.clone()),
+            Outcome::Cancelled(reason) => Some(Error::Cancelled(reason.clone())),
+            _ => None,
+        }
+    }
+
+    /// Whether it waits.
+    pub fn is_waiting(&self) -> bool {
+        self.outcome == Outcome::Suspended
+    }
+
+    /// What it has asked for, in order, such as `timer "timer-1"`.
+    pub fn commands(&self) -> &[String] {
+        &self.commands
+    }
+
+    /// Its log so far.
+    pub fn history(&self) -> Vec<HistoryEvent> {
+        let read = |event: &LogEvent| HistoryEvent {
+            sequence: event.sequence,
+            kind: event.kind.clone(),
+            time_ms: event.time_ms,
+            data: event.data.clone(),
+        };
+        self.log.events.iter().map(read).collect()
+    }
+
+    /// Virtual time that has passed.
+    pub fn elapsed(&self) -> Duration {
+        Duration::from_millis((self.log.now_ms - BEGINNING_MS).unsigned_abs())
+    }
+
+    async fn go_on(&mut self, may: impl Fn(&super::log::Open) -> bool) -> Result<()> {
+        for _ in 0..MAX_STEPS {
+            self.step().await?;
+            if self.outcome != Outcome::Suspended || !self.complete_some(&may) {
+                return Ok(());
+            }
+        }
+        Err(Error::failed("the workflow does not come to an end"))
+    }
+
+    /// One activation.
+    async fn step(&mut self) -> Result<()> {
+        if self.outcome != Outcome::Suspended {
+            return Ok(());
+        }
+        let mut instance = match self.instance.take().filter(|_| !self.environment.evict) {
+            Some(instance) => instance,
+            None => self.instance(),
+        };
+        let seen = usize::try_from(instance.seen).unwrap_or_default();
+        let advanced = instance.advance(&self.log.events[seen..]).await;
+        let (commands, outcome) = advanced.map_err(|error| {
+            Error::DeterminismViolation(format!(
+                "{} at event {}: {}",
+                error.code, error.position, error.message
+            ))
+        })?;
+        for command in commands {
+            self.commands.push(Command::describe(&command));
+            self.log.carry_out(&self.environment, command);
+        }
+        self.finish_log(&outcome);
+        self.outcome = outcome;
+        self.instance = Some(instance);
+        Ok(())
+    }
+
+    fn instance(&self) -> Instance {
+        let core = Shared::new(Core::new(self.id, &self.kind, BEGINNING_MS));
+        let context = WorkflowContext::new(core.clone());
+        Instance::new(core, self.workflow.clone().start(context, self.input.clone()))
+    }
+
+    fn finish_log(&mut self, outcome: &Outcome) {
+        let (kind, data) = match outcome {
+            Outcome::Suspended => return,
+            Outcome::Completed(output) => ("WORKFLOW_COMPLETED", json!({ "output": output })),
+            Outcome::Failed(error) => ("WORKFLOW_EXECUTION_FAILED", json!({ "error": error.to_string() })),
+            Outcome::Cancelled(reason) => ("WORKFLOW_CANCELLED", json!({ "reason": reason })),
+        };
+        self.log.append(Origin::Command, kind, data);
+    }
+
+    /// Completes what may complete: the next in order, or a random one or several of those whose turn it is.
+    fn complete_some(&mut self, may: &impl Fn(&super::log::Open) -> bool) -> bool {
+        let mut count = match self.environment.seed {
+            None => 1,
+            Some(_) => 1 + self.draw(3),
+        };
+        let mut any = false;
+        while count > 0 {
+            let ready: Vec<usize> = self.ready(may);
+            if ready.is_empty() {
+                break;
+            }
+            let chosen = match self.environment.seed {
+                None => ready[0],
+                Some(_) => ready[self.draw(ready.len())],
+            };
+            self.log.complete(chosen);
+            any = true;
+            count -= 1;
+        }
+        any
+    }
+
+    /// What completes at once comes before what takes time; of that, the earliest.
+    fn ready(&self, may: &impl Fn(&super::log::Open) -> bool) -> Vec<usize> {
+        let all = || self.log.open.iter().enumerate().filter(|(_, open)| may(open));
+        let at_once: Vec<usize> =
+            all().filter(|(_, open)| open.due_ms.is_none()).map(|(index, _)| index).collect();
+        if !at_once.is_empty() {
+            return at_once;
+        }
+        let earliest = all().min_by_key(|(index, open)| (open.due_ms, *index));
+        earliest.map(|(index, _)| index).into_iter().collect()
+    }
+
+    /// A number below `bound`.
+    fn draw(&mut self, bound: usize) -> usize {
+        self.random =
+            self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        usize::try_from(self.random >> 33).unwrap_or_default() % bound
+    }
+}
