@@ -9,6 +9,8 @@ use crate::{AuthError, Principal, Role};
 
 /// Clocks of issuer and server may differ by this much.
 const LEEWAY_SECONDS: u64 = 30;
+/// A shorter secret can be found by trying.
+const MIN_SECRET_BYTES: usize = 32;
 
 /// The key that tokens are checked with, and with it the algorithm.
 #[derive(Clone)]
@@ -59,7 +61,7 @@ impl std::fmt::Debug for JwtVerifier {
 #[derive(Debug, Deserialize)]
 struct Claims {
     sub: String,
-    // Required, and checked to be there; the library checks `exp`, `iss`, `aud` and `nbf`.
+    // Here so that a token without it is refused; the library checks `exp`, `iss`, `aud` and `nbf`.
     #[serde(rename = "iat")]
     _iat: i64,
     #[serde(flatten)]
@@ -82,17 +84,22 @@ impl JwtVerifier {
     /// When the key cannot be used: the server must not start with an authenticator that lets nobody, or anybody, in.
     pub fn new(settings: JwtSettings) -> Result<Self, String> {
         let (algorithm, key) = match &settings.key {
-            JwtKey::Secret(secret) if secret.len() < 32 => {
-                return Err("a JWT secret has at least 32 bytes".into());
+            JwtKey::Secret(secret) if secret.len() < MIN_SECRET_BYTES => {
+                return Err(format!(
+                    "the secret is too short: give at least {MIN_SECRET_BYTES} random bytes, for example from \
+                     `openssl rand -hex 32`"
+                ));
             }
             JwtKey::Secret(secret) => (Algorithm::HS256, DecodingKey::from_secret(secret)),
             JwtKey::RsaPem(pem) => (
                 Algorithm::RS256,
-                DecodingKey::from_rsa_pem(pem).map_err(|error| format!("not an RSA public key: {error}"))?,
+                DecodingKey::from_rsa_pem(pem)
+                    .map_err(|error| format!("not an RSA public key ({error}); give a PEM file"))?,
             ),
             JwtKey::EcPem(pem) => (
                 Algorithm::ES256,
-                DecodingKey::from_ec_pem(pem).map_err(|error| format!("not an EC public key: {error}"))?,
+                DecodingKey::from_ec_pem(pem)
+                    .map_err(|error| format!("not an EC public key ({error}); give a PEM file"))?,
             ),
         };
         let mut validation = Validation::new(algorithm);
@@ -122,7 +129,8 @@ impl JwtVerifier {
         Ok(Principal::User { subject: claims.sub, role, tenants })
     }
 
-    /// Signs a token with the shared secret: for `flovyn dev`, which is its own issuer.
+    /// Signs a token with the shared secret: for `flovyn dev`, which is its own issuer. Tenants and role go under the
+    /// names that are the default.
     ///
     /// # Errors
     /// When the key is not a shared secret.
@@ -208,7 +216,8 @@ mod tests {
 
     #[test]
     fn a_short_secret_is_refused() {
-        let short = JwtSettings { key: JwtKey::Secret(vec![1; 31]), ..settings("a", "b", 1) };
+        let short =
+            JwtSettings { key: JwtKey::Secret(vec![1; MIN_SECRET_BYTES - 1]), ..settings("a", "b", 1) };
         assert!(JwtVerifier::new(short).is_err());
     }
 }

@@ -8,7 +8,7 @@ mod worker_token;
 
 pub use jwt::{JwtKey, JwtSettings, JwtVerifier};
 pub use principal::{Principal, Role, TenantScope};
-pub use worker_token::{WorkerTokens, hash_token, new_token};
+pub use worker_token::{MAX_TOKEN_BYTES, WorkerTokens, hash_token, new_token, random_hex};
 
 /// Why somebody was not let in. Says nothing that helps a guesser.
 #[derive(Debug, Clone, PartialEq, Eq)]

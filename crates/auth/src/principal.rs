@@ -24,7 +24,7 @@ pub enum Role {
     Viewer,
     Operator,
     Admin,
-    /// May create tenants and name any.
+    /// May also create tenants. Which ones it acts for is still what its credential names.
     ServerAdmin,
 }
 
@@ -37,6 +37,15 @@ impl Role {
             "server-admin" => Self::ServerAdmin,
             _ => return None,
         })
+    }
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Viewer => "viewer",
+            Self::Operator => "operator",
+            Self::Admin => "admin",
+            Self::ServerAdmin => "server-admin",
+        }
     }
 }
 

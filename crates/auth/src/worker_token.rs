@@ -19,25 +19,29 @@ const TRUSTED_FOR: Duration = Duration::from_secs(2);
 /// Tokens remembered at most.
 const REMEMBERED: usize = 10_000;
 /// Longer ones are not tokens of ours; hashing them would be work for nothing.
-const LONGEST: usize = 512;
+pub const MAX_TOKEN_BYTES: usize = 512;
 
 /// A new token of 256 random bits.
 ///
 /// # Errors
 /// When the system has no random numbers to give.
 pub fn new_token() -> Result<String, String> {
+    Ok(format!("{PREFIX}{}", random_hex()?))
+}
+
+/// 256 random bits in hexadecimal, as tokens and shared secrets have them.
+///
+/// # Errors
+/// When the system has no random numbers to give.
+pub fn random_hex() -> Result<String, String> {
     let mut bytes = [0_u8; 32];
-    getrandom::fill(&mut bytes).map_err(|error| format!("no random numbers: {error}"))?;
-    Ok(format!("{PREFIX}{}", hex(&bytes)))
+    getrandom::fill(&mut bytes).map_err(|error| format!("the system gives no random numbers: {error}"))?;
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 /// What is stored of a token.
 pub fn hash_token(token: &str) -> Payload {
     Payload::copy_from_slice(&Sha256::digest(token.as_bytes()))
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Checks worker tokens against the store.
@@ -63,7 +67,7 @@ impl WorkerTokens {
     /// When it is unknown, revoked or expired, or cannot be looked up.
     pub async fn authenticate(&self, token: &str) -> Result<Principal, AuthError> {
         const INVALID: AuthError = AuthError::Unauthenticated("the worker token is not valid");
-        if token.len() > LONGEST {
+        if token.len() > MAX_TOKEN_BYTES {
             return Err(INVALID);
         }
         let hash = hash_token(token);

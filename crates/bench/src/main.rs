@@ -22,7 +22,7 @@ use crate::target::Database;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 #[derive(Parser)]
-#[command(about = "Benches of Flovyn's engine and storage")]
+#[command(about = "Benches of Flovyn's engine, storage and server")]
 struct Arguments {
     #[command(subcommand)]
     command: Command,

@@ -193,5 +193,5 @@ async fn credentials(file: &Path, begin: Instant) -> Result<(String, String), St
         }
         tokio::time::sleep(LOOK_EVERY).await;
     }
-    Err("the server did not start".into())
+    Err("the server did not start: run it by hand with `flovyn dev` to see why".into())
 }

@@ -86,8 +86,9 @@ where
     F: Fn(WorkflowContext, Value) -> R + Send + Sync + 'static,
     R: Future<Output = Result<Value>> + Send + 'static,
 {
+    // The closure is called by the first poll: what it does before its async block is part of the workflow, also a panic.
     fn start(self: Arc<Self>, context: WorkflowContext, input: Value) -> BoxFuture<'static, Result<Value>> {
-        Box::pin((self.0)(context, input))
+        Box::pin(async move { (self.0)(context, input).await })
     }
 }
 
@@ -99,8 +100,9 @@ where
     F: Fn(TaskContext, Value) -> R + Send + Sync + 'static,
     R: Future<Output = Result<Value>> + Send + 'static,
 {
+    // As above.
     fn start(self: Arc<Self>, context: TaskContext, input: Value) -> BoxFuture<'static, Result<Value>> {
-        Box::pin((self.0)(context, input))
+        Box::pin(async move { (self.0)(context, input).await })
     }
 }
 

@@ -3,10 +3,35 @@
 //! A *workflow* is an async function whose progress the server keeps: it survives crashes, restarts and deployments, and can
 //! sleep for months. A *task* is a unit of work with retries that a workflow schedules, or that stands on its own.
 //!
-//! - [`WorkflowDefinition`] and [`TaskDefinition`]: what you write.
+//! - [`#[workflow]`](macro@workflow) and [`#[task]`](macro@task): make one of an async function. By hand, implement
+//!   [`WorkflowDefinition`] and [`TaskDefinition`].
 //! - [`WorkflowContext`]: what a workflow can do. [`TaskContext`]: what a task can do.
 //! - [`Worker`]: runs them. [`Client`]: starts them and talks to them.
 //! - [`testing`]: runs a workflow in-process, with virtual time.
+//!
+//! ```
+//! use flovyn_sdk::{Result, TaskContext, WorkflowContext, task, workflow};
+//!
+//! /// Makes a greeting. A task may do whatever it likes.
+//! #[task(max_retries = 5, timeout_secs = 30)]
+//! async fn compose_greeting(_: TaskContext, name: String) -> Result<String> {
+//!     Ok(format!("Hello, {name}!"))
+//! }
+//!
+//! /// Greets somebody, whatever crashes meanwhile.
+//! #[workflow]
+//! async fn greet(ctx: WorkflowContext, name: String) -> Result<String> {
+//!     ctx.schedule::<ComposeGreeting>(name).await
+//! }
+//!
+//! # fn main() -> Result<()> {
+//! let worker = flovyn_sdk::Worker::builder("http://127.0.0.1:9090", "the worker token")
+//!     .workflow(Greet)
+//!     .task(ComposeGreeting)
+//!     .build();
+//! # Ok(())
+//! # }
+//! ```
 
 pub mod client;
 pub mod context;
@@ -25,10 +50,24 @@ pub use crate::error::{Error, Result};
 pub use crate::replay::{RetryPolicy, TaskOptions};
 pub use crate::task::TaskContext;
 pub use crate::worker::{Worker, WorkerHandle};
+pub use flovyn_sdk_macros::{task, workflow};
 pub use futures::future::{join_all, select};
 
 /// What the macros need.
 #[doc(hidden)]
 pub mod export {
     pub use tokio::select as tokio_select;
+
+    /// What a workflow or task returns. It lets the macros name the output without knowing how the type was written.
+    #[diagnostic::on_unimplemented(
+        message = "a workflow or task returns `flovyn_sdk::Result<Output>`, not `{Self}`",
+        label = "write `flovyn_sdk::Result<...>`"
+    )]
+    pub trait Outcome {
+        type Output;
+    }
+
+    impl<T> Outcome for crate::Result<T> {
+        type Output = T;
+    }
 }

@@ -51,8 +51,7 @@ impl Api {
     pub async fn authenticate(&self, header: Option<&HeaderValue>) -> Result<Principal, AuthError> {
         const MISSING: AuthError =
             AuthError::Unauthenticated("send a worker token or a JWT as 'Authorization: Bearer ...'");
-        let (scheme, token) =
-            header.and_then(|value| value.to_str().ok()?.split_once(' ')).ok_or(MISSING)?;
+        let (scheme, token) = header.and_then(|value| value.to_str().ok()?.split_once(' ')).ok_or(MISSING)?;
         let token = token.trim();
         if !scheme.eq_ignore_ascii_case("bearer") || token.is_empty() {
             return Err(MISSING);

@@ -2,13 +2,16 @@
 
 pub mod api;
 pub mod config;
+mod finish;
 pub mod grpc;
 pub mod http;
 pub mod live;
 pub mod provision;
+pub mod rest;
 pub mod server;
 pub mod telemetry;
 mod tls;
+mod trace;
 pub mod virtual_clock;
 pub mod waiting;
 

@@ -49,7 +49,10 @@ async fn provision_tenant(service: &Service, config: &TenantConfig) -> Result<Te
             Err(refusal) => return Err(about(&refusal)),
         }
     }
-    Err(about(&"its id belongs to another tenant; choose another id in the configuration"))
+    Err(about(match config.id {
+        Some(_) => &"its id belongs to another tenant; choose another id in the configuration",
+        None => &"the database stays busy; start again",
+    }))
 }
 
 /// Only what the file says is changed: the rest may have been set by other means.

@@ -289,7 +289,11 @@ impl Shared {
     }
 
     fn after_commit(&self, summary: &Summary) {
-        self.watchers.tell(&summary.changed);
+        match summary.watched {
+            true => self.watchers.tell(&summary.changed),
+            // Whoever began to watch while this batch was being committed may have read what was there before it.
+            false => self.watchers.tell_all(),
+        }
         for cancel in &summary.cancelled {
             // Without any session here there is nobody to tell.
             let _ = self.cancels.send(*cancel);

@@ -31,6 +31,8 @@ pub(crate) struct Summary {
     /// Earliest new moment for the due loop, by clock.
     pub(crate) next_product_ms: Option<i64>,
     pub(crate) next_lease_ms: Option<i64>,
+    /// Whether anybody waited for changes when it was decided.
+    pub(crate) watched: bool,
     /// Executions and tasks that changed, if anybody waits for changes.
     pub(crate) changed: Vec<Subject>,
     /// Tasks whose worker should stop.
@@ -88,6 +90,7 @@ impl Driver {
                 self.summary.cancelled.push(TaskCancel { tenant_id, task_id, token, session });
             }
         }
+        self.summary.watched = self.watched;
         if self.watched {
             let executions = mutations.executions.iter().filter_map(updated).map(Execution::key);
             let tasks = mutations.tasks.iter().filter_map(updated).map(Task::key);

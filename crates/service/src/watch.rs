@@ -41,6 +41,15 @@ impl Watchers {
     }
 }
 
+impl Watchers {
+    /// Lets everybody look again.
+    pub(crate) fn tell_all(&self) {
+        for sender in self.lock().values() {
+            sender.send_replace(());
+        }
+    }
+}
+
 /// Somebody who waits for changes of one subject.
 #[derive(Debug)]
 pub struct Watch {

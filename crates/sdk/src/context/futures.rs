@@ -175,9 +175,10 @@ impl<T> SignalFuture<T> {
         Self { pending, name: name.to_owned(), output: PhantomData }
     }
 
-    /// Stops waiting: this future fails at once.
+    /// Stops waiting: this future fails at once, and who comes after it is next.
     pub fn cancel(&self) {
         self.pending.cancel(None);
+        self.pending.core.lock().wake_waiter(&self.name);
     }
 }
 
@@ -190,6 +191,7 @@ impl<T: DeserializeOwned> Future for SignalFuture<T> {
             && let Some(value) = core.take_signal(&self.name, self.pending.slot)
         {
             core.slots.drop_future(self.pending.slot);
+            drop(core);
             return Poll::Ready(serde_json::from_value(value).map_err(Error::from));
         }
         drop(core);

@@ -112,11 +112,35 @@ impl Command {
     }
 }
 
+impl Command {
+    /// With its input, as far as the log has it too.
+    pub(crate) fn describe_fully(&self) -> String {
+        let input = match self {
+            Self::SetState { value, .. } => Some(value.clone()),
+            Self::ScheduleTask { input, .. } => Some(input.clone()),
+            Self::StartTimer { duration, .. } => Some(millis(*duration)),
+            Self::CreatePromise { timeout, .. } => timeout.map(millis),
+            _ => None,
+        };
+        fully(&self.describe(), input.as_ref())
+    }
+}
+
+fn millis(duration: Duration) -> Value {
+    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX).into()
+}
+
+fn fully(description: &str, input: Option<&Value>) -> String {
+    input.map_or_else(|| description.to_owned(), |input| format!("{description} and input {input}"))
+}
+
 /// A command of this workflow as the log has it.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Row {
     pub(crate) sequence: i64,
     pub(crate) description: String,
+    /// What was given with it, if it came along.
+    pub(crate) input: Option<Value>,
     /// Result of an operation, if it came along.
     pub(crate) result: Option<Value>,
     /// Id that the server gave a promise.
@@ -149,12 +173,24 @@ impl Row {
             }
             _ => return None,
         };
+        let input = match kind {
+            Kind::State => event.data.get("value"),
+            Kind::Task => event.data.get("input"),
+            Kind::Timer => event.data.get("durationMs"),
+            Kind::Promise => event.data.get("timeoutMs"),
+            _ => None,
+        };
         let row = Self {
             sequence: event.sequence,
             description,
+            input: input.cloned(),
             result: event.data.get("result").cloned(),
             promise_id: event.data.get("promiseId").and_then(Value::as_str).map(str::to_owned),
         };
         Some((kind, row))
+    }
+
+    pub(crate) fn describe_fully(&self) -> String {
+        fully(&self.description, self.input.as_ref())
     }
 }

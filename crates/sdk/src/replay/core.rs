@@ -28,6 +28,14 @@ impl Shared {
     }
 }
 
+/// An emitted command.
+#[derive(Debug)]
+struct Described {
+    plain: String,
+    /// With its input, where inputs are compared.
+    full: Option<String>,
+}
+
 #[derive(Debug)]
 pub(crate) struct Core {
     pub(crate) execution_id: Uuid,
@@ -37,7 +45,7 @@ pub(crate) struct Core {
     pub(crate) now_ms: i64,
     pub(crate) slots: Slots,
     /// What identifies each emitted command, by kind, in order.
-    emitted: [Vec<String>; Kind::COUNT],
+    emitted: [Vec<Described>; Kind::COUNT],
     /// Rows of the log, by kind, in order.
     logged: [Vec<Row>; Kind::COUNT],
     /// Emitted, and not in the log when it was emitted.
@@ -63,6 +71,9 @@ pub(crate) struct Core {
     randoms: u64,
     /// The first mismatch between code and log.
     pub(crate) violation: Option<(i64, String)>,
+    /// Whether inputs are compared as well as what identifies a command. In tests: to change an input in running code is
+    /// no mistake.
+    strict: bool,
 }
 
 impl Core {
@@ -91,14 +102,24 @@ impl Core {
             random_uuids: 0,
             randoms: 0,
             violation: None,
+            strict: false,
         }
+    }
+
+    pub(crate) fn strict(mut self) -> Self {
+        self.strict = true;
+        self
+    }
+
+    fn describe(&self, command: &Command) -> Described {
+        Described { plain: command.describe(), full: self.strict.then(|| command.describe_fully()) }
     }
 
     /// Emits a command: matched with the log if the log has it, else new.
     pub(crate) fn emit(&mut self, command: Command) {
         let kind = command.kind();
         let number = self.emitted[kind as usize].len();
-        let description = command.describe();
+        let description = self.describe(&command);
         match self.logged[kind as usize].get(number) {
             None => self.new_commands.push(command),
             Some(row) => compare(&mut self.violation, row, &description),
@@ -116,11 +137,12 @@ impl Core {
         self.logged[kind as usize].push(row);
     }
 
-    /// Rows that the workflow should have asked for by now and has not.
-    pub(crate) fn check_all_matched(&mut self) {
+    /// Rows before this sequence that the workflow should have asked for by now and has not.
+    pub(crate) fn check_matched(&mut self, before: i64) {
         for kind in Kind::ALL {
             let emitted = self.emitted[kind as usize].len();
-            if let Some(row) = self.logged[kind as usize].get(emitted) {
+            let row = self.logged[kind as usize].get(emitted);
+            if let Some(row) = row.filter(|row| row.sequence < before) {
                 let message =
                     format!("the log has {}, which the workflow no longer asks for", row.description);
                 self.violation.get_or_insert((row.sequence, message));
@@ -217,15 +239,16 @@ impl Core {
         Some(value)
     }
 
-    fn wake_waiter(&mut self, name: &str) {
-        if self.signals.get(name).is_none_or(VecDeque::is_empty) {
-            return;
-        }
-        let slots = &self.slots;
-        let waiters = self.waiters.get(name).into_iter().flatten();
-        if let Some(waiter) = waiters.copied().find(|waiter| slots.is_open(*waiter)) {
+    /// Wakes who is next for a signal of this name, if there is one.
+    pub(crate) fn wake_waiter(&mut self, name: &str) {
+        if let Some(waiter) = self.next_waiter(name) {
             self.slots.wake(waiter);
         }
+    }
+
+    fn next_waiter(&self, name: &str) -> Option<SlotId> {
+        self.signals.get(name).filter(|values| !values.is_empty())?;
+        self.waiters.get(name)?.iter().copied().find(|waiter| self.slots.is_open(*waiter))
     }
 
     pub(crate) fn drop_waiter(&mut self, name: &str, slot: SlotId) {
@@ -308,18 +331,32 @@ impl Core {
             return;
         }
         self.cancel_reason = Some(reason.to_owned());
-        for slot in std::mem::take(&mut self.cancel_waiters) {
-            self.slots.resolve(slot, Ok(Value::String(reason.to_owned())));
+        let told = std::mem::take(&mut self.cancel_waiters);
+        // In one pass: wakes go out in order of creation.
+        for slot in self.slots.open() {
+            if told.contains(&slot) {
+                self.slots.resolve(slot, Ok(Value::String(reason.to_owned())));
+            } else if !self.shielded.contains(&slot) {
+                self.slots.resolve(slot, Err(Error::Cancelled(reason.to_owned())));
+            }
         }
-        let shielded = std::mem::take(&mut self.shielded);
-        self.slots.resolve_all(&Err(Error::Cancelled(reason.to_owned())), |slot| !shielded.contains(&slot));
-        self.shielded = shielded;
+        // Shielded waiters may have stood behind others that are gone now.
+        let mut next: Vec<SlotId> = self.signals.keys().filter_map(|name| self.next_waiter(name)).collect();
+        next.sort_unstable();
+        for slot in next {
+            self.slots.wake(slot);
+        }
     }
 }
 
-fn compare(violation: &mut Option<(i64, String)>, row: &Row, description: &str) {
-    if row.description != description {
-        let message = format!("the log has {}, but the workflow asked for {description}", row.description);
+fn compare(violation: &mut Option<(i64, String)>, row: &Row, asked: &Described) {
+    // Not every log has the inputs.
+    let (logged, asked) = match &asked.full {
+        Some(full) if row.input.is_some() => (row.describe_fully(), full),
+        _ => (row.description.clone(), &asked.plain),
+    };
+    if logged != *asked {
+        let message = format!("the log has {logged}, but the workflow asked for {asked}");
         violation.get_or_insert((row.sequence, message));
     }
 }

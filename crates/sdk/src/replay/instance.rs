@@ -1,9 +1,10 @@
 //! One workflow in memory: its future, driven by the events of its log.
 //!
-//! It is polled when it starts, after each event, and for wakes that are raised while it is driven; never for any
-//! other wake. Something else that wakes it is a foreign await, and named so.
+//! It is polled when it starts, after each event, and for wakes that are raised while it is driven, on the thread that
+//! drives it; never for any other wake. Something else that wakes it is a foreign await, and named so.
 
 use std::any::Any;
+use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -68,10 +69,14 @@ impl std::fmt::Debug for Instance {
     }
 }
 
-/// Tells wakes of the driver's own making from all others.
+thread_local! {
+    /// The waker of the workflow that this thread drives right now.
+    static DRIVING: Cell<*const DriverWaker> = const { Cell::new(std::ptr::null()) };
+}
+
+/// Tells wakes of the driver's own making from all others, also from those of other threads at the same time.
 #[derive(Debug, Default)]
 struct DriverWaker {
-    driving: AtomicBool,
     woken: AtomicBool,
     foreign: AtomicBool,
 }
@@ -82,7 +87,7 @@ impl Wake for DriverWaker {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        if self.driving.load(Ordering::SeqCst) {
+        if DRIVING.get() == Arc::as_ptr(self) {
             self.woken.store(true, Ordering::SeqCst);
         } else {
             self.foreign.store(true, Ordering::SeqCst);
@@ -114,18 +119,25 @@ impl Instance {
         for event in events {
             self.seen = event.sequence;
             if event.origin == Origin::External && self.outcome == Outcome::Suspended {
+                // Rows before this event were asked for before it came.
+                self.core.lock().check_matched(event.sequence);
+                self.check()?;
                 self.apply(event).await.map_err(|error| at(error, event.sequence))?;
             }
         }
-        self.core.lock().check_all_matched();
+        self.core.lock().check_matched(i64::MAX);
         self.check()?;
+        if self.outcome == Outcome::Suspended {
+            self.check_foreign().map_err(|error| at(error, self.seen))?;
+        }
         let commands = std::mem::take(&mut self.core.lock().new_commands);
         Ok((commands, self.outcome.clone()))
     }
 
     async fn apply(&mut self, event: &LogEvent) -> Result<(), ActivationError> {
         self.drive(|core| core.lock().apply(event))?;
-        while self.outcome == Outcome::Suspended && !self.core.lock().operations.is_empty() {
+        // Also when the workflow has ended: whatever ran is recorded.
+        while !self.core.lock().operations.is_empty() {
             self.deliver_operations().await?;
         }
         let waits = self.core.lock().slots.any_waiting();
@@ -140,23 +152,24 @@ impl Instance {
         let started = std::mem::take(&mut self.core.lock().operations);
         let mut results = Vec::with_capacity(started.len());
         for operation in started {
-            let (live, result) = match operation.started {
-                Started::Recorded(value) => (false, Ok(value)),
+            let result = match operation.started {
+                Started::Recorded(value) => Ok(value),
                 Started::Running(handle) => {
-                    let ended = handle.await.map_err(|error| operation_lost(&operation.name, error))?;
-                    (true, ended)
+                    handle.await.map_err(|error| operation_lost(&operation.name, error))?
                 }
             };
             let result = result.map_err(|error| {
                 ActivationError::new("OPERATION_FAILED", format!("operation {:?}: {error}", operation.name))
             })?;
-            results.push((operation.name, operation.slot, live, result));
+            results.push((operation.name, operation.slot, result));
         }
         // All of them are recorded, also those that nobody waits for any more: replay counts them.
-        for (name, _, _, result) in &results {
+        for (name, _, result) in &results {
             self.core.lock().emit(Command::RecordOperation { name: name.clone(), result: result.clone() });
         }
-        for (_, slot, _, result) in results {
+        // Before the workflow sees a result that was another step's.
+        self.check()?;
+        for (_, slot, result) in results {
             if self.outcome != Outcome::Suspended {
                 break;
             }
@@ -167,17 +180,23 @@ impl Instance {
 
     /// Does something that may wake the workflow, then polls it to rest.
     fn drive(&mut self, act: impl FnOnce(&Shared)) -> Result<(), ActivationError> {
-        if self.waker.foreign.load(Ordering::SeqCst) {
-            return Err(foreign("something outside its context woke it"));
-        }
-        self.waker.driving.store(true, Ordering::SeqCst);
+        self.check_foreign()?;
+        let outer = DRIVING.replace(Arc::as_ptr(&self.waker));
         let first = !std::mem::replace(&mut self.started, true);
         act(&self.core);
         let woken = self.waker.woken.swap(false, Ordering::SeqCst);
         let rested = if woken || first { self.poll_to_rest() } else { Ok(()) };
-        self.waker.driving.store(false, Ordering::SeqCst);
-        rested?;
-        self.check()
+        DRIVING.set(outer);
+        // A workflow that went astray may panic as well: the cause is named, not what followed from it.
+        self.check()?;
+        rested
+    }
+
+    fn check_foreign(&self) -> Result<(), ActivationError> {
+        if self.waker.foreign.load(Ordering::SeqCst) {
+            return Err(foreign("something outside its context woke it"));
+        }
+        Ok(())
     }
 
     fn poll_to_rest(&mut self) -> Result<(), ActivationError> {

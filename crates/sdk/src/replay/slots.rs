@@ -74,12 +74,8 @@ impl Slots {
         self.0.iter().any(|slot| matches!(slot, Slot::Waiting(_)))
     }
 
-    /// Resolves all that wait, in order of creation, as far as `wanted` says.
-    pub(crate) fn resolve_all(&mut self, resolution: &Resolution, wanted: impl Fn(SlotId) -> bool) {
-        for id in 0..self.0.len() {
-            if self.is_open(id) && wanted(id) {
-                self.resolve(id, resolution.clone());
-            }
-        }
+    /// All that are not resolved yet, in order of creation.
+    pub(crate) fn open(&self) -> Vec<SlotId> {
+        (0..self.0.len()).filter(|id| self.is_open(*id)).collect()
     }
 }

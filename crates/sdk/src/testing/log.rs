@@ -92,7 +92,11 @@ impl Log {
             }
             Command::CreatePromise { name, timeout, .. } => {
                 let id = Uuid::from_u128(self.events.len() as u128 + 1).to_string();
-                self.row("PROMISE_CREATED", json!({ "promiseName": name, "promiseId": id }));
+                let mut row = json!({ "promiseName": name, "promiseId": id });
+                if let Some(timeout) = timeout {
+                    row["timeoutMs"] = i64::try_from(timeout.as_millis()).unwrap_or(i64::MAX).into();
+                }
+                self.row("PROMISE_CREATED", row);
                 if let Some(timeout) = timeout {
                     let data = json!({ "promiseId": id, "promiseName": name });
                     self.open("PROMISE_TIMEOUT", &id, data, Some(timeout));

@@ -21,6 +21,7 @@
 //! ```
 
 mod log;
+mod recorded;
 mod replay;
 mod run;
 
@@ -30,7 +31,8 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-pub use self::replay::{replay, replay_fn};
+pub use self::recorded::recorded_commands;
+pub use self::replay::{Replay, replay, replay_fn};
 pub use self::run::TestRun;
 use crate::context::WorkflowContext;
 use crate::definition::{AnyWorkflow, Dynamic, TaskDefinition, WorkflowDefinition};

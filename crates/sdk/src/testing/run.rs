@@ -31,6 +31,8 @@ pub struct TestRun {
     instance: Option<Instance>,
     outcome: Outcome,
     commands: Vec<String>,
+    /// What arrives while the next activation is under way.
+    meanwhile: Vec<(&'static str, Value)>,
     random: u64,
 }
 
@@ -61,6 +63,7 @@ impl TestRun {
             instance: None,
             outcome: Outcome::Suspended,
             commands: Vec::new(),
+            meanwhile: Vec::new(),
         }
     }
 
@@ -92,10 +95,34 @@ impl TestRun {
     }
 
     /// # Errors
-    /// When an activation fails, or the value is no JSON.
+    /// When the workflow has finished, an activation fails, or the value is no JSON.
     pub async fn signal<T: Serialize + ?Sized>(&mut self, name: &str, value: &T) -> Result<()> {
         let data = json!({ "signalName": name, "signalValue": serde_json::to_value(value)? });
-        self.log.append(Origin::External, "SIGNAL_RECEIVED", data);
+        self.happen("SIGNAL_RECEIVED", data).await
+    }
+
+    /// A signal that arrives while the next activation is under way: behind the events that it sees, before what it asks
+    /// for.
+    ///
+    /// # Errors
+    /// When the value is no JSON.
+    pub fn signal_meanwhile<T: Serialize + ?Sized>(&mut self, name: &str, value: &T) -> Result<()> {
+        let data = json!({ "signalName": name, "signalValue": serde_json::to_value(value)? });
+        self.meanwhile.push(("SIGNAL_RECEIVED", data));
+        Ok(())
+    }
+
+    /// The same for a request to cancel.
+    pub fn cancel_meanwhile(&mut self, reason: &str) {
+        self.meanwhile.push(("CANCELLATION_REQUESTED", json!({ "reason": reason })));
+    }
+
+    /// A log has nothing behind the end of its workflow.
+    async fn happen(&mut self, kind: &str, data: Value) -> Result<()> {
+        if self.outcome != Outcome::Suspended {
+            return Err(Error::failed("the workflow has finished"));
+        }
+        self.log.append(Origin::External, kind, data);
         self.settle().await
     }
 
@@ -118,10 +145,9 @@ impl TestRun {
     /// Asks the workflow to cancel.
     ///
     /// # Errors
-    /// When an activation fails.
+    /// When the workflow has finished, or an activation fails.
     pub async fn cancel(&mut self, reason: &str) -> Result<()> {
-        self.log.append(Origin::External, "CANCELLATION_REQUESTED", json!({ "reason": reason }));
-        self.settle().await
+        self.happen("CANCELLATION_REQUESTED", json!({ "reason": reason })).await
     }
 
     /// Its output, once it has completed.
@@ -162,6 +188,20 @@ impl TestRun {
         self.log.events.iter().map(read).collect()
     }
 
+    /// Its log so far, as [`replay`](super::replay) reads it. Fit to be kept in a file.
+    pub fn recording(&self) -> Value {
+        let write = |event: &LogEvent| {
+            let origin = match event.origin {
+                Origin::Command => "COMMAND",
+                Origin::External => "EXTERNAL",
+            };
+            json!({ "sequence": event.sequence, "eventType": event.kind, "origin": origin,
+                "timestampMs": event.time_ms, "data": event.data })
+        };
+        let events: Vec<Value> = self.log.events.iter().map(write).collect();
+        json!({ "executionId": self.id.to_string(), "createdAtMs": BEGINNING_MS, "events": events })
+    }
+
     /// Virtual time that has passed.
     pub fn elapsed(&self) -> Duration {
         Duration::from_millis((self.log.now_ms - BEGINNING_MS).unsigned_abs())
@@ -170,7 +210,8 @@ impl TestRun {
     async fn go_on(&mut self, may: impl Fn(&super::log::Open) -> bool) -> Result<()> {
         for _ in 0..MAX_STEPS {
             self.step().await?;
-            if self.outcome != Outcome::Suspended || !self.complete_some(&may) {
+            let more = self.has_news() || self.complete_some(&may);
+            if self.outcome != Outcome::Suspended || !more {
                 return Ok(());
             }
         }
@@ -188,12 +229,8 @@ impl TestRun {
         };
         let seen = usize::try_from(instance.seen).unwrap_or_default();
         let advanced = instance.advance(&self.log.events[seen..]).await;
-        let (commands, outcome) = advanced.map_err(|error| {
-            Error::DeterminismViolation(format!(
-                "{} at event {}: {}",
-                error.code, error.position, error.message
-            ))
-        })?;
+        let (commands, outcome) = advanced.map_err(super::replay::violation)?;
+        self.let_things_happen();
         for command in commands {
             self.commands.push(Command::describe(&command));
             self.log.carry_out(&self.environment, command);
@@ -205,9 +242,34 @@ impl TestRun {
     }
 
     fn instance(&self) -> Instance {
-        let core = Shared::new(Core::new(self.id, &self.kind, BEGINNING_MS));
+        let core = Shared::new(Core::new(self.id, &self.kind, BEGINNING_MS).strict());
         let context = WorkflowContext::new(core.clone());
         Instance::new(core, self.workflow.clone().start(context, self.input.clone()))
+    }
+
+    /// What happens between the end of an activation and the moment when its commands are in the log.
+    fn let_things_happen(&mut self) {
+        for (kind, data) in std::mem::take(&mut self.meanwhile) {
+            self.log.append(Origin::External, kind, data);
+        }
+        if self.environment.seed.is_some() && self.draw(4) == 0 {
+            let ready = self.ready(&|open: &super::log::Open| open.due_ms.is_none());
+            if !ready.is_empty() {
+                let chosen = ready[self.draw(ready.len())];
+                self.log.complete(chosen);
+            }
+        }
+    }
+
+    /// Whether something has happened that the workflow has not seen.
+    fn has_news(&self) -> bool {
+        let seen = self.instance.as_ref().map_or(0, |instance| instance.seen);
+        self.log
+            .events
+            .iter()
+            .rev()
+            .take_while(|event| event.sequence > seen)
+            .any(|event| event.origin == Origin::External)
     }
 
     fn finish_log(&mut self, outcome: &Outcome) {
@@ -243,16 +305,17 @@ impl TestRun {
         any
     }
 
-    /// What completes at once comes before what takes time; of that, the earliest.
+    /// What completes at once comes before what takes time, unless shuffled; of that, the earliest.
     fn ready(&self, may: &impl Fn(&super::log::Open) -> bool) -> Vec<usize> {
         let all = || self.log.open.iter().enumerate().filter(|(_, open)| may(open));
         let at_once: Vec<usize> =
             all().filter(|(_, open)| open.due_ms.is_none()).map(|(index, _)| index).collect();
-        if !at_once.is_empty() {
+        if !at_once.is_empty() && self.environment.seed.is_none() {
             return at_once;
         }
-        let earliest = all().min_by_key(|(index, open)| (open.due_ms, *index));
-        earliest.map(|(index, _)| index).into_iter().collect()
+        let timed = all().filter(|(_, open)| open.due_ms.is_some());
+        let earliest = timed.min_by_key(|(index, open)| (open.due_ms, *index));
+        at_once.into_iter().chain(earliest.map(|(index, _)| index)).collect()
     }
 
     /// A number below `bound`.

@@ -4,5 +4,6 @@
 
 mod common;
 mod errors;
+mod macros;
 mod worker;
 mod workflows;

@@ -3,12 +3,12 @@
 use std::net::SocketAddr;
 use std::path::Path;
 
-use flovyn_auth::{JwtKey, JwtSettings, JwtVerifier};
+use flovyn_auth::{JwtKey, JwtSettings, JwtVerifier, MAX_TOKEN_BYTES};
 
 use super::{Algorithm, Config, ConfigError, Jwt};
 
 /// A token that people chose must not be guessable.
-const TOKEN_CHARS: usize = 32;
+const MIN_TOKEN_CHARS: usize = 32;
 /// Shorter leases expire while a healthy worker is scheduled away.
 const SHORTEST_LEASE_MS: i64 = 1_000;
 const LONGEST_LEASE_MS: i64 = 24 * 60 * 60 * 1_000;
@@ -67,10 +67,20 @@ impl Config {
                 return Err(ConfigError::new(message));
             }
             for token in &tenant.worker_tokens {
-                if token.token.chars().count() < TOKEN_CHARS {
+                if token.token.chars().count() < MIN_TOKEN_CHARS {
                     let message = format!(
-                        "tenants: the worker token '{}' of '{}' is too short: use at least {TOKEN_CHARS} random \
+                        "tenants: the worker token '{}' of '{}' is too short: use at least {MIN_TOKEN_CHARS} random \
                          characters, for example from `openssl rand -hex 32`",
+                        token.name, tenant.slug
+                    );
+                    return Err(ConfigError::new(message));
+                }
+                // It travels in a header, where a space ends it, and dots make it look like a JWT.
+                let plain = token.token.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'.');
+                if !plain || token.token.len() > MAX_TOKEN_BYTES {
+                    let message = format!(
+                        "tenants: the worker token '{}' of '{}' could never be used: take up to {MAX_TOKEN_BYTES} \
+                         letters, digits and signs without spaces and dots, for example from `openssl rand -hex 32`",
                         token.name, tenant.slug
                     );
                     return Err(ConfigError::new(message));

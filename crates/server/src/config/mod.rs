@@ -182,7 +182,7 @@ pub enum LogFormat {
     Json,
 }
 
-/// How long workers may be silent. What is not given is as documented.
+/// How long workers may be silent. None: the default of the product, in the engine's `Limits`.
 #[derive(Debug, Clone, Copy, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LeaseLimits {

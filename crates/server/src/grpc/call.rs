@@ -14,6 +14,7 @@ use uuid::Uuid;
 
 use super::status::{not_allowed, not_read, refuse, refused};
 use crate::api::Api;
+use crate::trace::is_traceparent;
 
 /// What a call needs the caller to be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -123,27 +124,4 @@ async fn named_scope(api: &Api, principal: &Principal, named: &str) -> Result<Te
     };
     let scope = tenant.and_then(|tenant| principal.scope_for(&tenant));
     scope.ok_or_else(|| refuse(Code::PermissionDenied, "the tenant named is not the credential's"))
-}
-
-/// `version-trace-parent-flags` of W3C trace context, in lower-case hexadecimal.
-fn is_traceparent(text: &str) -> bool {
-    let lengths = [2, 32, 16, 2];
-    let mut parts = text.split('-');
-    let hex = |part: &str| part.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
-    lengths.iter().all(|length| parts.next().is_some_and(|part| part.len() == *length && hex(part)))
-        && parts.next().is_none()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::is_traceparent;
-
-    #[test]
-    fn only_well_formed_trace_parents_are_taken_in() {
-        assert!(is_traceparent("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"));
-        assert!(!is_traceparent(""));
-        assert!(!is_traceparent("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7"));
-        assert!(!is_traceparent("00-4BF92F3577B34DA6A3CE929D0E0E4736-00f067aa0ba902b7-01"));
-        assert!(!is_traceparent("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01-x"));
-    }
 }

@@ -70,7 +70,9 @@ fn outcome(status: i32, ending: Ending, failure: Option<v1::ActivationFailure>) 
             Outcome::ActivationFailed { code: failure.code.into(), message: message.into() }
         }
         WorkflowStatus::Unspecified | WorkflowStatus::Running => {
-            return Err(wrong("status must be SUSPENDED, COMPLETED, FAILED, CANCELLED or ACTIVATION_FAILED".into()));
+            return Err(wrong(
+                "status must be SUSPENDED, COMPLETED, FAILED, CANCELLED or ACTIVATION_FAILED".into(),
+            ));
         }
     })
 }

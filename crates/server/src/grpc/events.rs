@@ -54,6 +54,20 @@ pub(super) fn unseen(base: i64, event: &Event, task: Option<&TaskPayloads>) -> v
     message(event, task)
 }
 
+/// As many as fit into a message beside what surrounds them, at least one. With them, whether some were left out.
+pub(super) fn cut(all: impl Iterator<Item = v1::WorkflowEvent>) -> (Vec<v1::WorkflowEvent>, bool) {
+    let mut events = Vec::new();
+    let mut bytes = 0;
+    for event in all {
+        bytes += event.event_data.len() + OVERHEAD;
+        if bytes > PAGE_BYTES && !events.is_empty() {
+            return (events, true);
+        }
+        events.push(event);
+    }
+    (events, false)
+}
+
 /// A page of a history, cut at a number of events and at what fits into a message. With it, whether more follow.
 pub(super) async fn page(
     call: &Call,

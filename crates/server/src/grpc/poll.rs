@@ -45,6 +45,10 @@ impl<'a> Delivery<'a> {
         &self.claimed
     }
 
+    pub(super) fn call(&self) -> &'a Call {
+        self.call
+    }
+
     /// It goes out now.
     pub(super) fn sent(mut self) -> Claimed {
         std::mem::take(&mut self.claimed)

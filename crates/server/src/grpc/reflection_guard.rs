@@ -11,10 +11,10 @@ use crate::api::Api;
 const REFLECTION: &str = "/grpc.reflection.";
 
 pub(super) async fn known_only(State(api): State<Api>, request: Request, next: Next) -> Response {
-    if request.uri().path().starts_with(REFLECTION) {
-        if let Err(error) = api.authenticate(request.headers().get(AUTHORIZATION)).await {
-            return not_allowed(error).into_http();
-        }
+    if request.uri().path().starts_with(REFLECTION)
+        && let Err(error) = api.authenticate(request.headers().get(AUTHORIZATION)).await
+    {
+        return not_allowed(error).into_http();
     }
     next.run(request).await
 }

@@ -40,8 +40,9 @@ impl Dispatch {
 
     async fn answer(&self, call: &Call, promise: &str, answer: Answer) -> Result<Response<()>, Status> {
         let promise = match promise.split_once('/') {
-            Some((execution, name)) => by_name(call, execution, name).await?,
-            None => convert::promise(promise)?,
+            // A key may contain a slash of its own.
+            Some((execution, name)) if !promise.starts_with("key:") => by_name(call, execution, name).await?,
+            _ => convert::promise(promise)?,
         };
         call.run(AnswerPromise { promise, answer }).await?;
         Ok(Response::new(()))
@@ -226,7 +227,7 @@ impl WorkflowDispatch for Dispatch {
             }
         };
         if events.is_empty() {
-            // No execution is without events: there may be none here because there is no such execution.
+            // The end of a history and an execution that does not exist look alike: the row tells them apart.
             executions::find(&call, execution_id).await?;
         }
         let next_sequence = events.last().filter(|_| more).map_or(0, |event| event.sequence_number.into());

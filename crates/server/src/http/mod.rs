@@ -45,6 +45,7 @@ pub fn router(state: HttpState) -> Router {
         router = router.route("/_/clock/advance", post(clock::advance));
     }
     let router = router
+        .nest_service("/api", crate::rest::router(state.api.clone()))
         .fallback(error::not_found)
         .method_not_allowed_fallback(error::method_not_allowed)
         .with_state(state);

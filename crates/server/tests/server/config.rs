@@ -87,11 +87,14 @@ fn variables_go_over_the_file() {
     assert!(parse("", &[("FLOVYN_DATABASE_URL", "sqlite:a.db")]).is_ok());
 }
 
+/// The text of a file, variables, and what the message must name.
+type Wrong<'a> = (&'a str, &'a [(&'a str, &'a str)], &'a [&'a str]);
+
 #[test]
 fn what_is_wrong_is_named() {
     let database = "database_url = 'sqlite:a.db'\n";
     let token = "[[tenants]]\nslug = 'a'\nworker_tokens = [{ name = 'n', token = '0123456789abcdef0123456789abcdef' }]";
-    let cases: &[(&str, &[(&str, &str)], &[&str])] = &[
+    let cases: &[Wrong] = &[
         ("", &[], &["database_url", "FLOVYN_DATABASE_URL"]),
         ("database_url = 'mysql://me:secret@h/d'", &[], &["database_url", "sqlite:PATH"]),
         ("database_url = 'sqlite:'", &[], &["database_url"]),
@@ -128,6 +131,16 @@ fn what_is_wrong_is_named() {
             "database_url = 'sqlite:a.db'\n[[tenants]]\nslug = 'a'\nworker_tokens = [{ name = 'n', token = 'short' }]",
             &[],
             &["tenants", "'n'", "at least 32"],
+        ),
+        (
+            "database_url = 'sqlite:a.db'\n[[tenants]]\nslug = 'a'\nworker_tokens = [{ name = 'n', token = '0123456789abcdef.0123456789abcdef.' }]",
+            &[],
+            &["tenants", "'n'", "dots"],
+        ),
+        (
+            "database_url = 'sqlite:a.db'\n[[tenants]]\nslug = 'a'\nworker_tokens = [{ name = 'n', token = '0123456789abcdef 0123456789abcdef' }]",
+            &[],
+            &["tenants", "'n'", "spaces"],
         ),
         (
             "database_url = 'sqlite:a.db'\n[[tenants]]\nslug = 'a'\n[[tenants]]\nslug = 'a'",

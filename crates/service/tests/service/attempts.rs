@@ -275,9 +275,9 @@ async fn progress_and_log_lines_are_written_by_and_by_in_order(place: Place) {
     server.claim_task("work").await;
     for number in 1..=50 {
         let progress = f64::from(number) / 100.0;
-        server.report(TENANT, ReportProgress { task_id, progress, details: None });
+        server.report(TENANT, ReportProgress { task_id, progress, details: None }).unwrap();
         let message = number.to_string().into();
-        server.report(TENANT, AppendLogLine { task_id, level: LogLevel::Info, message });
+        server.report(TENANT, AppendLogLine { task_id, level: LogLevel::Info, message }).unwrap();
     }
     server.stop().await;
     assert!((server.task(task_id).await.progress - 0.5).abs() < f64::EPSILON, "the last one counts");

@@ -5,6 +5,8 @@ use std::io::{ErrorKind, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use flovyn_auth::random_hex;
+
 pub(super) struct DataDir {
     path: PathBuf,
 }
@@ -37,10 +39,7 @@ impl DataDir {
     pub(super) fn jwt_secret(&self) -> Result<PathBuf, String> {
         let path = self.path.join("jwt.secret");
         if !path.exists() {
-            let mut bytes = [0_u8; 32];
-            getrandom::fill(&mut bytes).map_err(|error| format!("no random numbers: {error}"))?;
-            let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-            write_secret(&path, format!("{hex}\n").as_bytes())?;
+            write_secret(&path, format!("{}\n", random_hex()?).as_bytes())?;
         }
         Ok(path)
     }

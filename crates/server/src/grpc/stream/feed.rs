@@ -8,13 +8,17 @@ use flovyn_engine::reply::{Activation, Claimed};
 use flovyn_engine::request::{Claim, ClaimKind, Claimer};
 use flovyn_engine::state::{Event, WorkClass};
 use flovyn_proto::v1;
+use prost::Message;
 use tokio::sync::{Semaphore, mpsc};
 use tonic::Status;
+use uuid::Uuid;
 
+use super::super::MAX_MESSAGE_BYTES;
 use super::super::activations::execution;
 use super::super::call::Call;
 use super::super::poll::Delivery;
 use super::super::{events, task_execution};
+use super::results;
 use super::sessions::{Held, Holdings};
 
 /// How long one claim waits for work before it is made anew.
@@ -23,6 +27,9 @@ const WAIT: Duration = Duration::from_secs(60);
 const INLINE_EVENTS: usize = 500;
 /// Items in one push.
 const MAX_ITEMS: usize = 100;
+/// What an item takes in a frame beside its own bytes, and what a frame takes beside its items.
+const ITEM_OVERHEAD: usize = 8;
+const ROOM: usize = 1 << 10;
 /// A pause after a claim that was refused, so that a full server is not asked in a loop.
 const AFTER_REFUSAL: Duration = Duration::from_millis(200);
 
@@ -36,6 +43,7 @@ pub(super) struct Feed {
     pub(super) kinds: Vec<ClaimKind>,
     pub(super) credit: Arc<Semaphore>,
     pub(super) holdings: Arc<Holdings>,
+    pub(super) connection: u64,
     pub(super) outbound: mpsc::Sender<Result<v1::ServerFrame, Status>>,
 }
 
@@ -54,33 +62,49 @@ impl Feed {
                 claimed = self.call.poll(claim, WAIT) => claimed,
                 () = self.outbound.closed() => return,
             };
-            if self.call.api().is_draining() {
-                return;
-            }
             let claimed = match claimed {
                 Ok(claimed) => claimed,
+                Err(_) if self.call.api().is_draining() => return,
                 Err(status) => {
                     tracing::warn!(%status, "a claim for a session was refused");
+                    drop(room);
                     tokio::time::sleep(AFTER_REFUSAL).await;
                     continue;
                 }
             };
-            if claimed.is_empty() {
+            // From here on whatever is not sent off is given back.
+            let delivery = Delivery::new(&self.call, claimed);
+            if self.call.api().is_draining() {
+                return;
+            }
+            if delivery.claimed().is_empty() {
                 continue;
             }
-            let delivery = Delivery::new(&self.call, claimed);
-            match self.frame(delivery.claimed()).await {
-                Ok(frame) => {
-                    let claimed = delivery.sent();
-                    // What is pushed uses credit up; the worker grants new credit when a slot is free.
+            match self.parcels(delivery).await {
+                Ok(parcels) => {
                     first.forget();
-                    self.credit.forget_permits(claimed.len() - 1);
-                    self.hold(&claimed);
-                    room.send(Ok(frame));
+                    let mut taken = 1;
+                    let mut room = Some(room);
+                    for parcel in parcels {
+                        let room = match room.take() {
+                            Some(room) => room,
+                            None => match self.outbound.reserve().await {
+                                Ok(room) => room,
+                                Err(_) => return,
+                            },
+                        };
+                        // What is pushed uses credit up; the worker grants new credit when a slot is free.
+                        self.credit.forget_permits(parcel.delivery.claimed().len() - taken);
+                        taken = 0;
+                        let Some(stopped) = self.hold(parcel.delivery.claimed()) else { return };
+                        drop(parcel.delivery.sent());
+                        room.send(Ok(parcel.frame));
+                        self.stop(stopped).await;
+                    }
                 }
                 Err(status) => {
-                    drop(delivery);
                     tracing::warn!(%status, "claimed work could not be read and was given back");
+                    drop(room);
                     tokio::time::sleep(AFTER_REFUSAL).await;
                 }
             }
@@ -98,22 +122,50 @@ impl Feed {
         }
     }
 
-    fn hold(&self, claimed: &Claimed) {
-        for item in &claimed.workflows {
-            self.holdings.add(item.execution.id, Held { token: item.token, is_task: false });
-        }
-        for item in &claimed.tasks {
-            self.holdings.add(item.task.id, Held { token: item.token, is_task: true });
-        }
+    fn hold(&self, claimed: &Claimed) -> Option<Vec<(Uuid, i64)>> {
+        let workflows = claimed
+            .workflows
+            .iter()
+            .map(|item| (item.execution.id, Held { token: item.token, is_task: false }));
+        let tasks =
+            claimed.tasks.iter().map(|item| (item.task.id, Held { token: item.token, is_task: true }));
+        let items: Vec<_> = workflows.chain(tasks).collect();
+        self.holdings.add(self.connection, &items)
     }
 
-    async fn frame(&self, claimed: &Claimed) -> Result<v1::ServerFrame, Status> {
-        let mut activations = Vec::with_capacity(claimed.workflows.len());
-        for activation in &claimed.workflows {
+    /// Tasks that were cancelled while they were on their way: the worker has to know them first.
+    async fn stop(&self, tasks: Vec<(Uuid, i64)>) {
+        if tasks.is_empty() {
+            return;
+        }
+        let cancels = tasks.into_iter().map(|(id, token)| results::notice(id, token)).collect();
+        // A worker that has gone need not be told.
+        let _ = self.outbound.send(Ok(v1::ServerFrame { cancels, ..v1::ServerFrame::default() })).await;
+    }
+
+    /// What was claimed, in frames that fit into a message.
+    async fn parcels<'a>(&self, delivery: Delivery<'a>) -> Result<Vec<Parcel<'a>>, Status> {
+        let mut activations = Vec::with_capacity(delivery.claimed().workflows.len());
+        for activation in &delivery.claimed().workflows {
             activations.push(self.activation(activation).await?);
         }
-        let tasks = claimed.tasks.iter().map(task_execution::info).collect();
-        Ok(v1::ServerFrame { activations, tasks, ..v1::ServerFrame::default() })
+        let Claimed { workflows, tasks } = delivery.claimed().clone();
+        let mut packed = Packed::default();
+        for (item, message) in workflows.into_iter().zip(activations) {
+            let (claimed, frame) = packed.next(message.encoded_len());
+            claimed.workflows.push(item);
+            frame.activations.push(message);
+        }
+        for item in tasks {
+            let message = task_execution::info(&item);
+            let (claimed, frame) = packed.next(message.encoded_len());
+            claimed.tasks.push(item);
+            frame.tasks.push(message);
+        }
+        let call = delivery.call();
+        drop(delivery.sent());
+        let parcel = |(claimed, frame)| Parcel { delivery: Delivery::new(call, claimed), frame };
+        Ok(packed.parts.into_iter().map(parcel).collect())
     }
 
     /// The activation with the events that its worker has not seen. A worker that does not have the instance in
@@ -123,12 +175,42 @@ impl Feed {
         let base = row.base_sequence;
         let shown = |event: &Event, task: Option<&TaskPayloads>| events::unseen(base, event, task);
         let (events, more) = match &activation.new_events {
-            Some(events) => (events.iter().map(|(event, task)| shown(event, task.as_ref())).collect(), false),
+            Some(events) => {
+                events::cut(events.iter().map(|(event, task)| shown(event, task.as_ref())))
+            }
             None => events::page(&self.call, row.id, base, INLINE_EVENTS, shown).await?,
         };
         let mut message = execution(activation, flovyn_engine::ids::Payload::new());
         message.events = events;
         message.more_events = more;
         Ok(message)
+    }
+}
+
+/// One frame, with the claims in it: dropped before it is sent off, they are given back.
+struct Parcel<'a> {
+    delivery: Delivery<'a>,
+    frame: v1::ServerFrame,
+}
+
+/// Frames that are filled one after the other.
+#[derive(Debug, Default)]
+struct Packed {
+    parts: Vec<(Claimed, v1::ServerFrame)>,
+    bytes: usize,
+}
+
+impl Packed {
+    /// Where an item of this size goes.
+    fn next(&mut self, bytes: usize) -> (&mut Claimed, &mut v1::ServerFrame) {
+        let bytes = bytes + ITEM_OVERHEAD;
+        self.bytes += bytes;
+        if self.parts.is_empty() || self.bytes > MAX_MESSAGE_BYTES - ROOM {
+            self.parts.push(Default::default());
+            self.bytes = bytes;
+        }
+        let last = self.parts.len() - 1;
+        let (claimed, frame) = &mut self.parts[last];
+        (claimed, frame)
     }
 }

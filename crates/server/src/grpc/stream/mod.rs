@@ -14,6 +14,7 @@ mod sessions;
 use std::pin::Pin;
 use std::sync::Arc;
 
+use axum::http::header::AUTHORIZATION;
 use flovyn_proto::v1;
 use flovyn_proto::v1::worker_stream_server::WorkerStream;
 use futures::Stream;
@@ -48,7 +49,9 @@ impl WorkerStream for Streams {
     ) -> Result<Response<Self::ConnectStream>, Status> {
         let call = Call::begin(&self.api, &request, Needs::Worker, "").await?;
         let (outbound, frames) = tokio::sync::mpsc::channel(OUTBOUND_FRAMES);
-        tokio::spawn(session::run(call, self.sessions.clone(), request.into_inner(), outbound));
+        let (metadata, _, inbound) = request.into_parts();
+        let credential = metadata.as_ref().get(AUTHORIZATION).cloned();
+        tokio::spawn(session::run(call, credential, self.sessions.clone(), inbound, outbound));
         Ok(Response::new(Box::pin(ReceiverStream::new(frames))))
     }
 }

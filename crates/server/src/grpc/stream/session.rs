@@ -3,26 +3,34 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::http::HeaderValue;
+use flovyn_auth::AuthError;
 use flovyn_engine::Code;
 use flovyn_engine::request::{Claimer, HeartbeatWorker};
 use flovyn_engine::state::{TaskStatus, WorkClass};
 use flovyn_proto::v1;
+use flovyn_service::TaskCancel;
 use futures::StreamExt;
 use tokio::sync::{Semaphore, broadcast, mpsc};
 use tokio::task::JoinSet;
+use tokio::time::MissedTickBehavior;
 use tonic::{Status, Streaming};
 use uuid::Uuid;
 
 use super::super::call::Call;
-use super::super::status::refuse;
+use super::super::status::{not_allowed, refuse};
 use super::super::worker_lifecycle;
 use super::feed::Feed;
 use super::hello::{self, Hello};
 use super::results;
-use super::sessions::{Holdings, Sessions};
+use super::sessions::{Held, Holdings, Sessions};
 
 /// How long a session whose connection broke keeps its claims.
 const GRACE: Duration = Duration::from_secs(10);
+/// How long a connection may take to say hello.
+const HELLO_WITHIN: Duration = Duration::from_secs(10);
+/// How often a stream's credential is looked at, beside each heartbeat.
+const CREDENTIAL_EVERY: Duration = Duration::from_secs(15);
 /// Result frames that are being carried out at a time; the next one is read when one is done.
 const FRAMES_UNDER_WAY: usize = 32;
 /// Most slots that a session can have open.
@@ -37,6 +45,8 @@ enum End {
     Goodbye,
     /// The connection broke: the worker may come back.
     Broken,
+    /// The worker has come back on another connection, which has all that this one had.
+    TakenOver,
     /// This server stops: the claims stay the worker's, who takes them to another server.
     Draining,
 }
@@ -45,7 +55,10 @@ enum End {
 struct Session {
     call: Call,
     id: Uuid,
+    /// The header it was let in with.
+    credential: Option<HeaderValue>,
     holdings: Arc<Holdings>,
+    connection: u64,
     outbound: Outbound,
     workflow_credit: Arc<Semaphore>,
     task_credit: Arc<Semaphore>,
@@ -53,12 +66,24 @@ struct Session {
 
 pub(super) async fn run(
     call: Call,
+    credential: Option<HeaderValue>,
     sessions: Arc<Sessions>,
     mut inbound: Streaming<v1::WorkerFrame>,
     outbound: Outbound,
 ) {
     let tenant_id = call.tenant_id();
-    let (session, connection, first, hello) = match begin(&call, &sessions, &mut inbound, &outbound).await {
+    let hello = tokio::select! {
+        hello = first(&mut inbound) => hello,
+        () = tokio::time::sleep(HELLO_WITHIN) => Err(refuse(Code::NotRegistered, "no hello came")),
+        () = call.api().drains() => Err(refuse(Code::ShuttingDown, "the server is stopping")),
+    };
+    let begun = match hello {
+        Ok((first, hello)) => {
+            begin(&call, credential, &sessions, &hello, &outbound).await.map(|session| (session, first, hello))
+        }
+        Err(status) => Err(status),
+    };
+    let (session, first, hello) = match begun {
         Ok(begun) => begun,
         Err(status) => {
             // The worker is told why, if it is still there.
@@ -66,12 +91,18 @@ pub(super) async fn run(
             return;
         }
     };
+    let connection = session.connection;
+    let cancels = call.api().service().cancels();
     let mut feeds = session.feeds(hello);
-    let end = session.serve(first, &mut inbound).await;
+    let mut under_way = JoinSet::new();
+    let end = session.serve(first, &mut inbound, cancels, &mut under_way).await;
+    // First of all nothing more is pushed: it would only have to be released again, and its attempt would count.
     feeds.shutdown().await;
+    // Results that were read are carried out and acknowledged, however the connection ends.
+    while under_way.join_next().await.is_some() {}
     let id = session.id;
     match end {
-        End::Draining => {}
+        End::Draining | End::TakenOver => {}
         End::Goodbye => results::release(&call, sessions.end(tenant_id, id, connection)).await,
         End::Broken => {
             // Nothing more is sent: the response ends now, not after the grace.
@@ -85,46 +116,57 @@ pub(super) async fn run(
     }
 }
 
-/// Reads the hello, registers the session and welcomes it.
-async fn begin(
-    call: &Call,
-    sessions: &Sessions,
-    inbound: &mut Streaming<v1::WorkerFrame>,
-    outbound: &Outbound,
-) -> Result<(Session, u64, v1::WorkerFrame, Hello), Status> {
+/// Reads the first frame.
+async fn first(inbound: &mut Streaming<v1::WorkerFrame>) -> Result<(v1::WorkerFrame, Hello), Status> {
     let missing = || refuse(Code::NotRegistered, "the stream ended before its hello");
     let mut first = inbound.next().await.ok_or_else(missing)??;
-    let mut hello = hello::read(&mut first)?;
+    let hello = hello::read(&mut first)?;
+    Ok((first, hello))
+}
+
+/// Registers the session and welcomes it.
+async fn begin(
+    call: &Call,
+    credential: Option<HeaderValue>,
+    sessions: &Sessions,
+    hello: &Hello,
+    outbound: &Outbound,
+) -> Result<Session, Status> {
     worker_lifecycle::run(call, hello.register.clone()).await?;
-    let (holdings, connection) = sessions.begin(call.tenant_id(), hello.session);
+    let (kept, lost) = adopt(call, hello).await?;
+    // Nothing fails from here on: what has begun is ended in an orderly way.
+    let (holdings, connection, forgotten) = sessions.begin(call.tenant_id(), hello.session, &hello.held);
+    // If there is a still newer connection, that one has adopted them.
+    let _ = holdings.add(connection, &kept);
     // What it was given and does not name never reached it, or was lost with it.
-    results::release(call, holdings.take_all_but(&hello.held)).await;
-    let lost = adopt(call, &holdings, &mut hello).await?;
+    results::release(call, forgotten).await;
     let limits = call.api().service().limits();
     let welcome =
         v1::StreamWelcome { session_id: hello.session.to_string(), lease_ms: limits.session_lease_ms, lost };
     let session = Session {
         call: call.clone(),
         id: hello.session,
+        credential,
         holdings,
+        connection,
         outbound: outbound.clone(),
         workflow_credit: Arc::new(Semaphore::new(0)),
         task_credit: Arc::new(Semaphore::new(0)),
     };
     session.send(v1::ServerFrame { welcome: Some(welcome), ..v1::ServerFrame::default() }).await;
-    Ok((session, connection, first, hello))
+    Ok(session)
 }
 
-/// Claims that the worker brings along: those that are still its own are kept, the others are named.
-async fn adopt(call: &Call, holdings: &Holdings, hello: &mut Hello) -> Result<Vec<String>, Status> {
-    let mut lost = Vec::new();
-    for (id, token) in hello.held.drain() {
+/// Claims that the worker brings along: those that are still its own, and the names of the others.
+async fn adopt(call: &Call, hello: &Hello) -> Result<(Vec<(Uuid, Held)>, Vec<String>), Status> {
+    let (mut kept, mut lost) = (Vec::new(), Vec::new());
+    for (&id, &token) in &hello.held {
         match results::holder(call, hello.session, id, token).await? {
-            Some(held) => holdings.add(id, held),
+            Some(held) => kept.push((id, held)),
             None => lost.push(id.to_string()),
         }
     }
-    Ok(lost)
+    Ok((kept, lost))
 }
 
 impl Session {
@@ -144,6 +186,7 @@ impl Session {
             kinds,
             credit: credit.clone(),
             holdings: self.holdings.clone(),
+            connection: self.connection,
             outbound: self.outbound.clone(),
         };
         let mut feeds = JoinSet::new();
@@ -158,16 +201,27 @@ impl Session {
     }
 
     /// Takes in frames until the connection ends.
-    async fn serve(&self, first: v1::WorkerFrame, inbound: &mut Streaming<v1::WorkerFrame>) -> End {
-        let mut cancels = self.call.api().service().cancels();
-        let mut under_way = JoinSet::new();
+    async fn serve(
+        &self,
+        first: v1::WorkerFrame,
+        inbound: &mut Streaming<v1::WorkerFrame>,
+        mut cancels: broadcast::Receiver<TaskCancel>,
+        under_way: &mut JoinSet<()>,
+    ) -> End {
+        // What it brought along may have been cancelled while it was away.
+        self.look_for_cancels().await;
+        let mut look_at_credential = tokio::time::interval(CREDENTIAL_EVERY);
+        look_at_credential.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut next = Some(first);
         loop {
             if let Some(frame) = next.take() {
                 if frame.hello.is_some() {
                     let status = refuse(Code::NotRegistered, "a second hello on the same stream");
                     let _ = self.outbound.send(Err(status)).await;
-                    return self.finish(under_way, End::Broken).await;
+                    return End::Broken;
+                }
+                if frame.heartbeat {
+                    look_at_credential.reset_immediately();
                 }
                 let goodbye = frame.goodbye;
                 self.grant(&frame);
@@ -176,38 +230,47 @@ impl Session {
                 }
                 under_way.spawn(self.clone().take_in(frame));
                 if goodbye {
-                    return self.finish(under_way, End::Goodbye).await;
+                    return End::Goodbye;
                 }
             }
             tokio::select! {
                 frame = inbound.next() => match frame {
                     Some(Ok(frame)) => next = Some(frame),
-                    Some(Err(_)) | None => return self.finish(under_way, End::Broken).await,
+                    Some(Err(_)) | None => return End::Broken,
                 },
                 cancel = cancels.recv() => match cancel {
                     Ok(cancel) if cancel.session == self.id && cancel.tenant_id == self.call.tenant_id() => {
-                        if self.holdings.holds(cancel.task_id, cancel.token) {
+                        if self.holdings.stops(cancel.task_id, cancel.token) {
                             self.cancel(vec![results::notice(cancel.task_id, cancel.token)]).await;
                         }
                     }
                     Ok(_) => {}
                     // Too many at once: look for those of our own.
                     Err(broadcast::error::RecvError::Lagged(_)) => self.look_for_cancels().await,
-                    Err(broadcast::error::RecvError::Closed) => return self.finish(under_way, End::Draining).await,
+                    Err(broadcast::error::RecvError::Closed) => return End::Draining,
                 },
                 Some(_) = under_way.join_next() => {}
+                _ = look_at_credential.tick() => {
+                    if let Err(status) = self.may_stay().await {
+                        let _ = self.outbound.send(Err(status)).await;
+                        return End::Broken;
+                    }
+                }
+                () = self.holdings.taken_over(self.connection) => return End::TakenOver,
                 () = self.call.api().drains() => {
                     self.send(v1::ServerFrame { drain: true, ..v1::ServerFrame::default() }).await;
-                    return self.finish(under_way, End::Draining).await;
+                    return End::Draining;
                 }
             }
         }
     }
 
-    /// Results that were read are carried out and acknowledged, however the connection ends.
-    async fn finish(&self, mut under_way: JoinSet<()>, end: End) -> End {
-        while under_way.join_next().await.is_some() {}
-        end
+    /// A stream outlives its credential, and must not: one that was revoked or has expired ends it.
+    async fn may_stay(&self) -> Result<(), Status> {
+        match self.call.api().authenticate(self.credential.as_ref()).await {
+            Ok(_) | Err(AuthError::Unavailable) => Ok(()),
+            Err(error) => Err(not_allowed(error)),
+        }
     }
 
     fn grant(&self, frame: &v1::WorkerFrame) {

@@ -6,6 +6,8 @@
 mod cancel;
 mod children;
 mod client;
+mod client_task_batches;
+mod client_task_ids;
 mod commands;
 mod dispatch;
 mod dropped_polls;
@@ -17,8 +19,6 @@ mod polls;
 mod promises;
 mod races;
 mod restart;
-mod seed_000;
-mod seed_000_batches;
 mod signals;
 mod state;
 mod tasks;

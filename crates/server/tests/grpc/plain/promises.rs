@@ -59,6 +59,9 @@ async fn resolved_by_workflow_and_name(server: TestServer) {
     let (id, promise_id) = waiting(&client, None).await;
     let unknown = resolve(&client, &format!("{id}/other"), json!(1)).await.unwrap_err();
     assert_eq!(unknown.code(), Code::NotFound);
+    // A key with a slash in it is still a key.
+    let unknown = resolve(&client, "key:orders/7", json!(1)).await.unwrap_err();
+    assert_eq!(unknown.code(), Code::NotFound);
     resolve(&client, &format!("{id}/approval"), json!(7)).await.unwrap();
     let events = client.claim(&id).await;
     let data = json!({"promiseId": promise_id, "promiseName": "approval", "value": 7});

@@ -1,6 +1,7 @@
 //! The worker stream and the client service.
 
 mod app;
+mod attack;
 mod client;
 mod life;
 mod sessions;

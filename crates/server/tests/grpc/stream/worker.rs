@@ -102,7 +102,7 @@ impl Worker {
     }
 
     /// Takes in one frame. `false`: the stream has ended.
-    async fn read(&mut self) -> bool {
+    pub(crate) async fn read(&mut self) -> bool {
         let frame = tokio::time::timeout(PATIENCE, self.inbound.message()).await.expect("a frame in time");
         let Ok(Some(frame)) = frame else { return false };
         self.activations.extend(frame.activations);

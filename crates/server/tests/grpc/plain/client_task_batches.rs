@@ -1,4 +1,4 @@
-//! Seed 000: its integration tests. Whole workflows with client-generated ids, and batches.
+//! Task ids that clients make themselves, in whole workflows and in batches.
 
 use serde_json::json;
 use tonic::Code;
@@ -10,7 +10,7 @@ use crate::common::{TestServer, on_both};
 
 on_both!(full_workflow, parallel_tasks_in_one_batch, the_same_batch_sent_twice, a_mixed_batch);
 
-/// Also the first two of its end-to-end tests: the whole life of a task, and a workflow that goes on with its result.
+/// The whole life of a task, and a workflow that goes on with its result.
 async fn full_workflow(server: TestServer) {
     let client = Plain::of(&server);
     client.register("flows", &["order"], &[]).await;

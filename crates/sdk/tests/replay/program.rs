@@ -1,0 +1,135 @@
+//! Random programs: what a workflow may do, as data, and proptest's way to make it up.
+
+use proptest::prelude::*;
+
+/// What the context can start. Each gives a future that goes into the pool.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Start {
+    /// A blocking step, or an async one.
+    Run(u8, bool),
+    /// 0 succeeds, 1 fails, 2 never ends.
+    Task(u8),
+    Timer(u8),
+    Signal(u8),
+    /// As tasks.
+    Child(u8),
+    /// With a timeout or without.
+    Promise(u8, bool),
+    Cancellation,
+}
+
+/// How two futures are awaited.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Style {
+    Flovyn,
+    Tokio,
+    Futures,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum Step {
+    /// Starts something, behind the shield or not.
+    Start(Start, bool),
+    Await(u8),
+    Drop(u8),
+    Cancel(u8),
+    /// Polls once and puts it back.
+    Peek(u8),
+    /// The loser is kept or dropped.
+    Select(u8, u8, Style, bool),
+    Join(u8, u8, Style),
+    /// Awaits some of the whole pool in the order they come; the rest is dropped.
+    Unordered(u8),
+    WithTimeout(u8, u8),
+    SetState(u8),
+    ClearState(u8),
+    GetState(u8),
+    Uuid,
+    Random,
+    Now,
+    HasSignal(u8),
+    Drain(u8),
+    /// Which way depends on everything seen so far.
+    Branch(Vec<Step>, Vec<Step>),
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct Program {
+    pub steps: Vec<Step>,
+    /// Whether a program that was asked to cancel ends as cancelled.
+    pub obeys: bool,
+}
+
+/// What happens to it from outside.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Outside {
+    Signal(u8),
+    SignalMeanwhile(u8),
+    Answer(u8, bool),
+    Cancel,
+    CancelMeanwhile,
+    Settle,
+    /// Lets time pass.
+    Finish,
+}
+
+fn start() -> impl Strategy<Value = Start> {
+    prop_oneof![
+        4 => (0..5_u8, any::<bool>()).prop_map(|(n, async_)| Start::Run(n, async_)),
+        4 => (0..3_u8).prop_map(Start::Task),
+        3 => (1..9_u8).prop_map(Start::Timer),
+        3 => (0..2_u8).prop_map(Start::Signal),
+        2 => (0..3_u8).prop_map(Start::Child),
+        2 => (0..2_u8, any::<bool>()).prop_map(|(n, timeout)| Start::Promise(n, timeout)),
+        1 => Just(Start::Cancellation),
+    ]
+}
+
+fn style() -> impl Strategy<Value = Style> {
+    prop_oneof![Just(Style::Flovyn), Just(Style::Tokio), Just(Style::Futures)]
+}
+
+fn leaf() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        12 => (start(), prop::bool::weighted(0.2)).prop_map(|(start, shielded)| Step::Start(start, shielded)),
+        5 => any::<u8>().prop_map(Step::Await),
+        2 => any::<u8>().prop_map(Step::Drop),
+        2 => any::<u8>().prop_map(Step::Cancel),
+        2 => any::<u8>().prop_map(Step::Peek),
+        4 => (any::<u8>(), any::<u8>(), style(), any::<bool>())
+            .prop_map(|(a, b, style, keep)| Step::Select(a, b, style, keep)),
+        3 => (any::<u8>(), any::<u8>(), style()).prop_map(|(a, b, style)| Step::Join(a, b, style)),
+        1 => any::<u8>().prop_map(Step::Unordered),
+        2 => (any::<u8>(), 1..9_u8).prop_map(|(a, ms)| Step::WithTimeout(a, ms)),
+        2 => (0..2_u8).prop_map(Step::SetState),
+        1 => (0..2_u8).prop_map(Step::ClearState),
+        1 => (0..2_u8).prop_map(Step::GetState),
+        1 => Just(Step::Uuid),
+        1 => Just(Step::Random),
+        1 => Just(Step::Now),
+        1 => (0..2_u8).prop_map(Step::HasSignal),
+        1 => (0..2_u8).prop_map(Step::Drain),
+    ]
+}
+
+pub fn step() -> impl Strategy<Value = Step> {
+    let steps = || prop::collection::vec(leaf(), 0..4);
+    prop_oneof![6 => leaf(), 1 => (steps(), steps()).prop_map(|(a, b)| Step::Branch(a, b))]
+}
+
+pub fn program() -> impl Strategy<Value = Program> {
+    (prop::collection::vec(step(), 1..24), any::<bool>()).prop_map(|(steps, obeys)| Program { steps, obeys })
+}
+
+pub fn outside() -> impl Strategy<Value = Vec<Outside>> {
+    let one = prop_oneof![
+        4 => (0..2_u8).prop_map(Outside::Signal),
+        2 => (0..2_u8).prop_map(Outside::SignalMeanwhile),
+        3 => (0..2_u8, any::<bool>()).prop_map(|(n, good)| Outside::Answer(n, good)),
+        1 => Just(Outside::Cancel),
+        1 => Just(Outside::CancelMeanwhile),
+        2 => Just(Outside::Settle),
+        3 => Just(Outside::Finish),
+    ];
+    prop::collection::vec(one, 0..12)
+}

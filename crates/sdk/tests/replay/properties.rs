@@ -1,0 +1,177 @@
+//! What holds for every program in every world.
+
+use flovyn_sdk::Error;
+use flovyn_sdk::testing::{Replay, recorded_commands, replay_fn};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use crate::interpreter::workflow;
+use crate::program::{Outside, Program, Start, Step, outside, program, step};
+use crate::runs::{KIND, block_on, environment, run, seen};
+
+/// Recorded, and read back from its text as from a server.
+async fn record(program: &Program, outside: &[Outside], seed: u64) -> (Value, Option<Value>) {
+    let run = run(&environment(seed), program, outside).await;
+    let text = run.recording().to_string();
+    let ended = run.output().cloned().or_else(|| run.error().map(|error| json!(error.to_string())));
+    (serde_json::from_str(&text).unwrap(), ended)
+}
+
+fn ended(replay: &Replay) -> Option<Value> {
+    replay.ended().map(|result| result.unwrap_or_else(|error| json!(error.to_string())))
+}
+
+/// Commands behind the first `count` events.
+fn commands_after(history: &Value, count: usize) -> Vec<String> {
+    let rows = recorded_commands(history).unwrap().into_iter();
+    rows.filter(|(sequence, _)| *sequence > i64::try_from(count).unwrap()).map(|(_, row)| row).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn memory_changes_nothing(program in program(), outside in outside(), seed: u64) {
+        block_on(async {
+            let kept = run(&environment(seed), &program, &outside).await;
+            let evicted = run(&environment(seed).evict_always(), &program, &outside).await;
+            prop_assert_eq!(seen(&kept), seen(&evicted));
+            Ok(())
+        })?;
+    }
+
+    #[test]
+    fn a_history_cut_anywhere_goes_on_as_it_did(program in program(), outside in outside(), seed: u64) {
+        block_on(async {
+            let (history, end) = record(&program, &outside, seed).await;
+            replay_fn(KIND, workflow(&program), &history).await.unwrap();
+            let length = history["events"].as_array().unwrap().len();
+            for cut in 1..=length {
+                let mut replay = Replay::new(KIND, workflow(&program), &history).unwrap();
+                let new = replay.feed(cut).await.unwrap();
+                let after = commands_after(&history, cut);
+                prop_assert!(after.starts_with(&new), "cut at {}: {:?} is no beginning of {:?}", cut, new, after);
+                let again = replay.feed(length).await.unwrap();
+                prop_assert_eq!(again, Vec::<String>::new());
+                prop_assert_eq!(ended(&replay), end.clone());
+            }
+            Ok(())
+        })?;
+    }
+
+    #[test]
+    fn one_event_at_a_time_is_the_same_as_all_at_once(program in program(), outside in outside(), seed: u64) {
+        block_on(async {
+            let (history, end) = record(&program, &outside, seed).await;
+            let mut replay = Replay::new(KIND, workflow(&program), &history).unwrap();
+            let mut commands = Vec::new();
+            while replay.left() > 0 {
+                commands.extend(replay.feed(1).await.unwrap());
+            }
+            prop_assert_eq!(commands, commands_after(&history, 0));
+            prop_assert_eq!(ended(&replay), end);
+            Ok(())
+        })?;
+    }
+
+    #[test]
+    fn another_program_is_named_or_unaffected(
+        program in program(), outside in outside(), seed: u64, place: prop::sample::Index, new in step(), how in 0..3,
+    ) {
+        let mut changed = without_promises(&program);
+        let program = changed.clone();
+        let place = place.index(changed.steps.len());
+        match how {
+            0 => changed.steps[place] = new,
+            1 => changed.steps.insert(place, new),
+            _ => drop(changed.steps.remove(place)),
+        }
+        let changed = without_promises(&changed);
+        block_on(async {
+            let (history, _) = record(&program, &outside, seed).await;
+            let fits = fits(&changed, &history).await;
+            match replay_fn(KIND, workflow(&changed), &history).await {
+                Ok(()) => prop_assert!(fits.is_ok(), "not noticed: {:?}", fits),
+                Err(Error::DeterminismViolation(message)) => {
+                    prop_assert!(fits.is_err(), "it fits, but: {}", message);
+                    prop_assert!(message.starts_with("DETERMINISM_VIOLATION") || message.starts_with("the history has ended"), "{}", message);
+                }
+                Err(error) => prop_assert!(false, "{:?}", error),
+            }
+            Ok(())
+        })?;
+    }
+}
+
+/// Answers of promises carry ids that only the server makes, so the check below, which has no rows, could not read them.
+fn without_promises(program: &Program) -> Program {
+    fn clean(steps: &[Step]) -> Vec<Step> {
+        let steps = steps.iter().map(|step| match step {
+            Step::Start(Start::Promise(n, _), shielded) => Step::Start(Start::Task(*n), *shielded),
+            Step::Branch(a, b) => Step::Branch(clean(a), clean(b)),
+            other => other.clone(),
+        });
+        steps.collect()
+    }
+    Program { steps: clean(&program.steps), obeys: program.obeys }
+}
+
+/// Whether a program does what the history says, found out in another way: it is given only what came from outside, and what
+/// it asks for by itself is compared with the rows, kind by kind.
+async fn fits(program: &Program, history: &Value) -> Result<(), String> {
+    let all = history["events"].as_array().unwrap();
+    let mut bare = history.clone();
+    bare["events"] = all.iter().filter(|event| event["origin"] == "EXTERNAL").cloned().collect();
+    let rows = recorded_commands(history).unwrap();
+    let mut replay = Replay::new(KIND, workflow(program), &bare).unwrap();
+    let mut asked = Vec::new();
+    for event in bare["events"].as_array().unwrap() {
+        let sequence = event["sequence"].as_i64().unwrap();
+        if replay.ended().is_none() {
+            covers(&asked, &rows, sequence)?;
+        }
+        asked.extend(replay.feed(1).await.map_err(|error| error.to_string())?);
+    }
+    covers(&asked, &rows, i64::MAX)?;
+    let last = all.last().unwrap();
+    let expected = match last["eventType"].as_str().unwrap() {
+        "WORKFLOW_COMPLETED" => &last["data"]["output"],
+        "WORKFLOW_EXECUTION_FAILED" => &last["data"]["error"],
+        "WORKFLOW_CANCELLED" => &json!(format!("cancelled: {}", last["data"]["reason"].as_str().unwrap())),
+        _ => return Ok(()),
+    };
+    if asked.len() != rows.len() {
+        return Err("it asks for more than the history has".into());
+    }
+    if ended(&replay).as_ref() != Some(expected) {
+        return Err(format!("it ended with {:?}, not with {expected:?}", ended(&replay)));
+    }
+    Ok(())
+}
+
+/// Every row before a sequence was asked for, and what was asked for is what the rows say.
+fn covers(asked: &[String], rows: &[(i64, String)], before: i64) -> Result<(), String> {
+    for kind in ["operation", "state", "task", "cancel of task", "timer", "cancel of timer", "child", "cancel of child"] {
+        let of_kind = |text: &&String| kind_of(text) == kind;
+        let asked: Vec<&String> = asked.iter().filter(of_kind).collect();
+        let all: Vec<&(i64, String)> = rows.iter().filter(|(_, row)| of_kind(&row)).collect();
+        if let Some((asked, row)) = asked.iter().zip(&all).find(|(asked, row)| ***asked != row.1) {
+            return Err(format!("it asks for {asked}, not for {row:?}"));
+        }
+        if let Some(row) = all.get(asked.len()).filter(|row| row.0 < before) {
+            return Err(format!("before {before} it does not ask for {row:?}"));
+        }
+    }
+    Ok(())
+}
+
+fn kind_of(command: &str) -> &str {
+    match command.split([' ']).collect::<Vec<_>>()[..] {
+        ["set" | "clear", "state", ..] => "state",
+        ["cancel", "of", "task", ..] => "cancel of task",
+        ["cancel", "of", "timer", ..] => "cancel of timer",
+        ["cancel", "of", "child", ..] => "cancel of child",
+        [first, ..] => first,
+        [] => "",
+    }
+}

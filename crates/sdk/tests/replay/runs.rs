@@ -1,0 +1,57 @@
+//! Runs a random program in a random world.
+
+use flovyn_sdk::Error;
+use flovyn_sdk::testing::{TestEnvironment, TestRun};
+use serde_json::{Value, json};
+
+use crate::interpreter::workflow;
+use crate::program::{Outside, Program};
+
+pub const KIND: &str = "random";
+
+pub fn block_on<T>(future: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(future)
+}
+
+/// Good and bad ones answer, endless ones do not.
+pub fn environment(seed: u64) -> TestEnvironment {
+    TestEnvironment::new()
+        .mock_task("good", Ok)
+        .mock_task("bad", |input| Err(Error::failed(format!("task {input} broke"))))
+        .mock_child("good", Ok)
+        .mock_child("bad", |input| Err(Error::failed(format!("child {input} broke"))))
+        .shuffle(seed)
+}
+
+/// Runs it to wherever it comes. An activation that fails fails the test.
+pub async fn run(environment: &TestEnvironment, program: &Program, outside: &[Outside]) -> TestRun {
+    let mut run = environment.start_fn(KIND, workflow(program), Value::Null);
+    for (number, what) in outside.iter().enumerate() {
+        let happened = match what {
+            Outside::Signal(n) => run.signal(&format!("signal-{n}"), &number).await,
+            Outside::SignalMeanwhile(n) => run.signal_meanwhile(&format!("signal-{n}"), &number),
+            Outside::Answer(n, true) => run.resolve_promise(&format!("promise-{n}"), &number).await,
+            Outside::Answer(n, false) => run.reject_promise(&format!("promise-{n}"), "no").await,
+            Outside::Cancel => run.cancel("enough").await,
+            Outside::CancelMeanwhile => {
+                run.cancel_meanwhile("enough");
+                Ok(())
+            }
+            Outside::Settle => run.settle().await,
+            Outside::Finish => run.finish().await,
+        };
+        match happened {
+            // There is no such promise, or the workflow has finished.
+            Ok(()) | Err(Error::Failed(_)) => {}
+            Err(error) => panic!("{what:?}: {error}"),
+        }
+    }
+    run.finish().await.expect("the last activations");
+    run
+}
+
+/// What can be compared of a run.
+pub fn seen(run: &TestRun) -> Value {
+    let error = run.error().map(|error| format!("{error:?}"));
+    json!({ "commands": run.commands(), "output": run.output(), "error": error, "log": run.recording() })
+}

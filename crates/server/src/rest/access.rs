@@ -1,0 +1,107 @@
+//! Who asks, and for which tenant. A tenant that is not the caller's and one that does not exist look the same.
+
+use axum::extract::{FromRequestParts, RawPathParams};
+use axum::http::header::AUTHORIZATION;
+use axum::http::request::Parts;
+use flovyn_auth::{Principal, Role, TenantScope};
+use flovyn_engine::ids::{Text, TenantId};
+use flovyn_engine::request::Op;
+use flovyn_engine::state::Tenant;
+use flovyn_engine::{Code, Reply};
+use flovyn_store::Store;
+use std::sync::Arc;
+use uuid::Uuid;
+
+use super::error::RestError;
+use crate::api::Api;
+
+/// An authenticated caller, acting for one tenant.
+#[derive(Debug)]
+pub(super) struct Caller {
+    api: Api,
+    scope: TenantScope,
+    role: Role,
+    pub(super) tenant: Tenant,
+    pub(super) traceparent: Option<Text>,
+}
+
+impl Caller {
+    /// Refuses whoever may not do this.
+    pub(super) fn must_be(&self, role: Role) -> Result<(), RestError> {
+        if self.role >= role {
+            return Ok(());
+        }
+        Err(RestError::forbidden(format!("this takes the role {}", role.name())))
+    }
+
+    pub(super) fn api(&self) -> &Api {
+        &self.api
+    }
+
+    pub(super) fn tenant_id(&self) -> TenantId {
+        self.scope.tenant_id()
+    }
+
+    pub(super) fn store(&self) -> &Arc<dyn Store> {
+        self.api.service().store()
+    }
+
+    pub(super) async fn run(&self, op: impl Into<Op>) -> Result<Reply, RestError> {
+        Ok(self.api.service().call(self.tenant_id(), op).await?)
+    }
+
+    /// Path of something of this tenant.
+    pub(super) fn link(&self, rest: &str) -> String {
+        format!("/api/tenants/{}/{rest}", self.tenant.slug)
+    }
+}
+
+impl FromRequestParts<Api> for Caller {
+    type Rejection = RestError;
+
+    async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, RestError> {
+        let principal = person(api, parts).await?;
+        let path = RawPathParams::from_request_parts(parts, api).await;
+        let path = path.map_err(|error| RestError::new(Code::TenantNotFound, error.to_string()))?;
+        let named = path.iter().find(|(name, _)| *name == "tenant").map_or("", |(_, value)| value);
+        let missing = || RestError::new(Code::TenantNotFound, format!("Tenant '{named}' not found"));
+        if named.contains('\0') {
+            return Err(missing());
+        }
+        let store = api.service().store();
+        let tenant = match Uuid::try_parse(named) {
+            Ok(id) => store.tenant_get(id).await?,
+            Err(_) => store.tenant_by_slug(named).await?,
+        };
+        let tenant = tenant.ok_or_else(missing)?;
+        let scope = principal.scope_for(&tenant).ok_or_else(missing)?;
+        let traceparent = parts.headers.get("traceparent").and_then(|value| value.to_str().ok());
+        let traceparent = traceparent.filter(|text| crate::trace::is_traceparent(text)).map(Into::into);
+        Ok(Self { api: api.clone(), scope, role: principal.role(), tenant, traceparent })
+    }
+}
+
+/// Whoever may create tenants.
+#[derive(Debug)]
+pub(super) struct ServerAdmin {
+    pub(super) api: Api,
+}
+
+impl FromRequestParts<Api> for ServerAdmin {
+    type Rejection = RestError;
+
+    async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, RestError> {
+        match person(api, parts).await?.role() {
+            Role::ServerAdmin => Ok(Self { api: api.clone() }),
+            _ => Err(RestError::forbidden("this takes the role server-admin")),
+        }
+    }
+}
+
+/// Worker tokens are for gRPC only.
+async fn person(api: &Api, parts: &Parts) -> Result<Principal, RestError> {
+    match api.authenticate(parts.headers.get(AUTHORIZATION)).await? {
+        Principal::Worker { .. } => Err(RestError::unauthenticated()),
+        principal => Ok(principal),
+    }
+}

@@ -1,0 +1,33 @@
+//! Bodies: JSON, or nothing where everything has a default.
+
+use axum::body::Bytes;
+use flovyn_engine::Code;
+use flovyn_engine::ids::Payload;
+use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
+
+use super::error::RestError;
+
+/// Reads a body that must be there.
+pub(super) fn read<T: DeserializeOwned>(body: &Bytes) -> Result<T, RestError> {
+    serde_json::from_slice(body).map_err(|error| RestError::new(Code::InvalidPayload, format!("Invalid body: {error}")))
+}
+
+/// Reads a body that may be left out.
+pub(super) fn read_or_default<T: DeserializeOwned + Default>(body: &Bytes) -> Result<T, RestError> {
+    if body.iter().all(u8::is_ascii_whitespace) { Ok(T::default()) } else { read(body) }
+}
+
+/// A JSON document inside a body, as it was sent.
+pub(super) fn payload(value: Option<Box<RawValue>>, default: &'static str) -> Payload {
+    match value {
+        Some(value) => Payload::copy_from_slice(value.get().as_bytes()),
+        None => Payload::from_static(default.as_bytes()),
+    }
+}
+
+/// A stored document, to be put into an answer as it is.
+pub(super) fn json(payload: &[u8]) -> Option<Box<RawValue>> {
+    let text = std::str::from_utf8(payload).ok().filter(|text| !text.is_empty()).unwrap_or("null");
+    RawValue::from_string(text.to_owned()).ok()
+}

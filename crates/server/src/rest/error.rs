@@ -1,0 +1,99 @@
+//! The one place where a refusal becomes an HTTP answer.
+
+use axum::Json;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use flovyn_auth::AuthError;
+use flovyn_engine::code::Class;
+use flovyn_engine::{Code, Refusal};
+use flovyn_store::StoreError;
+use serde_json::json;
+
+/// Where each code has its page.
+const PAGES: &str = "https://github.com/flovyn/flovyn/blob/main/docs/errors";
+
+/// `error` is a sentence about this very request, `message` says what to do, `code` is stable and has a page.
+#[derive(Debug, Clone)]
+pub struct RestError {
+    status: StatusCode,
+    error: String,
+    message: String,
+    code: Code,
+}
+
+impl RestError {
+    pub(super) fn new(code: Code, error: impl Into<String>) -> Self {
+        Self { status: status(code), error: error.into(), message: code.advice().to_owned(), code }
+    }
+
+    pub(super) fn unauthenticated() -> Self {
+        Self::new(Code::Unauthenticated, "Missing or invalid authorization token")
+    }
+
+    pub(super) fn forbidden(error: impl Into<String>) -> Self {
+        Self::new(Code::PermissionDenied, error)
+    }
+}
+
+fn status(code: Code) -> StatusCode {
+    match code.class() {
+        _ if code == Code::PayloadTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+        Class::InvalidArgument => StatusCode::BAD_REQUEST,
+        Class::NotFound => StatusCode::NOT_FOUND,
+        Class::AlreadyExists | Class::FailedPrecondition | Class::Aborted => StatusCode::CONFLICT,
+        Class::Unauthenticated => StatusCode::UNAUTHORIZED,
+        Class::PermissionDenied => StatusCode::FORBIDDEN,
+        Class::ResourceExhausted => StatusCode::TOO_MANY_REQUESTS,
+        Class::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
+        Class::Unimplemented => StatusCode::NOT_IMPLEMENTED,
+        Class::Internal => StatusCode::INTERNAL_SERVER_ERROR,
+    }
+}
+
+impl From<Refusal> for RestError {
+    fn from(refusal: Refusal) -> Self {
+        Self::new(refusal.code, refusal.message)
+    }
+}
+
+impl From<StoreError> for RestError {
+    /// What the database says may name hosts and files: it goes to the log.
+    fn from(error: StoreError) -> Self {
+        tracing::warn!(%error, "a read failed");
+        Self::new(Code::StoreUnavailable, "the database did not answer")
+    }
+}
+
+impl From<AuthError> for RestError {
+    fn from(error: AuthError) -> Self {
+        match error {
+            AuthError::Unavailable => {
+                Self::new(Code::StoreUnavailable, "the credential could not be checked")
+            }
+            _ => Self::unauthenticated(),
+        }
+    }
+}
+
+impl IntoResponse for RestError {
+    fn into_response(self) -> Response {
+        let body = json!({
+            "error": self.error,
+            "message": self.message,
+            "code": self.code.to_string(),
+            "link": format!("{PAGES}/{}.md", self.code),
+        });
+        let mut response = (self.status, Json(body)).into_response();
+        let headers = response.headers_mut();
+        match self.status {
+            StatusCode::UNAUTHORIZED => {
+                headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+            }
+            StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS => {
+                headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+            }
+            _ => {}
+        }
+        response
+    }
+}

@@ -1,0 +1,90 @@
+//! Worker tokens: made here, shown once.
+
+use axum::Json;
+use axum::body::Bytes;
+use axum::extract::Path;
+use axum::http::StatusCode;
+use flovyn_auth::{Role, hash_token, new_token};
+use flovyn_engine::request::{CreateWorkerToken, RevokeWorkerToken};
+use flovyn_engine::state::WorkerToken;
+use flovyn_engine::{Code, Reply};
+use serde::{Deserialize, Serialize};
+
+use super::access::Caller;
+use super::body::read;
+use super::error::RestError;
+use super::executions::id;
+use super::times::{iso, moment, optional_iso};
+use super::trigger::unexpected;
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct WorkerTokenRequest {
+    name: String,
+    #[serde(alias = "expires_at")]
+    expires_at: Option<String>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct WorkerTokenResponse {
+    id: String,
+    name: String,
+    /// Only in the answer to its making.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    token: Option<String>,
+    created_at: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expires_at: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    revoked_at: Option<String>,
+}
+
+fn response(row: &WorkerToken, token: Option<String>) -> WorkerTokenResponse {
+    WorkerTokenResponse {
+        id: row.id.to_string(),
+        name: row.name.to_string(),
+        token,
+        created_at: iso(row.created_ms),
+        expires_at: optional_iso(row.expires_ms),
+        revoked_at: optional_iso(row.revoked_ms),
+    }
+}
+
+pub(super) async fn create(
+    caller: Caller,
+    body: Bytes,
+) -> Result<(StatusCode, Json<WorkerTokenResponse>), RestError> {
+    caller.must_be(Role::Admin)?;
+    let request: WorkerTokenRequest = read(&body)?;
+    let expires_ms = request.expires_at.as_deref().map(|text| moment("expiresAt", text)).transpose()?;
+    let token = new_token().map_err(|error| {
+        tracing::error!(%error, "no token could be made");
+        RestError::new(Code::Internal, "no token could be made")
+    })?;
+    let create = CreateWorkerToken { name: request.name.into(), hash: hash_token(&token), expires_ms };
+    match caller.run(create).await? {
+        Reply::WorkerToken(row) => Ok((StatusCode::CREATED, Json(response(&row, Some(token))))),
+        _ => Err(unexpected()),
+    }
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct WorkerTokenList {
+    worker_tokens: Vec<WorkerTokenResponse>,
+}
+
+pub(super) async fn list(caller: Caller) -> Result<Json<WorkerTokenList>, RestError> {
+    caller.must_be(Role::Admin)?;
+    let rows = caller.store().worker_token_list(caller.tenant_id()).await?;
+    Ok(Json(WorkerTokenList { worker_tokens: rows.iter().map(|row| response(row, None)).collect() }))
+}
+
+pub(super) async fn revoke(caller: Caller, Path((_, name)): Path<(String, String)>) -> Result<StatusCode, RestError> {
+    caller.must_be(Role::Admin)?;
+    let token_id = id(&name, Code::WorkerTokenNotFound, "Worker token")?;
+    caller.run(RevokeWorkerToken { token_id }).await?;
+    caller.api().worker_tokens().forget_all();
+    Ok(StatusCode::NO_CONTENT)
+}

@@ -1,0 +1,83 @@
+//! A person decides: a promise with a key, by which anything outside can answer it, and a timeout for when nobody does.
+//!
+//! `cargo run -p flovyn-examples --bin approval`
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use flovyn_examples::{Connection, PATIENCE, until_state};
+use flovyn_sdk::{Error, PromiseOptions, Result, StartOptions, TaskContext, WorkflowContext, task, workflow};
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct Claim {
+    /// Unique: the promise's key is made of it.
+    id: String,
+    amount: u32,
+    /// Here a second or two; in earnest, days.
+    answer_within: Duration,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Decision {
+    approved: bool,
+    by: String,
+}
+
+fn promise_key(claim: &str) -> String {
+    format!("expense-{claim}")
+}
+
+#[task]
+async fn ask_manager(_: TaskContext, claim: Claim) -> Result<()> {
+    println!(
+        "task      mail to the manager: may we spend {}? answer to {}",
+        claim.amount,
+        promise_key(&claim.id)
+    );
+    Ok(())
+}
+
+#[workflow]
+async fn expense(ctx: WorkflowContext, claim: Claim) -> Result<String> {
+    let options = PromiseOptions { timeout: Some(claim.answer_within), key: Some(promise_key(&claim.id)) };
+    // Made before anybody is asked: an answer finds it.
+    let decision = ctx.promise_with_options::<Decision>("decision", options);
+    ctx.schedule::<AskManager>(claim).await?;
+    ctx.set_state("step", "waiting")?;
+    match decision.await {
+        Ok(Decision { approved: true, by }) => Ok(format!("approved by {by}")),
+        Ok(Decision { approved: false, by }) => Ok(format!("declined by {by}")),
+        Err(Error::Timeout(_)) => Ok("declined: nobody answered in time".into()),
+        Err(error) => Err(error),
+    }
+}
+
+async fn example(server: Connection) -> Result<()> {
+    let worker = server.worker().workflow(Expense).task(AskManager).build()?.start();
+    let client = server.client()?;
+
+    let claim = Claim { id: Uuid::new_v4().to_string(), amount: 120, answer_within: PATIENCE };
+    // With a key of its own, a second click on "submit" starts no second workflow.
+    let once = StartOptions { idempotency_key: Some(claim.id.clone()), ..StartOptions::default() };
+    let handle = client.start_with_options::<Expense>(claim.clone(), once).await?;
+    println!("started   workflow {}", handle.id());
+    until_state(&handle, "step", "waiting").await?;
+    println!("answer    approved, by its key: no workflow's id is needed");
+    let decision = Decision { approved: true, by: "Grace".into() };
+    client.resolve_promise(&format!("key:{}", promise_key(&claim.id)), &decision).await?;
+    println!("result    {}", handle.result(PATIENCE).await?);
+
+    let claim =
+        Claim { id: Uuid::new_v4().to_string(), amount: 9_000, answer_within: Duration::from_secs(1) };
+    let handle = client.start::<Expense>(claim).await?;
+    println!("\nstarted   workflow {}, which nobody answers", handle.id());
+    println!("result    {}", handle.result(PATIENCE).await?);
+    worker.stop().await;
+    Ok(())
+}
+
+fn main() -> ExitCode {
+    flovyn_examples::run(example)
+}

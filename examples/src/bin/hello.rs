@@ -1,0 +1,38 @@
+//! A workflow and a task: the smallest program there is.
+//!
+//! `cargo run -p flovyn-examples --bin hello`
+
+use std::process::ExitCode;
+
+use flovyn_examples::{Connection, PATIENCE};
+use flovyn_sdk::{Result, TaskContext, WorkflowContext, task, workflow};
+
+/// A task may do whatever it likes: call a service, write a file. It is tried again when it fails.
+#[task(max_retries = 5, timeout_secs = 30)]
+async fn compose_greeting(ctx: TaskContext, name: String) -> Result<String> {
+    println!("task      composing a greeting for {name}, attempt {}", ctx.attempt());
+    Ok(format!("Hello, {name}!"))
+}
+
+/// A workflow goes on where it was, whatever crashes meanwhile. It is replayed for that, so it does nothing by itself (it does
+/// not print, for one): it schedules.
+#[workflow]
+async fn hello(ctx: WorkflowContext, name: String) -> Result<String> {
+    ctx.schedule::<ComposeGreeting>(name).await
+}
+
+async fn example(server: Connection) -> Result<()> {
+    let worker = server.worker().workflow(Hello).task(ComposeGreeting).build()?.start();
+    let handle = server.client()?.start::<Hello>("Ada".into()).await?;
+    println!("started   workflow {}", handle.id());
+    println!("result    {}", handle.result(PATIENCE).await?);
+    for event in handle.history().await? {
+        println!("history   {} {}", event.sequence, event.kind);
+    }
+    worker.stop().await;
+    Ok(())
+}
+
+fn main() -> ExitCode {
+    flovyn_examples::run(example)
+}

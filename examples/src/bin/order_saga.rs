@@ -1,0 +1,120 @@
+//! A saga: what was done is undone when a later step fails, and also when somebody cancels.
+//!
+//! `cargo run -p flovyn-examples --bin order_saga`
+
+use std::process::ExitCode;
+
+use flovyn_examples::{Connection, PATIENCE, until_state};
+use flovyn_sdk::{Client, Error, Result, TaskContext, WorkflowContext, task, workflow};
+use serde::{Deserialize, Serialize};
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct Purchase {
+    item: String,
+    address: String,
+}
+
+#[task]
+async fn reserve(_: TaskContext, item: String) -> Result<()> {
+    println!("task      reserve {item}");
+    Ok(())
+}
+
+#[task]
+async fn release(_: TaskContext, item: String) -> Result<()> {
+    println!("undo      release {item}");
+    Ok(())
+}
+
+#[task]
+async fn charge(_: TaskContext, item: String) -> Result<()> {
+    println!("task      charge for {item}");
+    Ok(())
+}
+
+#[task]
+async fn refund(_: TaskContext, item: String) -> Result<()> {
+    println!("undo      refund {item}");
+    Ok(())
+}
+
+#[task]
+async fn ship(_: TaskContext, purchase: Purchase) -> Result<String> {
+    println!("task      ship {} to {}", purchase.item, purchase.address);
+    if purchase.address.is_empty() {
+        // Trying again would not help.
+        return Err(Error::NonRetryable("nobody lives there".into()));
+    }
+    Ok(format!("{} is on its way to {}", purchase.item, purchase.address))
+}
+
+/// What has to be undone if the order comes to nothing.
+enum Undo {
+    Release,
+    Refund,
+}
+
+#[workflow]
+async fn order(ctx: WorkflowContext, purchase: Purchase) -> Result<String> {
+    let mut undo = Vec::new();
+    let result = steps(&ctx, &purchase, &mut undo).await;
+    if result.is_err() {
+        // After a cancel, everything that the context itself is asked for fails at once. Behind the shield it goes on.
+        let shielded = ctx.shielded();
+        for step in undo.into_iter().rev() {
+            match step {
+                Undo::Release => shielded.schedule::<Release>(purchase.item.clone()).await?,
+                Undo::Refund => shielded.schedule::<Refund>(purchase.item.clone()).await?,
+            }
+        }
+    }
+    result
+}
+
+/// Notes how to undo each step before it is taken: one that fails may have had its effect nonetheless. So it must be safe to
+/// undo what never happened.
+async fn steps(ctx: &WorkflowContext, purchase: &Purchase, undo: &mut Vec<Undo>) -> Result<String> {
+    undo.push(Undo::Release);
+    ctx.schedule::<Reserve>(purchase.item.clone()).await?;
+    undo.push(Undo::Refund);
+    ctx.schedule::<Charge>(purchase.item.clone()).await?;
+    ctx.set_state("step", "packing")?;
+    ctx.wait_for_signal::<()>("packed").await?;
+    ctx.schedule::<Ship>(purchase.clone()).await
+}
+
+async fn buy(client: &Client, item: &str, address: &str, cancel: bool) -> Result<()> {
+    println!("\nstarted   order of {item}");
+    let purchase = Purchase { item: item.into(), address: address.into() };
+    let handle = client.start::<Order>(purchase).await?;
+    until_state(&handle, "step", "packing").await?;
+    if cancel {
+        println!("cancel    changed my mind");
+        handle.cancel("changed my mind").await?;
+    } else {
+        println!("signal    packed");
+        handle.signal("packed", &()).await?;
+    }
+    match handle.result(PATIENCE).await {
+        Ok(output) => println!("result    {output}"),
+        Err(error @ Error::Cancelled(_)) => println!("result    {error}"),
+        Err(error @ Error::Failed(_)) => println!("result    failed: {error}"),
+        Err(error) => return Err(error),
+    }
+    Ok(())
+}
+
+async fn example(server: Connection) -> Result<()> {
+    let worker = server.worker().workflow(Order).task(Reserve).task(Release).task(Charge).task(Refund);
+    let worker = worker.task(Ship).build()?.start();
+    let client = server.client()?;
+    buy(&client, "a lamp", "1 Main Street", false).await?;
+    buy(&client, "a chair", "", false).await?;
+    buy(&client, "a table", "1 Main Street", true).await?;
+    worker.stop().await;
+    Ok(())
+}
+
+fn main() -> ExitCode {
+    flovyn_examples::run(example)
+}

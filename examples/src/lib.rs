@@ -1,0 +1,85 @@
+//! What all examples need: a way to the server that `flovyn dev` has started, and an exit code.
+//!
+//! The server and the token come from `FLOVYN_GRPC_URL` and `FLOVYN_WORKER_TOKEN`, or else from
+//! `.flovyn/credentials.json` in the current directory, which `flovyn dev` writes.
+
+use std::future::Future;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use flovyn_sdk::worker::WorkerBuilder;
+use flovyn_sdk::{Client, Error, Result, Worker, WorkflowHandle};
+use serde::Deserialize;
+
+const CREDENTIALS: &str = ".flovyn/credentials.json";
+/// Longer than any example takes.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Where the server is and how to speak to it.
+#[derive(Debug, Clone, Deserialize)]
+pub struct Connection {
+    grpc_url: String,
+    worker_token: String,
+}
+
+impl Connection {
+    fn find() -> Result<Self> {
+        let variable = |name| std::env::var(name).ok();
+        if let (Some(grpc_url), Some(worker_token)) =
+            (variable("FLOVYN_GRPC_URL"), variable("FLOVYN_WORKER_TOKEN"))
+        {
+            return Ok(Self { grpc_url, worker_token });
+        }
+        let text = std::fs::read_to_string(CREDENTIALS)
+            .map_err(|error| Error::failed(format!("cannot read {CREDENTIALS}: {error}")))?;
+        Ok(serde_json::from_str(&text)?)
+    }
+
+    /// Starts workflows and talks to them.
+    ///
+    /// # Errors
+    /// When the URL or the token cannot be one.
+    pub fn client(&self) -> Result<Client> {
+        Client::new(&self.grpc_url, &self.worker_token)
+    }
+
+    /// Runs workflows and tasks.
+    pub fn worker(&self) -> WorkerBuilder {
+        Worker::builder(&self.grpc_url, &self.worker_token)
+    }
+}
+
+/// Runs an example against the server.
+pub fn run<F, R>(example: F) -> ExitCode
+where
+    F: FnOnce(Connection) -> R,
+    R: Future<Output = Result<()>>,
+{
+    let run = || {
+        let connection = Connection::find()?;
+        tokio::runtime::Runtime::new()?.block_on(example(connection))
+    };
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}\n\nIs the server running? In another terminal, in this directory:\n");
+            eprintln!("    cargo run --release -- dev\n");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Waits until the workflow has set `key` of its state to `value`.
+///
+/// # Errors
+/// When it takes longer than [`PATIENCE`].
+pub async fn until_state<T>(workflow: &WorkflowHandle<T>, key: &str, value: &str) -> Result<()> {
+    let reached = async {
+        // An error means that the key is not set yet.
+        while workflow.query::<String>(key).await.ok().as_deref() != Some(value) {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    let late = |_| Error::failed(format!("{key} has not become {value:?}"));
+    tokio::time::timeout(PATIENCE, reached).await.map_err(late)
+}
