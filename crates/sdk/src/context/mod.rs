@@ -53,11 +53,24 @@ impl WorkflowContext {
     }
 
     /// Id of this execution.
+    ///
+    /// ```
+    /// # flovyn_sdk::testing::example(|context| async move {
+    /// let id = context.execution_id();
+    /// assert_eq!(id, context.execution_id());
+    /// # Ok(()) });
+    /// ```
     pub fn execution_id(&self) -> Uuid {
         self.core.lock().execution_id
     }
 
     /// Kind of this workflow.
+    ///
+    /// ```
+    /// # flovyn_sdk::testing::example(|context| async move {
+    /// assert_eq!(context.kind(), "example");
+    /// # Ok(()) });
+    /// ```
     pub fn kind(&self) -> String {
         self.core.lock().kind.clone()
     }
@@ -65,10 +78,43 @@ impl WorkflowContext {
     // Tasks.
 
     /// Schedules a task.
+    ///
+    /// ```
+    /// # use flovyn_sdk::{Result, TaskContext, TaskDefinition};
+    /// # struct Charge;
+    /// # impl TaskDefinition for Charge {
+    /// #     type Input = u32;
+    /// #     type Output = u32;
+    /// #     const KIND: &'static str = "charge";
+    /// #     async fn run(&self, _: TaskContext, input: u32) -> Result<u32> { Ok(input) }
+    /// # }
+    /// # flovyn_sdk::testing::example(|context| async move {
+    /// let charged = context.schedule::<Charge>(42).await?;
+    /// # assert_eq!(charged, 42);
+    /// # Ok(()) });
+    /// ```
     pub fn schedule<T: TaskDefinition>(&self, input: T::Input) -> TaskFuture<T::Output> {
         self.schedule_with_options::<T>(input, T::options())
     }
 
+    /// Schedules a task that is run in another way than usual.
+    ///
+    /// ```
+    /// # use flovyn_sdk::{Result, TaskContext, TaskDefinition};
+    /// # struct Charge;
+    /// # impl TaskDefinition for Charge {
+    /// #     type Input = u32;
+    /// #     type Output = u32;
+    /// #     const KIND: &'static str = "charge";
+    /// #     async fn run(&self, _: TaskContext, input: u32) -> Result<u32> { Ok(input) }
+    /// # }
+    /// # use flovyn_sdk::TaskOptions;
+    /// # flovyn_sdk::testing::example(|context| async move {
+    /// let options = TaskOptions { max_retries: Some(5), ..TaskOptions::default() };
+    /// let charged = context.schedule_with_options::<Charge>(42, options).await?;
+    /// # assert_eq!(charged, 42);
+    /// # Ok(()) });
+    /// ```
     pub fn schedule_with_options<T: TaskDefinition>(
         &self,
         input: T::Input,
@@ -81,10 +127,33 @@ impl WorkflowContext {
     }
 
     /// Schedules a task by its type's name, with plain JSON.
+    ///
+    /// ```
+    /// # use serde_json::{Value, json};
+    /// # flovyn_sdk::testing::example(|context| async move {
+    /// let one = context.schedule_raw("charge", json!({ "amount": 1 }));
+    /// let two = context.schedule_raw("charge", json!({ "amount": 2 }));
+    /// // Both are on their way; their results come in any order.
+    /// let (one, two) = (one.await?, two.await?);
+    /// # assert_eq!(two["amount"], 2);
+    /// # Ok(()) });
+    /// ```
     pub fn schedule_raw(&self, task_type: &str, input: Value) -> TaskFuture<Value> {
         self.schedule_with_options_raw(task_type, input, TaskOptions::default())
     }
 
+    /// The same, run in another way than usual.
+    ///
+    /// ```
+    /// # use serde_json::{Value, json};
+    /// # use std::time::Duration;
+    /// # use flovyn_sdk::TaskOptions;
+    /// # flovyn_sdk::testing::example(|context| async move {
+    /// let options = TaskOptions { timeout: Some(Duration::from_secs(30)), ..TaskOptions::default() };
+    /// let charged = context.schedule_with_options_raw("charge", json!(42), options).await?;
+    /// # assert_eq!(charged, 42);
+    /// # Ok(()) });
+    /// ```
     pub fn schedule_with_options_raw(
         &self,
         task_type: &str,
@@ -108,6 +177,13 @@ impl WorkflowContext {
     // Timers.
 
     /// Completes when the time has passed; also when the workflow sleeps over restarts and for months.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # flovyn_sdk::testing::example(|context| async move {
+    /// context.sleep(Duration::from_secs(30 * 24 * 3_600)).await?;
+    /// # Ok(()) });
+    /// ```
     pub fn sleep(&self, duration: Duration) -> TimerFuture {
         let mut core = self.core.lock();
         let name = core.next_timer_name();
@@ -121,6 +197,21 @@ impl WorkflowContext {
     // Child workflows.
 
     /// Starts a child workflow. The name is how this workflow knows it.
+    ///
+    /// ```
+    /// # use flovyn_sdk::{Result, WorkflowContext, WorkflowDefinition};
+    /// # struct Shipping;
+    /// # impl WorkflowDefinition for Shipping {
+    /// #     type Input = String;
+    /// #     type Output = String;
+    /// #     const KIND: &'static str = "shipping";
+    /// #     async fn run(&self, _: WorkflowContext, input: String) -> Result<String> { Ok(input) }
+    /// # }
+    /// # flovyn_sdk::testing::example(|context| async move {
+    /// let parcel = context.schedule_workflow::<Shipping>("parcel", "books".to_owned()).await?;
+    /// # assert_eq!(parcel, "books");
+    /// # Ok(()) });
+    /// ```
     pub fn schedule_workflow<W: WorkflowDefinition>(
         &self,
         name: &str,
@@ -132,10 +223,30 @@ impl WorkflowContext {
         }
     }
 
+    /// Starts a child workflow by its kind's name, with plain JSON.
+    ///
+    /// ```
+    /// # use serde_json::{Value, json};
+    /// # flovyn_sdk::testing::example(|context| async move {
+    /// let parcel = context.schedule_workflow_raw("parcel", "shipping", json!("books")).await?;
+    /// # assert_eq!(parcel, "books");
+    /// # Ok(()) });
+    /// ```
     pub fn schedule_workflow_raw(&self, name: &str, kind: &str, input: Value) -> ChildFuture<Value> {
         self.child(name, kind, input, ChildOptions::default())
     }
 
+    /// The same, started in another way than usual.
+    ///
+    /// ```
+    /// # use serde_json::{Value, json};
+    /// # use flovyn_sdk::ChildOptions;
+    /// # flovyn_sdk::testing::example(|context| async move {
+    /// let options = ChildOptions { queue: Some("warehouse".into()), ..ChildOptions::default() };
+    /// let parcel = context.schedule_workflow_with_options_raw("parcel", "shipping", json!(1), options).await?;
+    /// # assert_eq!(parcel, 1);
+    /// # Ok(()) });
+    /// ```
     pub fn schedule_workflow_with_options_raw(
         &self,
         name: &str,
@@ -162,14 +273,44 @@ impl WorkflowContext {
     // Promises.
 
     /// Something that the outside world answers: a person, or another system.
+    ///
+    /// ```
+    /// # flovyn_sdk::testing::example(|context| async move {
+    /// let approved: bool = context.promise("approval").await?;
+    /// # assert!(approved);
+    /// # Ok(()) });
+    /// ```
     pub fn promise<T: DeserializeOwned>(&self, name: &str) -> PromiseFuture<T> {
         self.promise_with_options(name, PromiseOptions::default())
     }
 
+    /// The same with plain JSON.
+    ///
+    /// ```
+    /// # use serde_json::{Value, json};
+    /// # flovyn_sdk::testing::example(|context| async move {
+    /// let answer = context.promise_raw("approval").await?;
+    /// # assert_eq!(answer, json!(true));
+    /// # Ok(()) });
+    /// ```
     pub fn promise_raw(&self, name: &str) -> PromiseFuture<Value> {
         self.promise_with_options(name, PromiseOptions::default())
     }
 
+    /// A promise with a deadline, or with a key by which it can be answered.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use flovyn_sdk::PromiseOptions;
+    /// # flovyn_sdk::testing::example(|context| async move {
+    /// let options = PromiseOptions {
+    ///     key: Some("order-7".into()),
+    ///     timeout: Some(Duration::from_secs(7 * 24 * 3_600)),
+    /// };
+    /// let approved = context.promise_with_options::<bool>("approval", options).await;
+    /// # let _ = approved;
+    /// # Ok(()) });
+    /// ```
     pub fn promise_with_options<T: DeserializeOwned>(
         &self,
         name: &str,
@@ -188,6 +329,13 @@ impl WorkflowContext {
 
     /// Runs a short, blocking step beside the workflow and records its result. It runs at least once until it is
     /// recorded, and never again after that.
+    ///
+    /// ```
+    /// # flovyn_sdk::testing::example(|context| async move {
+    /// let host: String = context.run("read the host's name", || "here".to_owned()).await?;
+    /// # assert_eq!(host, "here");
+    /// # Ok(()) });
+    /// ```
     pub fn run<T, F>(&self, name: &str, step: F) -> OperationFuture<T>
     where
         T: Serialize + DeserializeOwned + Send + 'static,
@@ -199,6 +347,13 @@ impl WorkflowContext {
     }
 
     /// The same for an async step.
+    ///
+    /// ```
+    /// # flovyn_sdk::testing::example(|context| async move {
+    /// let price: u32 = context.run_async("ask for the price", || async { 42 }).await?;
+    /// # assert_eq!(price, 42);
+    /// # Ok(()) });
+    /// ```
     pub fn run_async<T, F, R>(&self, name: &str, step: F) -> OperationFuture<T>
     where
         T: Serialize + DeserializeOwned + Send + 'static,
@@ -229,6 +384,13 @@ impl WorkflowContext {
     // Signals.
 
     /// The next signal of this name. Each signal goes to one waiter: the oldest.
+    ///
+    /// ```
+    /// # flovyn_sdk::testing::example(|context| async move {
+    /// let value: u32 = context.wait_for_signal("go").await?;
+    /// # assert_eq!(value, 1);
+    /// # Ok(()) });
+    /// ```
     pub fn wait_for_signal<T: DeserializeOwned>(&self, name: &str) -> SignalFuture<T> {
         let mut core = self.core.lock();
         let slot = match self.open(&mut core) {
@@ -241,6 +403,12 @@ impl WorkflowContext {
     }
 
     /// Whether a signal of this name has come and nobody has taken it.
+    ///
+    /// ```
+    /// # flovyn_sdk::testing::example(|context| async move {
+    /// assert!(!context.has_signal("go"));
+    /// # Ok(()) });
+    /// ```
     pub fn has_signal(&self, name: &str) -> bool {
         self.core.lock().has_signal(name)
     }
@@ -249,6 +417,13 @@ impl WorkflowContext {
     ///
     /// # Errors
     /// When one of them is not of this type.
+    ///
+    /// ```
+    /// # flovyn_sdk::testing::example(|context| async move {
+    /// let waiting: Vec<u32> = context.drain_signals("go")?;
+    /// # assert!(waiting.is_empty());
+    /// # Ok(()) });
+    /// ```
     pub fn drain_signals<T: DeserializeOwned>(&self, name: &str) -> Result<Vec<T>> {
         let values = self.core.lock().drain_signals(name);
         values.into_iter().map(|value| serde_json::from_value(value).map_err(Error::from)).collect()
@@ -257,11 +432,27 @@ impl WorkflowContext {
     // Cancellation.
 
     /// Whether somebody has asked this workflow to cancel.
+    ///
+    /// ```
+    /// # flovyn_sdk::testing::example(|context| async move {
+    /// assert!(!context.is_cancellation_requested());
+    /// # Ok(()) });
+    /// ```
     pub fn is_cancellation_requested(&self) -> bool {
         self.core.lock().cancel_reason.is_some()
     }
 
     /// Completes, with the reason, when somebody asks this workflow to cancel.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # flovyn_sdk::testing::example(|context| async move {
+    /// flovyn_sdk::select! {
+    ///     reason = context.cancellation() => println!("asked to stop: {reason}"),
+    ///     done = context.sleep(Duration::from_secs(60)) => done?,
+    /// }
+    /// # Ok(()) });
+    /// ```
     pub fn cancellation(&self) -> CancellationFuture {
         let mut core = self.core.lock();
         let slot = core.slot(true);
@@ -271,6 +462,17 @@ impl WorkflowContext {
     }
 
     /// The same context for cleaning up: what is done through it goes on although the workflow was asked to cancel.
+    ///
+    /// ```
+    /// # use serde_json::{Value, json};
+    /// # flovyn_sdk::testing::example(|context| async move {
+    /// let seat = context.schedule_raw("book", json!("12A")).await?;
+    /// if context.wait_for_signal::<Value>("never").await.is_err() {
+    ///     // Asked to cancel: this still runs.
+    ///     context.shielded().schedule_raw("refund", seat).await?;
+    /// }
+    /// # Ok(()) });
+    /// ```
     #[must_use]
     pub fn shielded(&self) -> Self {
         Self { core: self.core.clone(), shielded: true }
@@ -279,16 +481,38 @@ impl WorkflowContext {
     // Time, ids, numbers.
 
     /// Time of the event that the workflow is at.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # flovyn_sdk::testing::example(|context| async move {
+    /// let before = context.current_time_millis();
+    /// context.sleep(Duration::from_secs(60)).await?;
+    /// assert!(context.current_time_millis() >= before + 60_000);
+    /// # Ok(()) });
+    /// ```
     pub fn current_time_millis(&self) -> i64 {
         self.core.lock().now_ms
     }
 
     /// An id that is the same on every replay.
+    ///
+    /// ```
+    /// # flovyn_sdk::testing::example(|context| async move {
+    /// assert_ne!(context.random_uuid(), context.random_uuid());
+    /// # Ok(()) });
+    /// ```
     pub fn random_uuid(&self) -> Uuid {
         self.core.lock().random_uuid()
     }
 
     /// A number in `0.0..1.0` that is the same on every replay.
+    ///
+    /// ```
+    /// # flovyn_sdk::testing::example(|context| async move {
+    /// let lucky = context.random() < 0.5;
+    /// # let _ = lucky;
+    /// # Ok(()) });
+    /// ```
     pub fn random(&self) -> f64 {
         self.core.lock().random()
     }
@@ -299,6 +523,13 @@ impl WorkflowContext {
     ///
     /// # Errors
     /// When it is not of this type.
+    ///
+    /// ```
+    /// # flovyn_sdk::testing::example(|context| async move {
+    /// let step: Option<String> = context.get_state("step")?;
+    /// # assert_eq!(step, None);
+    /// # Ok(()) });
+    /// ```
     pub fn get_state<T: DeserializeOwned>(&self, key: &str) -> Result<Option<T>> {
         let value = self.core.lock().state.get(key).cloned();
         Ok(value.map(serde_json::from_value).transpose()?)
@@ -308,6 +539,13 @@ impl WorkflowContext {
     ///
     /// # Errors
     /// When it is no JSON.
+    ///
+    /// ```
+    /// # flovyn_sdk::testing::example(|context| async move {
+    /// context.set_state("step", "paid")?;
+    /// assert_eq!(context.get_state::<String>("step")?.as_deref(), Some("paid"));
+    /// # Ok(()) });
+    /// ```
     pub fn set_state<T: Serialize + ?Sized>(&self, key: &str, value: &T) -> Result<()> {
         let value = serde_json::to_value(value)?;
         let mut core = self.core.lock();
@@ -316,12 +554,30 @@ impl WorkflowContext {
         Ok(())
     }
 
+    /// Forgets a value.
+    ///
+    /// ```
+    /// # flovyn_sdk::testing::example(|context| async move {
+    /// context.set_state("step", "paid")?;
+    /// context.clear_state("step");
+    /// assert_eq!(context.get_state::<String>("step")?, None);
+    /// # Ok(()) });
+    /// ```
     pub fn clear_state(&self, key: &str) {
         let mut core = self.core.lock();
         core.state.remove(key);
         core.emit(Command::ClearState { key: key.to_owned() });
     }
 
+    /// Forgets all values.
+    ///
+    /// ```
+    /// # flovyn_sdk::testing::example(|context| async move {
+    /// context.set_state("a", &1)?;
+    /// context.clear_all_state();
+    /// assert!(context.state_keys().is_empty());
+    /// # Ok(()) });
+    /// ```
     pub fn clear_all_state(&self) {
         for key in self.state_keys() {
             self.clear_state(&key);
@@ -329,6 +585,14 @@ impl WorkflowContext {
     }
 
     /// In order.
+    ///
+    /// ```
+    /// # flovyn_sdk::testing::example(|context| async move {
+    /// context.set_state("b", &2)?;
+    /// context.set_state("a", &1)?;
+    /// assert_eq!(context.state_keys(), ["a", "b"]);
+    /// # Ok(()) });
+    /// ```
     pub fn state_keys(&self) -> Vec<String> {
         self.core.lock().state.keys().cloned().collect()
     }

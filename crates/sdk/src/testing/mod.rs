@@ -20,6 +20,7 @@
 //! # }
 //! ```
 
+mod example;
 mod log;
 mod recorded;
 mod replay;
@@ -31,6 +32,8 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+#[doc(hidden)]
+pub use self::example::example;
 pub use self::recorded::recorded_commands;
 pub use self::replay::{Replay, replay, replay_fn};
 pub use self::run::TestRun;

@@ -210,8 +210,7 @@ impl TestRun {
     async fn go_on(&mut self, may: impl Fn(&super::log::Open) -> bool) -> Result<()> {
         for _ in 0..MAX_STEPS {
             self.step().await?;
-            let more = self.has_news() || self.complete_some(&may);
-            if self.outcome != Outcome::Suspended || !more {
+            if self.outcome != Outcome::Suspended || !(self.has_news() || self.complete_some(&may)) {
                 return Ok(());
             }
         }

@@ -67,7 +67,7 @@ struct Machine {
 }
 
 /// The program as a workflow.
-pub fn workflow(
+pub(crate) fn workflow(
     program: &Program,
 ) -> impl Fn(WorkflowContext, Value) -> futures::future::BoxFuture<'static, Result<Value>>
 + Send

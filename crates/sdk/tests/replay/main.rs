@@ -3,7 +3,13 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails right there")]
 
+mod corpus;
+mod corpus_workflows;
+mod edges;
+mod golden;
 mod interpreter;
+mod pitfalls;
 mod program;
 mod properties;
 mod runs;
+mod seed_001;

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 /// What the context can start. Each gives a future that goes into the pool.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Start {
+pub(crate) enum Start {
     /// A blocking step, or an async one.
     Run(u8, bool),
     /// 0 succeeds, 1 fails, 2 never ends.
@@ -20,14 +20,14 @@ pub enum Start {
 
 /// How two futures are awaited.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Style {
+pub(crate) enum Style {
     Flovyn,
     Tokio,
     Futures,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub enum Step {
+pub(crate) enum Step {
     /// Starts something, behind the shield or not.
     Start(Start, bool),
     Await(u8),
@@ -54,7 +54,7 @@ pub enum Step {
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub struct Program {
+pub(crate) struct Program {
     pub steps: Vec<Step>,
     /// Whether a program that was asked to cancel ends as cancelled.
     pub obeys: bool,
@@ -62,7 +62,7 @@ pub struct Program {
 
 /// What happens to it from outside.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Outside {
+pub(crate) enum Outside {
     Signal(u8),
     SignalMeanwhile(u8),
     Answer(u8, bool),
@@ -112,16 +112,16 @@ fn leaf() -> impl Strategy<Value = Step> {
     ]
 }
 
-pub fn step() -> impl Strategy<Value = Step> {
+pub(crate) fn step() -> impl Strategy<Value = Step> {
     let steps = || prop::collection::vec(leaf(), 0..4);
     prop_oneof![6 => leaf(), 1 => (steps(), steps()).prop_map(|(a, b)| Step::Branch(a, b))]
 }
 
-pub fn program() -> impl Strategy<Value = Program> {
+pub(crate) fn program() -> impl Strategy<Value = Program> {
     (prop::collection::vec(step(), 1..24), any::<bool>()).prop_map(|(steps, obeys)| Program { steps, obeys })
 }
 
-pub fn outside() -> impl Strategy<Value = Vec<Outside>> {
+pub(crate) fn outside() -> impl Strategy<Value = Vec<Outside>> {
     let one = prop_oneof![
         4 => (0..2_u8).prop_map(Outside::Signal),
         2 => (0..2_u8).prop_map(Outside::SignalMeanwhile),

@@ -7,14 +7,18 @@ use serde_json::{Value, json};
 use crate::interpreter::workflow;
 use crate::program::{Outside, Program};
 
-pub const KIND: &str = "random";
+pub(crate) const KIND: &str = "random";
 
-pub fn block_on<T>(future: impl Future<Output = T>) -> T {
+pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(future)
 }
 
+pub(crate) fn environment(seed: u64) -> TestEnvironment {
+    environment_in_order().shuffle(seed)
+}
+
 /// Good and bad ones answer, endless ones do not.
-pub fn environment(seed: u64) -> TestEnvironment {
+pub(crate) fn environment_in_order() -> TestEnvironment {
     TestEnvironment::new()
         .mock_task("good", Ok)
         .mock_task("bad", |input| Err(Error::failed(format!("task {input} broke"))))
@@ -24,7 +28,7 @@ pub fn environment(seed: u64) -> TestEnvironment {
 }
 
 /// Runs it to wherever it comes. An activation that fails fails the test.
-pub async fn run(environment: &TestEnvironment, program: &Program, outside: &[Outside]) -> TestRun {
+pub(crate) async fn run(environment: &TestEnvironment, program: &Program, outside: &[Outside]) -> TestRun {
     let mut run = environment.start_fn(KIND, workflow(program), Value::Null);
     for (number, what) in outside.iter().enumerate() {
         let happened = match what {
@@ -51,7 +55,7 @@ pub async fn run(environment: &TestEnvironment, program: &Program, outside: &[Ou
 }
 
 /// What can be compared of a run.
-pub fn seen(run: &TestRun) -> Value {
+pub(crate) fn seen(run: &TestRun) -> Value {
     let error = run.error().map(|error| format!("{error:?}"));
     json!({ "commands": run.commands(), "output": run.output(), "error": error, "log": run.recording() })
 }

@@ -4,7 +4,7 @@ use axum::extract::{FromRequestParts, RawPathParams};
 use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
 use flovyn_auth::{Principal, Role, TenantScope};
-use flovyn_engine::ids::{Text, TenantId};
+use flovyn_engine::ids::{TenantId, Text};
 use flovyn_engine::request::Op;
 use flovyn_engine::state::Tenant;
 use flovyn_engine::{Code, Reply};

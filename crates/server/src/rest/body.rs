@@ -10,7 +10,8 @@ use super::error::RestError;
 
 /// Reads a body that must be there.
 pub(super) fn read<T: DeserializeOwned>(body: &Bytes) -> Result<T, RestError> {
-    serde_json::from_slice(body).map_err(|error| RestError::new(Code::InvalidPayload, format!("Invalid body: {error}")))
+    serde_json::from_slice(body)
+        .map_err(|error| RestError::new(Code::InvalidPayload, format!("Invalid body: {error}")))
 }
 
 /// Reads a body that may be left out.

@@ -22,12 +22,12 @@ use uuid::Uuid;
 
 use super::access::Caller;
 use super::body::{json as raw, payload, read, read_or_default};
+use super::cursor;
 use super::error::RestError;
 use super::page::page;
 use super::tasks::TaskInfo;
 use super::times::{iso, moment, optional_iso};
 use super::trigger::unexpected;
-use super::cursor;
 use crate::waiting;
 
 /// Tasks of an execution in one answer.
@@ -109,7 +109,9 @@ async fn whole(caller: &Caller, row: &Execution) -> Result<ExecutionInfo, RestEr
         let last = store.event_page(tenant_id, row.id, row.last_sequence - 1, 1).await?;
         if let Some(event) = last.into_iter().next().map(|logged| logged.event) {
             match event.kind {
-                EventKind::WorkflowCompleted => info.output = raw(event.payload.as_deref().unwrap_or_default()),
+                EventKind::WorkflowCompleted => {
+                    info.output = raw(event.payload.as_deref().unwrap_or_default())
+                }
                 _ => info.error = Some(event.text.as_deref().unwrap_or_default().to_owned()),
             }
         }
@@ -135,7 +137,11 @@ pub(super) async fn find(caller: &Caller, id: ExecutionId) -> Result<Execution, 
 }
 
 /// The execution when it has finished, or when the time is up.
-pub(super) async fn wait_for(caller: &Caller, id: ExecutionId, wait: Duration) -> Result<ExecutionInfo, RestError> {
+pub(super) async fn wait_for(
+    caller: &Caller,
+    id: ExecutionId,
+    wait: Duration,
+) -> Result<ExecutionInfo, RestError> {
     let row = crate::finish::finished(caller.api(), caller.tenant_id(), id, wait).await?;
     match row.filter(|row| !row.purging) {
         Some(row) => whole(caller, &row).await,
@@ -143,7 +149,10 @@ pub(super) async fn wait_for(caller: &Caller, id: ExecutionId, wait: Duration) -
     }
 }
 
-pub(super) async fn get(caller: Caller, Path((_, name)): Path<(String, String)>) -> Result<Json<ExecutionInfo>, RestError> {
+pub(super) async fn get(
+    caller: Caller,
+    Path((_, name)): Path<(String, String)>,
+) -> Result<Json<ExecutionInfo>, RestError> {
     let row = find(&caller, execution_id(&name)?).await?;
     Ok(Json(whole(&caller, &row).await?))
 }
@@ -155,7 +164,10 @@ pub(super) struct StatusInfo {
     status: String,
 }
 
-pub(super) async fn status(caller: Caller, Path((_, name)): Path<(String, String)>) -> Result<Json<StatusInfo>, RestError> {
+pub(super) async fn status(
+    caller: Caller,
+    Path((_, name)): Path<(String, String)>,
+) -> Result<Json<StatusInfo>, RestError> {
     let row = find(&caller, execution_id(&name)?).await?;
     Ok(Json(StatusInfo { workflow_execution_id: row.id.to_string(), status: row.status.to_string() }))
 }
@@ -187,7 +199,10 @@ pub(super) struct ExecutionList {
     next_cursor: Option<String>,
 }
 
-pub(super) async fn list(caller: Caller, Query(query): Query<ListQuery>) -> Result<Json<ExecutionList>, RestError> {
+pub(super) async fn list(
+    caller: Caller,
+    Query(query): Query<ListQuery>,
+) -> Result<Json<ExecutionList>, RestError> {
     let page = page(query.limit, query.offset, query.cursor.as_deref())?;
     let filter = filter(query)?;
     listing(&caller, &filter, page).await
@@ -220,12 +235,18 @@ async fn listing(
 pub(super) fn one_of<E: SmallEnum>(field: &str, text: &str) -> Result<E, RestError> {
     E::ALL.iter().find(|known| known.name() == text).copied().ok_or_else(|| {
         let names: Vec<&str> = E::ALL.iter().map(|known| known.name()).collect();
-        RestError::new(Code::InvalidValue, format!("Invalid {field}: '{text}'. Expected: {}", names.join(", ")))
+        RestError::new(
+            Code::InvalidValue,
+            format!("Invalid {field}: '{text}'. Expected: {}", names.join(", ")),
+        )
     })
 }
 
 /// Text to search for: what no row can hold is refused before a database sees it.
-pub(super) fn sought(field: &str, text: Option<String>) -> Result<Option<flovyn_engine::ids::Text>, RestError> {
+pub(super) fn sought(
+    field: &str,
+    text: Option<String>,
+) -> Result<Option<flovyn_engine::ids::Text>, RestError> {
     match text {
         Some(text) if text.contains('\0') => {
             Err(RestError::new(Code::InvalidText, format!("{field} contains U+0000")))
@@ -246,7 +267,8 @@ fn filter(query: ListQuery) -> Result<ExecutionFilter, RestError> {
         }
     };
     let parent_id = query.parent_id.as_deref().map(|text| {
-        Uuid::try_parse(text).map_err(|_| RestError::new(Code::InvalidId, format!("parentId '{text}' is not a UUID")))
+        Uuid::try_parse(text)
+            .map_err(|_| RestError::new(Code::InvalidId, format!("parentId '{text}' is not a UUID")))
     });
     let time = |field: &str, text: Option<String>| text.map(|text| moment(field, &text)).transpose();
     Ok(ExecutionFilter {
@@ -266,7 +288,10 @@ pub(super) struct Tasks {
     tasks: Vec<TaskInfo>,
 }
 
-pub(super) async fn tasks(caller: Caller, Path((_, name)): Path<(String, String)>) -> Result<Json<Tasks>, RestError> {
+pub(super) async fn tasks(
+    caller: Caller,
+    Path((_, name)): Path<(String, String)>,
+) -> Result<Json<Tasks>, RestError> {
     let row = find(&caller, execution_id(&name)?).await?;
     let rows = caller.store().execution_tasks(caller.tenant_id(), row.id, false, None, MAX_TASKS).await?;
     Ok(Json(Tasks { tasks: rows.iter().map(TaskInfo::of).collect() }))
@@ -342,7 +367,10 @@ pub(super) async fn retry(
 }
 
 /// Only a finished one.
-pub(super) async fn delete(caller: Caller, Path((_, name)): Path<(String, String)>) -> Result<StatusCode, RestError> {
+pub(super) async fn delete(
+    caller: Caller,
+    Path((_, name)): Path<(String, String)>,
+) -> Result<StatusCode, RestError> {
     caller.must_be(Role::Admin)?;
     caller.run(DeleteWorkflow { execution_id: execution_id(&name)? }).await?;
     Ok(StatusCode::NO_CONTENT)

@@ -55,13 +55,19 @@ pub(super) async fn list(caller: Caller) -> Result<Json<QueueList>, RestError> {
     Ok(Json(QueueList { queues: named.collect() }))
 }
 
-pub(super) async fn pause(caller: Caller, Path((_, name)): Path<(String, String)>) -> Result<StatusCode, RestError> {
+pub(super) async fn pause(
+    caller: Caller,
+    Path((_, name)): Path<(String, String)>,
+) -> Result<StatusCode, RestError> {
     caller.must_be(Role::Operator)?;
     caller.run(PauseQueue { queue: name.into() }).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
-pub(super) async fn resume(caller: Caller, Path((_, name)): Path<(String, String)>) -> Result<StatusCode, RestError> {
+pub(super) async fn resume(
+    caller: Caller,
+    Path((_, name)): Path<(String, String)>,
+) -> Result<StatusCode, RestError> {
     caller.must_be(Role::Operator)?;
     caller.run(ResumeQueue { queue: name.into() }).await?;
     Ok(StatusCode::NO_CONTENT)

@@ -41,7 +41,8 @@ pub(super) async fn execution(
     let watch = caller.api().service().watch(caller.tenant_id(), id);
     find(&caller, id).await?;
     let last = headers.get("last-event-id").and_then(|value| value.to_str().ok()?.parse().ok());
-    let follower = Follower { caller, watch, id, last: last.unwrap_or(0).max(0), page: Vec::new().into_iter() };
+    let follower =
+        Follower { caller, watch, id, last: last.unwrap_or(0).max(0), page: Vec::new().into_iter() };
     let events = stream::unfold(follower, next);
     Ok(Sse::new(events).keep_alive(KeepAlive::default()))
 }
@@ -67,7 +68,11 @@ async fn next(mut follower: Follower) -> Option<(Result<Event, Infallible>, Foll
         }
         let api = follower.caller.api().clone();
         let look = async {
-            if store.is_shared() { tokio::time::sleep(LOOK_EVERY).await } else { std::future::pending().await }
+            if store.is_shared() {
+                tokio::time::sleep(LOOK_EVERY).await
+            } else {
+                std::future::pending().await
+            }
         };
         tokio::select! {
             () = follower.watch.changed() => {}

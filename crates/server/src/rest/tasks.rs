@@ -157,7 +157,8 @@ fn create_of(caller: &Caller, request: CreateTaskRequest) -> Result<CreateTask, 
         key: request.idempotency_key.map(|name| KeySpec { name: name.into(), ttl_ms }),
         ..TaskSpec::new(request.task_type, payload(request.input, "{}"))
     };
-    let scheduled_ms = request.scheduled_at.as_deref().map(|text| moment("scheduled_at", text)).transpose()?;
+    let scheduled_ms =
+        request.scheduled_at.as_deref().map(|text| moment("scheduled_at", text)).transpose()?;
     Ok(CreateTask { spec, execution_id: None, scheduled_ms, traceparent: caller.traceparent.clone() })
 }
 
@@ -201,11 +202,16 @@ pub(super) struct BatchResponse {
 }
 
 /// All of them, or none.
-pub(super) async fn batch(caller: Caller, body: Bytes) -> Result<(StatusCode, Json<BatchResponse>), RestError> {
+pub(super) async fn batch(
+    caller: Caller,
+    body: Bytes,
+) -> Result<(StatusCode, Json<BatchResponse>), RestError> {
     caller.must_be(Role::Operator)?;
     let request: BatchRequest = read(&body)?;
     let items = request.tasks.into_iter().map(|task| create_of(&caller, task)).collect::<Result<_, _>>()?;
-    let Reply::TasksCreated(created) = caller.run(CreateTasks { items }).await? else { return Err(unexpected()) };
+    let Reply::TasksCreated(created) = caller.run(CreateTasks { items }).await? else {
+        return Err(unexpected());
+    };
     let tasks = created.into_iter().map(|task| CreatedTask {
         id: task.task_id.to_string(),
         status: task.status.to_string(),
@@ -241,7 +247,10 @@ pub(super) struct TaskList {
     next_cursor: Option<String>,
 }
 
-pub(super) async fn list(caller: Caller, Query(query): Query<ListQuery>) -> Result<Json<TaskList>, RestError> {
+pub(super) async fn list(
+    caller: Caller,
+    Query(query): Query<ListQuery>,
+) -> Result<Json<TaskList>, RestError> {
     let page = page(query.limit, query.offset, query.cursor.as_deref())?;
     let status = query.status.as_deref().map(|text| one_of::<TaskStatus>("status", text)).transpose()?;
     let filter = TaskFilter {
@@ -262,7 +271,10 @@ pub(super) async fn list(caller: Caller, Query(query): Query<ListQuery>) -> Resu
     }))
 }
 
-pub(super) async fn get(caller: Caller, Path((_, name)): Path<(String, String)>) -> Result<Json<TaskInfo>, RestError> {
+pub(super) async fn get(
+    caller: Caller,
+    Path((_, name)): Path<(String, String)>,
+) -> Result<Json<TaskInfo>, RestError> {
     let row = find(&caller, task_id(&name)?).await?;
     let waiting = caller.api().service().why_task(caller.tenant_id(), row.id).await?;
     let mut info = TaskInfo::of(&row);
@@ -271,7 +283,10 @@ pub(super) async fn get(caller: Caller, Path((_, name)): Path<(String, String)>)
 }
 
 /// Only a pending one. The row stays, as CANCELLED.
-pub(super) async fn cancel(caller: Caller, Path((_, name)): Path<(String, String)>) -> Result<StatusCode, RestError> {
+pub(super) async fn cancel(
+    caller: Caller,
+    Path((_, name)): Path<(String, String)>,
+) -> Result<StatusCode, RestError> {
     caller.must_be(Role::Operator)?;
     let row = find(&caller, task_id(&name)?).await?;
     caller.run(CancelTask { task_id: row.id, cooperative: false }).await?;
@@ -279,7 +294,10 @@ pub(super) async fn cancel(caller: Caller, Path((_, name)): Path<(String, String
 }
 
 /// A failed one, by hand.
-pub(super) async fn retry(caller: Caller, Path((_, name)): Path<(String, String)>) -> Result<Json<TaskInfo>, RestError> {
+pub(super) async fn retry(
+    caller: Caller,
+    Path((_, name)): Path<(String, String)>,
+) -> Result<Json<TaskInfo>, RestError> {
     caller.must_be(Role::Operator)?;
     let row = find(&caller, task_id(&name)?).await?;
     caller.run(RetryTask { task_id: row.id }).await?;

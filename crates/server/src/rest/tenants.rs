@@ -47,7 +47,10 @@ impl From<&Tenant> for TenantResponse {
     }
 }
 
-pub(super) async fn create(admin: ServerAdmin, body: Bytes) -> Result<(StatusCode, Json<TenantResponse>), RestError> {
+pub(super) async fn create(
+    admin: ServerAdmin,
+    body: Bytes,
+) -> Result<(StatusCode, Json<TenantResponse>), RestError> {
     let request: TenantRequest = read(&body)?;
     let name = request.name.unwrap_or_else(|| request.slug.clone()).into();
     let create =

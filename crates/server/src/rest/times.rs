@@ -24,9 +24,8 @@ pub(super) fn moment(field: &str, text: &str) -> Result<i64, RestError> {
 
 /// `30s`, `5m`, `2h`, `7d`, in milliseconds. Whether it is too short or too long is for the engine to say.
 pub(super) fn duration_ms(field: &str, code: Code, text: &str) -> Result<i64, RestError> {
-    let wrong = || {
-        RestError::new(code, format!("Invalid {field} format: '{text}'. Expected: 30s, 5m, 2h, 7d"))
-    };
+    let wrong =
+        || RestError::new(code, format!("Invalid {field} format: '{text}'. Expected: 30s, 5m, 2h, 7d"));
     let unit = text.chars().last().ok_or_else(wrong)?;
     let number = &text[..text.len() - unit.len_utf8()];
     if number.is_empty() || !number.bytes().all(|byte| byte.is_ascii_digit()) {

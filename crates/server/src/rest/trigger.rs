@@ -140,7 +140,8 @@ async fn run(
 
 fn header_key(headers: &HeaderMap) -> Result<Option<String>, RestError> {
     let Some(value) = headers.get(KEY_HEADER) else { return Ok(None) };
-    let text = value.to_str().map_err(|_| RestError::new(Code::InvalidName, "Idempotency-Key is not plain text"))?;
+    let text =
+        value.to_str().map_err(|_| RestError::new(Code::InvalidName, "Idempotency-Key is not plain text"))?;
     Ok(Some(text.to_owned()))
 }
 
@@ -148,7 +149,8 @@ fn workflow(caller: &Caller, request: TriggerWorkflowRequest) -> Result<StartWor
     let ttl_ms = request.idempotency_key_ttl.as_deref();
     let ttl_ms = ttl_ms.map(|text| duration_ms("idempotencyKeyTTL", Code::InvalidTtl, text)).transpose()?;
     let timeout = request.execution_timeout.as_deref();
-    let timeout = timeout.map(|text| duration_ms("executionTimeout", Code::InvalidDuration, text)).transpose()?;
+    let timeout =
+        timeout.map(|text| duration_ms("executionTimeout", Code::InvalidDuration, text)).transpose()?;
     let scheduled = request.scheduled_at.as_deref().map(|text| moment("scheduledAt", text)).transpose()?;
     let kind = request.kind.ok_or_else(|| RestError::new(Code::InvalidName, "kind is missing"))?;
     let queue = request.task_queue.unwrap_or_else(|| "default".to_owned());
@@ -191,10 +193,14 @@ pub(super) struct BatchResponse {
 }
 
 /// All of them, or none.
-pub(super) async fn batch(caller: Caller, body: Bytes) -> Result<(StatusCode, Json<BatchResponse>), RestError> {
+pub(super) async fn batch(
+    caller: Caller,
+    body: Bytes,
+) -> Result<(StatusCode, Json<BatchResponse>), RestError> {
     caller.must_be(Role::Operator)?;
     let request: BatchRequest = read(&body)?;
-    let items = request.workflows.into_iter().map(|item| workflow(&caller, item)).collect::<Result<_, _>>()?;
+    let items =
+        request.workflows.into_iter().map(|item| workflow(&caller, item)).collect::<Result<_, _>>()?;
     let Reply::StartedMany(started) = caller.run(StartWorkflows { items }).await? else {
         return Err(unexpected());
     };

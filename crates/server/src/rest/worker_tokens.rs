@@ -81,7 +81,10 @@ pub(super) async fn list(caller: Caller) -> Result<Json<WorkerTokenList>, RestEr
     Ok(Json(WorkerTokenList { worker_tokens: rows.iter().map(|row| response(row, None)).collect() }))
 }
 
-pub(super) async fn revoke(caller: Caller, Path((_, name)): Path<(String, String)>) -> Result<StatusCode, RestError> {
+pub(super) async fn revoke(
+    caller: Caller,
+    Path((_, name)): Path<(String, String)>,
+) -> Result<StatusCode, RestError> {
     caller.must_be(Role::Admin)?;
     let token_id = id(&name, Code::WorkerTokenNotFound, "Worker token")?;
     caller.run(RevokeWorkerToken { token_id }).await?;

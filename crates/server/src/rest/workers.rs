@@ -80,7 +80,11 @@ pub(super) async fn definitions(caller: Caller) -> Result<Json<Definitions>, Res
         for (_, can) in &rows {
             for one in can.iter().filter(|one| one.class == class) {
                 let kind = one.kind.to_string();
-                let entry = found.entry(kind.clone()).or_insert(Definition { kind, versions: Vec::new(), workers: 0 });
+                let entry = found.entry(kind.clone()).or_insert(Definition {
+                    kind,
+                    versions: Vec::new(),
+                    workers: 0,
+                });
                 entry.workers += 1;
                 let version = one.kind_version.to_string();
                 if !version.is_empty() && !entry.versions.contains(&version) {

@@ -175,9 +175,7 @@ impl Feed {
         let base = row.base_sequence;
         let shown = |event: &Event, task: Option<&TaskPayloads>| events::unseen(base, event, task);
         let (events, more) = match &activation.new_events {
-            Some(events) => {
-                events::cut(events.iter().map(|(event, task)| shown(event, task.as_ref())))
-            }
+            Some(events) => events::cut(events.iter().map(|(event, task)| shown(event, task.as_ref()))),
             None => events::page(&self.call, row.id, base, INLINE_EVENTS, shown).await?,
         };
         let mut message = execution(activation, flovyn_engine::ids::Payload::new());

@@ -78,9 +78,9 @@ pub(super) async fn run(
         () = call.api().drains() => Err(refuse(Code::ShuttingDown, "the server is stopping")),
     };
     let begun = match hello {
-        Ok((first, hello)) => {
-            begin(&call, credential, &sessions, &hello, &outbound).await.map(|session| (session, first, hello))
-        }
+        Ok((first, hello)) => begin(&call, credential, &sessions, &hello, &outbound)
+            .await
+            .map(|session| (session, first, hello)),
         Err(status) => Err(status),
     };
     let (session, first, hello) = match begun {
