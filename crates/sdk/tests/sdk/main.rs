@@ -5,5 +5,6 @@
 mod common;
 mod errors;
 mod macros;
+mod parallel;
 mod worker;
 mod workflows;

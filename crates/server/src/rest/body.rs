@@ -4,6 +4,7 @@ use axum::body::Bytes;
 use flovyn_engine::Code;
 use flovyn_engine::ids::Payload;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use super::error::RestError;
@@ -17,6 +18,11 @@ pub(super) fn read<T: DeserializeOwned>(body: &Bytes) -> Result<T, RestError> {
 /// Reads a body that may be left out.
 pub(super) fn read_or_default<T: DeserializeOwned + Default>(body: &Bytes) -> Result<T, RestError> {
     if body.iter().all(u8::is_ascii_whitespace) { Ok(T::default()) } else { read(body) }
+}
+
+/// A document that is there even where it says `null`: only one that is left out is none.
+pub(super) fn given<'de, D: Deserializer<'de>>(value: D) -> Result<Option<Box<RawValue>>, D::Error> {
+    Box::<RawValue>::deserialize(value).map(Some)
 }
 
 /// A JSON document inside a body, as it was sent.

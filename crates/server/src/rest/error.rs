@@ -1,7 +1,7 @@
 //! The one place where a refusal becomes an HTTP answer.
 
 use axum::Json;
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::{HeaderValue, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use flovyn_auth::AuthError;
 use flovyn_engine::code::Class;
@@ -96,4 +96,14 @@ impl IntoResponse for RestError {
         }
         response
     }
+}
+
+pub(super) async fn no_such_path(uri: Uri) -> RestError {
+    let error = format!("there is nothing at /api{}", uri.path());
+    RestError { status: StatusCode::NOT_FOUND, ..RestError::new(Code::NotOffered, error) }
+}
+
+pub(super) async fn no_such_method(uri: Uri) -> RestError {
+    let error = format!("/api{} does not answer this method", uri.path());
+    RestError { status: StatusCode::METHOD_NOT_ALLOWED, ..RestError::new(Code::NotOffered, error) }
 }

@@ -1,7 +1,7 @@
 //! The history of an execution.
 
 use axum::Json;
-use axum::extract::{Path, Query};
+use axum::extract::Path;
 use flovyn_engine::Code;
 use flovyn_store::LoggedEvent;
 use serde::{Deserialize, Serialize};
@@ -11,6 +11,7 @@ use super::access::Caller;
 use super::body::json;
 use super::error::RestError;
 use super::executions::{execution_id, find};
+use super::extract::Query;
 use super::times::iso;
 
 const DEFAULT_LIMIT: usize = 100;

@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use axum::Json;
-use axum::body::Bytes;
-use axum::extract::{Path, Query};
+use axum::extract::Path;
 use axum::http::StatusCode;
 use flovyn_auth::Role;
 use flovyn_engine::ids::ExecutionId;
@@ -24,6 +23,7 @@ use super::access::Caller;
 use super::body::{json as raw, payload, read, read_or_default};
 use super::cursor;
 use super::error::RestError;
+use super::extract::{Body, Query};
 use super::page::page;
 use super::tasks::TaskInfo;
 use super::times::{iso, moment, optional_iso};
@@ -177,12 +177,15 @@ pub(super) async fn status(
 pub(super) struct ListQuery {
     status: Option<String>,
     kind: Option<String>,
-    #[serde(alias = "queue")]
+    #[serde(alias = "queue", alias = "task_queue")]
     task_queue: Option<String>,
     /// `name:value`
     label: Option<String>,
+    #[serde(alias = "parent_id")]
     parent_id: Option<String>,
+    #[serde(alias = "created_after")]
     created_after: Option<String>,
+    #[serde(alias = "created_before")]
     created_before: Option<String>,
     limit: Option<usize>,
     offset: Option<usize>,
@@ -323,7 +326,7 @@ struct Reason {
 pub(super) async fn cancel(
     caller: Caller,
     Path((_, name)): Path<(String, String)>,
-    body: Bytes,
+    Body(body): Body,
 ) -> Result<Json<StatusInfo>, RestError> {
     caller.must_be(Role::Operator)?;
     let request: Reason = read_or_default(&body)?;
@@ -337,7 +340,7 @@ pub(super) async fn cancel(
 pub(super) async fn terminate(
     caller: Caller,
     Path((_, name)): Path<(String, String)>,
-    body: Bytes,
+    Body(body): Body,
 ) -> Result<Json<StatusInfo>, RestError> {
     caller.must_be(Role::Operator)?;
     let request: Reason = read_or_default(&body)?;
@@ -388,7 +391,7 @@ struct SignalRequest {
 pub(super) async fn signal(
     caller: Caller,
     Path((_, name)): Path<(String, String)>,
-    body: Bytes,
+    Body(body): Body,
 ) -> Result<(StatusCode, Json<Value>), RestError> {
     caller.must_be(Role::Operator)?;
     let request: SignalRequest = read(&body)?;

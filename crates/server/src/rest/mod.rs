@@ -8,6 +8,7 @@ mod cursor;
 mod error;
 mod events;
 mod executions;
+mod extract;
 mod page;
 mod promises;
 mod queues;
@@ -21,7 +22,7 @@ mod workers;
 
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
-use axum::routing::{delete, get, post};
+use axum::routing::{MethodFilter, on};
 
 pub use error::RestError;
 
@@ -30,57 +31,76 @@ use crate::api::Api;
 /// Largest body: a batch of starts.
 const MAX_BODY_BYTES: usize = 16 << 20;
 
-/// All paths below `/api`.
-pub fn router(api: Api) -> Router {
-    let tenant = tenant_routes();
-    Router::new()
-        .route("/tenants", post(tenants::create))
-        .nest("/tenants/{tenant}", tenant.clone())
-        .nest("/orgs/{tenant}", tenant)
-        .layer(DefaultBodyLimit::max(MAX_BODY_BYTES))
-        .with_state(api)
+/// The one table of routes: the router is built from it, and tests go through it.
+macro_rules! routes {
+    ($($method:ident $path:literal $handler:path;)*) => {
+        /// Method and path of every route below a tenant, and of making tenants. `/api/orgs` has the same.
+        pub const ROUTES: &[(&str, &str)] = &[
+            ("POST", "/api/tenants"),
+            $((stringify!($method), concat!("/api/tenants/{tenant}", $path)),)*
+        ];
+
+        /// All paths below `/api`.
+        pub fn router(api: Api) -> Router {
+            Router::new()
+                .route("/tenants", on(MethodFilter::POST, tenants::create))
+                $(
+                    .route(concat!("/tenants/{tenant}", $path), on(MethodFilter::$method, $handler))
+                    .route(concat!("/orgs/{tenant}", $path), on(MethodFilter::$method, $handler))
+                )*
+                .fallback(error::no_such_path)
+                .method_not_allowed_fallback(error::no_such_method)
+                .layer(DefaultBodyLimit::max(MAX_BODY_BYTES))
+                .with_state(api)
+        }
+    };
 }
 
-fn tenant_routes() -> Router<Api> {
-    Router::new()
-        .route("/", get(tenants::get))
-        .route("/workflows/batch", post(trigger::batch))
-        // One segment is a kind here and an execution's id there: the router knows it by its position only.
-        .route("/workflows/{name}/trigger", post(trigger::trigger))
-        .route("/workflows/{name}/status", get(executions::status))
-        .route("/workflows/{name}/cancel", post(executions::cancel))
-        .route("/workflow-executions", get(executions::list).post(trigger::start))
-        .route("/workflow-executions/signal-with-start", post(trigger::signal_with_start))
-        .route("/workflow-executions/{name}", get(executions::get).delete(executions::delete))
-        .route("/workflow-executions/{name}/events", get(events::list))
-        .route("/workflow-executions/{name}/tasks", get(executions::tasks))
-        .route("/workflow-executions/{name}/children", get(executions::children))
-        .route("/workflow-executions/{name}/state", get(executions::state))
-        .route("/workflow-executions/{name}/stream", get(stream::execution))
-        .route("/workflow-executions/{name}/cancel", post(executions::cancel))
-        .route("/workflow-executions/{name}/terminate", post(executions::terminate))
-        .route("/workflow-executions/{name}/retry", post(executions::retry))
-        .route("/workflow-executions/{name}/signal", post(executions::signal))
-        .merge(task_routes("/tasks"))
-        .merge(task_routes("/task-executions"))
-        .route("/promises/{promise}/resolve", post(promises::resolve))
-        .route("/promises/{promise}/reject", post(promises::reject))
-        .route("/worker-tokens", get(worker_tokens::list).post(worker_tokens::create))
-        .route("/worker-tokens/{name}", delete(worker_tokens::revoke))
-        .route("/workers", get(workers::list))
-        .route("/definitions", get(workers::definitions))
-        .route("/queues", get(queues::list))
-        .route("/queues/{name}/pause", post(queues::pause))
-        .route("/queues/{name}/resume", post(queues::resume))
-}
-
-fn task_routes(base: &str) -> Router<Api> {
-    let path = |rest: &str| format!("{base}{rest}");
-    Router::new()
-        .route(base, get(tasks::list).post(tasks::create))
-        .route(&path("/batch"), post(tasks::batch))
-        .route(&path("/{name}"), get(tasks::get).delete(tasks::cancel))
-        .route(&path("/{name}/attempts"), get(tasks::attempts))
-        .route(&path("/{name}/logs"), get(tasks::logs))
-        .route(&path("/{name}/retry"), post(tasks::retry))
+// One segment is a kind here and an execution's id there: the router knows it by its position only.
+routes! {
+    GET "" tenants::get;
+    POST "/workflows/batch" trigger::batch;
+    POST "/workflows/{name}/trigger" trigger::trigger;
+    GET "/workflows/{name}/status" executions::status;
+    POST "/workflows/{name}/cancel" executions::cancel;
+    GET "/workflow-executions" executions::list;
+    POST "/workflow-executions" trigger::start;
+    POST "/workflow-executions/signal-with-start" trigger::signal_with_start;
+    GET "/workflow-executions/{name}" executions::get;
+    DELETE "/workflow-executions/{name}" executions::delete;
+    GET "/workflow-executions/{name}/events" events::list;
+    GET "/workflow-executions/{name}/tasks" executions::tasks;
+    GET "/workflow-executions/{name}/children" executions::children;
+    GET "/workflow-executions/{name}/state" executions::state;
+    GET "/workflow-executions/{name}/stream" stream::execution;
+    POST "/workflow-executions/{name}/cancel" executions::cancel;
+    POST "/workflow-executions/{name}/terminate" executions::terminate;
+    POST "/workflow-executions/{name}/retry" executions::retry;
+    POST "/workflow-executions/{name}/signal" executions::signal;
+    GET "/tasks" tasks::list;
+    POST "/tasks" tasks::create;
+    POST "/tasks/batch" tasks::batch;
+    GET "/tasks/{name}" tasks::get;
+    DELETE "/tasks/{name}" tasks::cancel;
+    GET "/tasks/{name}/attempts" tasks::attempts;
+    GET "/tasks/{name}/logs" tasks::logs;
+    POST "/tasks/{name}/retry" tasks::retry;
+    GET "/task-executions" tasks::list;
+    POST "/task-executions" tasks::create;
+    POST "/task-executions/batch" tasks::batch;
+    GET "/task-executions/{name}" tasks::get;
+    DELETE "/task-executions/{name}" tasks::cancel;
+    GET "/task-executions/{name}/attempts" tasks::attempts;
+    GET "/task-executions/{name}/logs" tasks::logs;
+    POST "/task-executions/{name}/retry" tasks::retry;
+    POST "/promises/{promise}/resolve" promises::resolve;
+    POST "/promises/{promise}/reject" promises::reject;
+    GET "/worker-tokens" worker_tokens::list;
+    POST "/worker-tokens" worker_tokens::create;
+    DELETE "/worker-tokens/{name}" worker_tokens::revoke;
+    GET "/workers" workers::list;
+    GET "/definitions" workers::definitions;
+    GET "/queues" queues::list;
+    POST "/queues/{name}/pause" queues::pause;
+    POST "/queues/{name}/resume" queues::resume;
 }

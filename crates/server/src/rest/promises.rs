@@ -1,6 +1,5 @@
 //! Answering promises: by id, or by `key:` and the key.
 
-use axum::body::Bytes;
 use axum::extract::Path;
 use axum::http::StatusCode;
 use flovyn_auth::Role;
@@ -13,6 +12,7 @@ use super::access::Caller;
 use super::body::{payload, read, read_or_default};
 use super::error::RestError;
 use super::executions::id;
+use super::extract::Body;
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -29,8 +29,9 @@ struct RejectRequest {
 pub(super) async fn resolve(
     caller: Caller,
     Path((_, promise)): Path<(String, String)>,
-    body: Bytes,
+    Body(body): Body,
 ) -> Result<StatusCode, RestError> {
+    caller.must_be(Role::Operator)?;
     let request: ResolveRequest = read_or_default(&body)?;
     answer(&caller, &promise, Answer::Resolve(payload(request.value, "null"))).await
 }
@@ -38,14 +39,14 @@ pub(super) async fn resolve(
 pub(super) async fn reject(
     caller: Caller,
     Path((_, promise)): Path<(String, String)>,
-    body: Bytes,
+    Body(body): Body,
 ) -> Result<StatusCode, RestError> {
+    caller.must_be(Role::Operator)?;
     let request: RejectRequest = read(&body)?;
     answer(&caller, &promise, Answer::Reject(request.error.into())).await
 }
 
 async fn answer(caller: &Caller, promise: &str, answer: Answer) -> Result<StatusCode, RestError> {
-    caller.must_be(Role::Operator)?;
     let promise = match promise.strip_prefix("key:") {
         Some(key) => PromiseRef::Key(key.into()),
         None => PromiseRef::Id(id(promise, Code::PromiseNotFound, "Promise")?),

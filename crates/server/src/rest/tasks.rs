@@ -1,8 +1,7 @@
 //! Standalone tasks. Names are in snake case here, as their users know them.
 
 use axum::Json;
-use axum::body::Bytes;
-use axum::extract::{Path, Query};
+use axum::extract::Path;
 use axum::http::{HeaderMap, StatusCode};
 use flovyn_auth::Role;
 use flovyn_engine::ids::TaskId;
@@ -15,13 +14,14 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::access::Caller;
-use super::body::{json, payload, read};
+use super::body::{given, json, payload, read};
 use super::cursor;
 use super::error::RestError;
 use super::executions::{id, one_of, sought};
+use super::extract::{Body, Query};
 use super::page::page;
 use super::times::{duration_ms, iso, moment, optional_iso};
-use super::trigger::unexpected;
+use super::trigger::{header_key, unexpected};
 use crate::waiting;
 
 /// Totals are exact up to this.
@@ -33,6 +33,7 @@ const MAX_LOG_LINES: usize = 1_000;
 struct CreateTaskRequest {
     #[serde(alias = "taskType", alias = "kind")]
     task_type: String,
+    #[serde(default, deserialize_with = "given")]
     input: Option<Box<RawValue>>,
     #[serde(alias = "taskQueue")]
     queue: Option<String>,
@@ -165,13 +166,12 @@ fn create_of(caller: &Caller, request: CreateTaskRequest) -> Result<CreateTask, 
 pub(super) async fn create(
     caller: Caller,
     headers: HeaderMap,
-    body: Bytes,
+    Body(body): Body,
 ) -> Result<(StatusCode, Json<TaskInfo>), RestError> {
     caller.must_be(Role::Operator)?;
     let mut request: CreateTaskRequest = read(&body)?;
     if request.idempotency_key.is_none() {
-        let header = headers.get("idempotency-key").and_then(|value| value.to_str().ok());
-        request.idempotency_key = header.map(str::to_owned);
+        request.idempotency_key = header_key(&headers)?;
     }
     let Reply::TaskCreated(created) = caller.run(create_of(&caller, request)?).await? else {
         return Err(unexpected());
@@ -204,7 +204,7 @@ pub(super) struct BatchResponse {
 /// All of them, or none.
 pub(super) async fn batch(
     caller: Caller,
-    body: Bytes,
+    Body(body): Body,
 ) -> Result<(StatusCode, Json<BatchResponse>), RestError> {
     caller.must_be(Role::Operator)?;
     let request: BatchRequest = read(&body)?;

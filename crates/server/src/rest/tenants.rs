@@ -1,7 +1,6 @@
 //! Tenants.
 
 use axum::Json;
-use axum::body::Bytes;
 use axum::http::StatusCode;
 use flovyn_engine::Reply;
 use flovyn_engine::request::CreateTenant;
@@ -12,6 +11,7 @@ use uuid::Uuid;
 use super::access::{Caller, ServerAdmin};
 use super::body::read;
 use super::error::RestError;
+use super::extract::Body;
 use super::times::iso;
 use super::trigger::unexpected;
 
@@ -49,7 +49,7 @@ impl From<&Tenant> for TenantResponse {
 
 pub(super) async fn create(
     admin: ServerAdmin,
-    body: Bytes,
+    Body(body): Body,
 ) -> Result<(StatusCode, Json<TenantResponse>), RestError> {
     let request: TenantRequest = read(&body)?;
     let name = request.name.unwrap_or_else(|| request.slug.clone()).into();

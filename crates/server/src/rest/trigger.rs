@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use axum::Json;
-use axum::body::Bytes;
-use axum::extract::{Path, Query};
+use axum::extract::Path;
 use axum::http::{HeaderMap, StatusCode};
 use flovyn_auth::Role;
 use flovyn_engine::reply::Started;
@@ -15,9 +14,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::access::Caller;
-use super::body::{payload, read, read_or_default};
+use super::body::{given, payload, read, read_or_default};
 use super::error::RestError;
 use super::executions::{ExecutionInfo, wait_for};
+use super::extract::{Body, Query};
 use super::times::{duration_ms, iso, moment};
 
 /// A body may name the key, and so may this header.
@@ -31,6 +31,7 @@ pub(super) struct TriggerWorkflowRequest {
     /// Only where the path does not name it.
     #[serde(alias = "workflowKind", alias = "workflow_kind")]
     kind: Option<String>,
+    #[serde(deserialize_with = "given")]
     input: Option<Box<RawValue>>,
     #[serde(alias = "queue", alias = "task_queue")]
     task_queue: Option<String>,
@@ -95,8 +96,9 @@ pub(super) async fn trigger(
     Path((_, kind)): Path<(String, String)>,
     Query(wait): Query<Wait>,
     headers: HeaderMap,
-    body: Bytes,
+    Body(body): Body,
 ) -> Result<Created, RestError> {
+    caller.must_be(Role::Operator)?;
     let mut request: TriggerWorkflowRequest = read_or_default(&body)?;
     if request.kind.as_ref().is_some_and(|named| *named != kind) {
         return Err(RestError::new(Code::InvalidName, "the body names another kind than the path"));
@@ -110,8 +112,9 @@ pub(super) async fn start(
     caller: Caller,
     Query(wait): Query<Wait>,
     headers: HeaderMap,
-    body: Bytes,
+    Body(body): Body,
 ) -> Result<Created, RestError> {
+    caller.must_be(Role::Operator)?;
     run(caller, read(&body)?, &wait, &headers).await
 }
 
@@ -121,7 +124,6 @@ async fn run(
     wait: &Wait,
     headers: &HeaderMap,
 ) -> Result<Created, RestError> {
-    caller.must_be(Role::Operator)?;
     let wait = wait.duration()?;
     if request.idempotency_key.is_none() {
         request.idempotency_key = header_key(headers)?;
@@ -138,7 +140,7 @@ async fn run(
     Ok((status, Json(response)))
 }
 
-fn header_key(headers: &HeaderMap) -> Result<Option<String>, RestError> {
+pub(super) fn header_key(headers: &HeaderMap) -> Result<Option<String>, RestError> {
     let Some(value) = headers.get(KEY_HEADER) else { return Ok(None) };
     let text =
         value.to_str().map_err(|_| RestError::new(Code::InvalidName, "Idempotency-Key is not plain text"))?;
@@ -195,7 +197,7 @@ pub(super) struct BatchResponse {
 /// All of them, or none.
 pub(super) async fn batch(
     caller: Caller,
-    body: Bytes,
+    Body(body): Body,
 ) -> Result<(StatusCode, Json<BatchResponse>), RestError> {
     caller.must_be(Role::Operator)?;
     let request: BatchRequest = read(&body)?;
@@ -229,7 +231,7 @@ pub(super) struct SignalWithStartResponse {
 pub(super) async fn signal_with_start(
     caller: Caller,
     headers: HeaderMap,
-    body: Bytes,
+    Body(body): Body,
 ) -> Result<(StatusCode, Json<SignalWithStartResponse>), RestError> {
     caller.must_be(Role::Operator)?;
     let mut request: SignalWithStartRequest = read(&body)?;

@@ -1,7 +1,6 @@
 //! Worker tokens: made here, shown once.
 
 use axum::Json;
-use axum::body::Bytes;
 use axum::extract::Path;
 use axum::http::StatusCode;
 use flovyn_auth::{Role, hash_token, new_token};
@@ -14,6 +13,7 @@ use super::access::Caller;
 use super::body::read;
 use super::error::RestError;
 use super::executions::id;
+use super::extract::Body;
 use super::times::{iso, moment, optional_iso};
 use super::trigger::unexpected;
 
@@ -53,7 +53,7 @@ fn response(row: &WorkerToken, token: Option<String>) -> WorkerTokenResponse {
 
 pub(super) async fn create(
     caller: Caller,
-    body: Bytes,
+    Body(body): Body,
 ) -> Result<(StatusCode, Json<WorkerTokenResponse>), RestError> {
     caller.must_be(Role::Admin)?;
     let request: WorkerTokenRequest = read(&body)?;

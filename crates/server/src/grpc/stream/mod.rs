@@ -1,6 +1,7 @@
 //! The service `WorkerStream`: one connection per worker, work one way, results the other.
 //!
 //! - `sessions`: what each session holds, over reconnects.
+//! - `strays`: claims of a session that this process does not know of.
 //! - `session`: one connection: hello, then frames until it ends.
 //! - `feed`: claims work as far as there is credit and pushes it.
 //! - `results`: carries out what comes back and acknowledges it.
@@ -10,6 +11,7 @@ mod hello;
 mod results;
 mod session;
 mod sessions;
+mod strays;
 
 use std::pin::Pin;
 use std::sync::Arc;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use flovyn_engine::request::{FailTask, GiveBackWorkflow, HeartbeatTask};
+use flovyn_engine::request::{FailTask, GiveBackTask, GiveBackWorkflow, HeartbeatTask};
 use flovyn_engine::state::{ExecutionStatus, TaskStatus};
 use flovyn_engine::{Code, Op, Reply};
 use flovyn_proto::v1;
@@ -111,12 +111,22 @@ pub(super) fn notice(task_id: Uuid, token: i64) -> v1::CancelNotice {
     v1::CancelNotice { task_execution_id: task_id.to_string(), claim_token: token }
 }
 
-/// Claims whose worker has gone. A workflow goes back to its queue; a task's attempt has been delivered, so it
-/// counts, and the next one may begin at once.
-pub(super) async fn release(call: &Call, held: Vec<(Uuid, Held)>) {
+/// Why claims are released.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Why {
+    /// The worker has gone without a word: it may be the task that killed it.
+    Lost,
+    /// The worker stops in an orderly way, and has finished what it began: what is left it has not looked at.
+    Goodbye,
+}
+
+/// Claims whose worker has gone. A workflow goes back to its queue. So does a task after a goodbye; otherwise its
+/// attempt has been delivered and counts, and the next one may begin at once.
+pub(super) async fn release(call: &Call, held: Vec<(Uuid, Held)>, why: Why) {
     let one = |(id, held): (Uuid, Held)| async move {
         let op: Op = match held.is_task {
             false => GiveBackWorkflow { execution_id: id, token: held.token }.into(),
+            true if why == Why::Goodbye => GiveBackTask { task_id: id, token: held.token }.into(),
             true => FailTask {
                 task_id: id,
                 token: Some(held.token),

@@ -22,8 +22,9 @@ use super::super::status::{not_allowed, refuse};
 use super::super::worker_lifecycle;
 use super::feed::Feed;
 use super::hello::{self, Hello};
-use super::results;
+use super::results::{self, Why};
 use super::sessions::{Held, Holdings, Sessions};
+use super::strays;
 
 /// How long a session whose connection broke keeps its claims.
 const GRACE: Duration = Duration::from_secs(10);
@@ -103,7 +104,9 @@ pub(super) async fn run(
     let id = session.id;
     match end {
         End::Draining | End::TakenOver => {}
-        End::Goodbye => results::release(&call, sessions.end(tenant_id, id, connection)).await,
+        End::Goodbye => {
+            results::release(&call, sessions.end(tenant_id, id, connection), Why::Goodbye).await;
+        }
         End::Broken => {
             // Nothing more is sent: the response ends now, not after the grace.
             drop((session, outbound));
@@ -111,7 +114,7 @@ pub(super) async fn run(
                 () = tokio::time::sleep(GRACE) => {}
                 () = call.api().drains() => return,
             }
-            results::release(&call, sessions.end(tenant_id, id, connection)).await;
+            results::release(&call, sessions.end(tenant_id, id, connection), Why::Lost).await;
         }
     }
 }
@@ -132,6 +135,11 @@ async fn begin(
     hello: &Hello,
     outbound: &Outbound,
 ) -> Result<Session, Status> {
+    let known = sessions.knows(call.tenant_id(), hello.session);
+    let strays = match !known && strays::may_have(call, hello.session).await? {
+        true => strays::of(call, hello.session, &hello.held).await?,
+        false => Vec::new(),
+    };
     worker_lifecycle::run(call, hello.register.clone()).await?;
     let (kept, lost) = adopt(call, hello).await?;
     // Nothing fails from here on: what has begun is ended in an orderly way.
@@ -139,7 +147,7 @@ async fn begin(
     // If there is a still newer connection, that one has adopted them.
     let _ = holdings.add(connection, &kept);
     // What it was given and does not name never reached it, or was lost with it.
-    results::release(call, forgotten).await;
+    results::release(call, forgotten.into_iter().chain(strays).collect(), Why::Lost).await;
     let limits = call.api().service().limits();
     let welcome =
         v1::StreamWelcome { session_id: hello.session.to_string(), lease_ms: limits.session_lease_ms, lost };

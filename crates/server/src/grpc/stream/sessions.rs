@@ -136,6 +136,11 @@ impl Sessions {
         (entry.holdings.clone(), entry.connection, forgotten)
     }
 
+    /// Whether this process has the session's claims in mind.
+    pub(super) fn knows(&self, tenant_id: TenantId, session: WorkerId) -> bool {
+        self.lock().contains_key(&(tenant_id, session))
+    }
+
     /// Forgets the session, unless it has a newer connection by now. Returns what it held.
     pub(super) fn end(&self, tenant_id: TenantId, session: WorkerId, connection: u64) -> Vec<(Uuid, Held)> {
         let mut known = self.lock();

@@ -18,6 +18,7 @@ on_both!(
     a_running_task_is_told_to_stop,
     the_last_session_is_preferred,
     a_restart_of_the_server_burns_no_attempt,
+    what_was_lost_in_a_restart_is_released_although_the_worker_lives,
     a_long_history_comes_in_pages,
 );
 
@@ -93,7 +94,8 @@ async fn goodbye_releases_at_once(server: TestServer) {
     worker.goodbye().await;
     let mut other = Worker::connect(&server).await;
     assert_eq!(other.activation().await.id, id);
-    assert_eq!(other.task().await.execution_count, 2);
+    // It was an orderly end: the attempt was not begun and does not count.
+    assert_eq!(other.task().await.execution_count, 1);
 }
 
 async fn a_session_that_comes_back_keeps_what_it_names(server: TestServer) {
@@ -175,6 +177,21 @@ async fn a_restart_of_the_server_burns_no_attempt(server: TestServer) {
     assert_eq!(worker.complete_task(&task, "1").await.code, "");
     let info = task_info(&mut App::of(&restarted), &task_id).await;
     assert_eq!((info.status.as_str(), info.execution_count), ("COMPLETED", 1));
+}
+
+async fn what_was_lost_in_a_restart_is_released_although_the_worker_lives(server: TestServer) {
+    let session = Uuid::new_v4();
+    let mut worker = Worker::with(&server, hello(session), 10, 10).await.unwrap();
+    let id = App::of(&server).start().await;
+    let task_id = submit_task(&server, 3).await;
+    worker.activation().await;
+    worker.task().await;
+    let restarted = tokio::join!(server.restart(), worker.drain()).0;
+    // It comes back and names nothing: to its mind nothing ever reached it.
+    let mut worker = Worker::with(&restarted, hello(session), 10, 10).await.unwrap();
+    assert_eq!(worker.activation().await.id, id);
+    let task = worker.task().await;
+    assert_eq!((task.task_execution_id, task.execution_count), (task_id, 2));
 }
 
 async fn a_long_history_comes_in_pages(server: TestServer) {

@@ -1,0 +1,44 @@
+//! What handlers take from a request, refused in our own words.
+
+use axum::body::Bytes;
+use axum::extract::rejection::BytesRejection;
+use axum::extract::{FromRequest, FromRequestParts, Request};
+use axum::http::StatusCode;
+use axum::http::request::Parts;
+use flovyn_engine::Code;
+use serde::de::DeserializeOwned;
+
+use super::error::RestError;
+use crate::api::Api;
+
+/// The whole body.
+#[derive(Debug)]
+pub(super) struct Body(pub(super) Bytes);
+
+impl FromRequest<Api> for Body {
+    type Rejection = RestError;
+
+    async fn from_request(request: Request, api: &Api) -> Result<Self, RestError> {
+        let refused = |rejection: BytesRejection| match rejection.status() {
+            StatusCode::PAYLOAD_TOO_LARGE => {
+                RestError::new(Code::PayloadTooLarge, "the body is larger than 16 MiB")
+            }
+            _ => RestError::new(Code::InvalidPayload, "the body could not be read to its end"),
+        };
+        Bytes::from_request(request, api).await.map(Self).map_err(refused)
+    }
+}
+
+/// What stands behind the question mark.
+#[derive(Debug)]
+pub(super) struct Query<T>(pub(super) T);
+
+impl<T: DeserializeOwned> FromRequestParts<Api> for Query<T> {
+    type Rejection = RestError;
+
+    async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, RestError> {
+        let query = axum::extract::Query::<T>::from_request_parts(parts, api).await;
+        let query = query.map_err(|rejection| RestError::new(Code::InvalidValue, rejection.body_text()))?;
+        Ok(Self(query.0))
+    }
+}
