@@ -24,11 +24,12 @@
 //!     ctx.schedule::<ComposeGreeting>(name).await
 //! }
 //!
-//! # fn main() -> Result<()> {
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<()> {
 //! let worker = flovyn_sdk::Worker::builder("http://127.0.0.1:9090", "the worker token")
 //!     .workflow(Greet)
 //!     .task(ComposeGreeting)
-//!     .build();
+//!     .build()?;
 //! # Ok(())
 //! # }
 //! ```

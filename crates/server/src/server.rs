@@ -161,7 +161,7 @@ impl Server {
         self.draining.send_replace(true);
     }
 
-    /// Drains, waits for the requests in flight, and makes what was accepted durable.
+    /// Drains, waits for the requests in flight, makes what was accepted durable, and closes the database.
     pub async fn stop(self) {
         self.drain();
         let until = tokio::time::Instant::now() + DRAIN;
@@ -170,7 +170,22 @@ impl Server {
         finish("HTTP", self.http, until).await;
         self.upkeep.abort();
         self.api.service().stop().await;
+        let store = Arc::downgrade(self.api.service().store());
+        drop(self.api);
+        closed(&store, until).await;
         tracing::info!("stopped");
+    }
+}
+
+/// Waits for those who still have the store in hand, streams that have just ended mostly: whoever starts another server
+/// on the same file then finds it closed.
+async fn closed(store: &std::sync::Weak<dyn Store>, until: tokio::time::Instant) {
+    const LOOK_EVERY: Duration = Duration::from_millis(5);
+    while store.strong_count() > 0 && tokio::time::Instant::now() < until {
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+    if store.strong_count() > 0 {
+        tracing::warn!("the database is still in use by requests that were cut off");
     }
 }
 

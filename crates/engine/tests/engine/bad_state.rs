@@ -13,8 +13,15 @@ use crate::world::{
     start_timer, submit,
 };
 
-/// Raised by the service or the store, never by a rule.
-const NOT_FROM_RULES: [Code; 7] = [
+/// Raised by the service, the store or the edge, never by a rule.
+const NOT_FROM_RULES: [Code; 14] = [
+    Code::InvalidValue,
+    Code::InvalidPage,
+    Code::HistoryTooLarge,
+    Code::NotRegistered,
+    Code::Unauthenticated,
+    Code::PermissionDenied,
+    Code::NotOffered,
     Code::CommitConflict,
     Code::Overloaded,
     Code::ShuttingDown,

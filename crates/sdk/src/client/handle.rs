@@ -19,6 +19,8 @@ use crate::wire::{Channel, json, json_bytes, refused};
 /// One wait that the server holds; longer ones are made of several.
 const WAIT: Duration = Duration::from_secs(60);
 const PAGE: i32 = 1_000;
+/// Pause before a server that is away is asked again.
+const ASK_AGAIN: Duration = Duration::from_millis(200);
 
 /// An execution and what can be done with it.
 #[derive(Debug, Clone)]
@@ -65,7 +67,8 @@ impl<T> WorkflowHandle<T> {
         WorkflowClientClient::new(self.channel.transport())
     }
 
-    /// Its output, once it has finished. The server waits; nothing is polled.
+    /// Its output, once it has finished. The server waits; nothing is polled. A server that is away for a while is asked
+    /// again.
     ///
     /// # Errors
     /// When it failed or was cancelled, or has not finished in time ([`Error::Timeout`]).
@@ -78,8 +81,15 @@ impl<T> WorkflowHandle<T> {
             let left = until.saturating_duration_since(Instant::now());
             let timeout_ms = i64::try_from(left.min(WAIT).as_millis()).unwrap_or(i64::MAX).max(1);
             let wait = v1::WaitForResultRequest { workflow_execution_id: self.id.to_string(), timeout_ms };
-            let info = self.client().wait_for_result(self.channel.signed(wait)).await;
-            let info = info.map_err(refused)?.into_inner();
+            let info = match self.client().wait_for_result(self.channel.signed(wait)).await {
+                Ok(info) => info.into_inner(),
+                // The server is away, or restarts: the execution is not, and asking again changes nothing.
+                Err(status) if is_away(&status) && Instant::now() < until => {
+                    tokio::time::sleep(ASK_AGAIN.min(left)).await;
+                    continue;
+                }
+                Err(status) => return Err(refused(status)),
+            };
             match info.status.as_str() {
                 "COMPLETED" => return Ok(serde_json::from_value(json(&info.output.unwrap_or_default())?)?),
                 "FAILED" => return Err(Error::Failed(info.error.unwrap_or_default())),
@@ -174,6 +184,11 @@ impl<T> WorkflowHandle<T> {
         };
         events.iter().map(read).collect()
     }
+}
+
+/// Whether the server could not be reached, or is about to stop.
+fn is_away(status: &tonic::Status) -> bool {
+    matches!(status.code(), tonic::Code::Unavailable | tonic::Code::Unknown | tonic::Code::Cancelled)
 }
 
 /// All events after a sequence.

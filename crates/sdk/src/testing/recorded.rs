@@ -80,9 +80,10 @@ impl Ending {
             Some(with) => format!("the workflow {kind} with {with}"),
         };
         let (expected, found) = (tell(self.kind, &self.with), tell(kind, &with));
-        Err(Error::DeterminismViolation(format!(
-            "DETERMINISM_VIOLATION at event {}: the log says that {expected}, but {found}",
-            self.sequence
-        )))
+        Err(self.violation(&format!("the log says that {expected}, but {found}")))
+    }
+
+    pub(super) fn violation(&self, message: &str) -> Error {
+        Error::DeterminismViolation(format!("DETERMINISM_VIOLATION at event {}: {message}", self.sequence))
     }
 }

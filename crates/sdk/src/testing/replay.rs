@@ -105,8 +105,7 @@ impl Replay {
         let commands = self.feed(self.left()).await?;
         let Some(ending) = self.events.iter().rev().find_map(Ending::read) else { return Ok(()) };
         if let Some(command) = commands.first() {
-            let message = format!("the history has ended, but the workflow asked for {command}");
-            return Err(Error::DeterminismViolation(message));
+            return Err(ending.violation(&format!("the workflow has ended, but it asked for {command}")));
         }
         ending.compare(&self.outcome)
     }

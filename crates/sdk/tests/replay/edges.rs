@@ -35,7 +35,8 @@ async fn with_timeout_of_a_cancelled_workflow_is_cancelled_and_not_late() {
 #[tokio::test]
 async fn what_is_never_polled_is_asked_for_all_the_same() {
     let workflow = |context: WorkflowContext, _: Value| async move {
-        let unpolled = (context.schedule_raw("good", json!(1)), context.sleep(SECOND), context.run("step", || 1));
+        let unpolled =
+            (context.schedule_raw("good", json!(1)), context.sleep(SECOND), context.run("step", || 1));
         context.wait_for_signal::<Value>("go").await?;
         drop(unpolled);
         Ok(Value::Null)
@@ -76,11 +77,16 @@ async fn the_next_waiter_gets_the_signal_of_one_that_went_away() {
     for how in ["drop", "cancel"] {
         let workflow = move |context: WorkflowContext, _: Value| async move {
             let older = context.wait_for_signal::<i32>("s");
-            let mut younger: FuturesUnordered<_> = [context.wait_for_signal::<i32>("s")].into_iter().collect();
+            let mut younger: FuturesUnordered<_> =
+                [context.wait_for_signal::<i32>("s")].into_iter().collect();
             // It has looked once, and looks again only when it is woken.
             assert!(futures::poll!(younger.next()).is_pending());
             context.sleep(SECOND).await?;
-            if how == "drop" { drop(older) } else { older.cancel() }
+            if how == "drop" {
+                drop(older)
+            } else {
+                older.cancel()
+            }
             younger.next().await.unwrap().map(Value::from)
         };
         let mut run = environment_in_order().start_fn("w", workflow, Value::Null);
@@ -109,12 +115,15 @@ async fn a_shielded_waiter_gets_the_signal_of_one_that_was_cancelled() {
 #[tokio::test]
 async fn a_request_to_cancel_wakes_in_order_of_creation() {
     let workflow = |context: WorkflowContext, _: Value| async move {
-        let mut all: FuturesUnordered<futures::future::BoxFuture<'static, &str>> = FuturesUnordered::new();
+        let all: FuturesUnordered<futures::future::BoxFuture<'static, &str>> = FuturesUnordered::new();
         let first = context.schedule_raw("endless", Value::Null);
         let (second, third) = (context.cancellation(), context.sleep(SECOND));
         all.push(Box::pin(async { third.await.map_or("third", |()| "") }));
         all.push(Box::pin(async { first.await.map_or("first", |_| "") }));
-        all.push(Box::pin(async { second.await; "second" }));
+        all.push(Box::pin(async {
+            second.await;
+            "second"
+        }));
         let order: Vec<&str> = all.collect().await;
         Ok(json!(order))
     };
@@ -168,6 +177,29 @@ async fn it_may_end_in_the_middle_of_several_events() {
     let other = |_: WorkflowContext, _: Value| async { Ok(json!(4)) };
     let error = replay_fn("w", other, &history).await.unwrap_err();
     assert!(error.to_string().contains("completed with 1, but the workflow completed with 4"), "{error}");
+}
+
+/// A command that is asked for later than it was would never hear of what came of it: its end is behind it in the log.
+#[tokio::test]
+async fn a_command_that_comes_too_late_is_named() {
+    let recorded = |context: WorkflowContext, _: Value| async move {
+        context.sleep(SECOND).await?;
+        context.sleep(SECOND).await?;
+        context.wait_for_signal::<Value>("go").await?;
+        context.wait_for_signal("never").await
+    };
+    let late = |context: WorkflowContext, _: Value| async move {
+        context.sleep(SECOND).await?;
+        context.wait_for_signal::<Value>("go").await?;
+        context.sleep(SECOND).await?;
+        context.wait_for_signal("never").await
+    };
+    let mut run = environment_in_order().start_fn("w", recorded, Value::Null);
+    run.finish().await.unwrap();
+    run.signal("go", &1).await.unwrap();
+    let error = replay_fn("w", late, &run.recording()).await.unwrap_err();
+    let expected = "DETERMINISM_VIOLATION at event 4: the log has timer \"timer-2\", which the workflow no longer asks for";
+    assert_eq!(error.to_string(), expected);
 }
 
 /// What a step returned is the same number when it is read back from the log.

@@ -3,8 +3,8 @@
 
 use flovyn_engine::event::{Event, EventKind, Origin, TaskPayloads};
 use flovyn_engine::state::SmallEnum;
-use flovyn_sdk::{PromiseOptions, WorkflowContext};
 use flovyn_sdk::testing::{Replay, replay_fn};
+use flovyn_sdk::{PromiseOptions, WorkflowContext};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -74,9 +74,19 @@ fn the_engine_writes_these_keys() {
 /// The test kit plays the server: it writes no key that the server does not.
 #[tokio::test]
 async fn the_test_kit_writes_the_engines_keys() {
-    for name in ["operation", "state", "task", "failing-task", "task-cancelled", "timer-cancelled", "promise", "child",
-        "child-cancelled", "cancelled", "mix"]
-    {
+    for name in [
+        "operation",
+        "state",
+        "task",
+        "failing-task",
+        "task-cancelled",
+        "timer-cancelled",
+        "promise",
+        "child",
+        "child-cancelled",
+        "cancelled",
+        "mix",
+    ] {
         let mut run = environment_in_order().start_fn("w", find(name).unwrap(), Value::Null);
         run.settle().await.unwrap();
         let _ = run.signal("go", &1).await;
@@ -86,7 +96,8 @@ async fn the_test_kit_writes_the_engines_keys() {
         let _ = run.reject_promise("p", "no").await;
         run.finish().await.unwrap();
         for event in run.history() {
-            let kind = EventKind::ALL.iter().find(|kind| kind.name() == event.kind).expect("a kind of the engine");
+            let kind =
+                EventKind::ALL.iter().find(|kind| kind.name() == event.kind).expect("a kind of the engine");
             let known = rendered(*kind);
             for key in event.data.as_object().unwrap().keys() {
                 assert!(known.get(key).is_some(), "{}: the engine has no {key:?}", event.kind);
@@ -103,7 +114,7 @@ async fn told(row: EventKind, end: EventKind, change: impl Fn(&mut Value)) -> Va
             "child" => {
                 let child = context.schedule_workflow_raw("name", "text", Value::Null);
                 // Only so that the test knows its id.
-                context.set_state("id", &child.execution_id())?;
+                context.set_state("id", &child.execution_id().to_string())?;
                 child.await
             }
             "promise" => {
@@ -119,7 +130,9 @@ async fn told(row: EventKind, end: EventKind, change: impl Fn(&mut Value)) -> Va
     let (row_data, mut end_data) = (rendered(row), rendered(end));
     change(&mut end_data);
     let is_row = !matches!(row, EventKind::SignalReceived | EventKind::CancellationRequested);
-    let mut events = vec![json!({ "sequence": 1, "eventType": "WORKFLOW_STARTED", "data": { "input": { "what": what } } })];
+    let mut events = vec![
+        json!({ "sequence": 1, "eventType": "WORKFLOW_STARTED", "data": { "input": { "what": what } } }),
+    ];
     if is_row {
         events.push(json!({ "sequence": 2, "eventType": row.name(), "data": row_data }));
     }
@@ -146,7 +159,11 @@ async fn the_sdk_reads_what_the_engine_writes() {
         (Kind::TaskScheduled, Kind::TaskCompleted, r#"Ok(String("output"))"#),
         (Kind::TaskScheduled, Kind::TaskFailed, r#"Err(Cancelled("error"))"#),
         (Kind::PromiseCreated, Kind::PromiseResolved, r#"Ok(String("payload"))"#),
-        (Kind::PromiseCreated, Kind::PromiseRejected, r#"Err(PromiseRejected { name: "name", message: "text" })"#),
+        (
+            Kind::PromiseCreated,
+            Kind::PromiseRejected,
+            r#"Err(PromiseRejected { name: "name", message: "text" })"#,
+        ),
         (Kind::PromiseCreated, Kind::PromiseTimeout, "Err(Timeout(None))"),
         (Kind::ChildInitiated, Kind::ChildCompleted, r#"Ok(String("payload"))"#),
         (Kind::ChildInitiated, Kind::ChildFailed, r#"Err(ChildFailed { name: "name", message: "text" })"#),

@@ -109,11 +109,15 @@ impl Machine {
         let digest = json!(self.digest() % 1_000);
         let held = match start {
             Start::Run(n, false) => Held::Operation(context.run(&format!("step-{n}"), move || json!(n))),
-            Start::Run(n, true) => Held::Operation(context.run_async(&format!("step-{n}"), move || async move {
-                tokio::task::yield_now().await;
-                json!(n)
-            })),
-            Start::Task(n) => Held::Task(context.schedule_raw(["good", "bad", "endless"][usize::from(n)], digest)),
+            Start::Run(n, true) => {
+                Held::Operation(context.run_async(&format!("step-{n}"), move || async move {
+                    tokio::task::yield_now().await;
+                    json!(n)
+                }))
+            }
+            Start::Task(n) => {
+                Held::Task(context.schedule_raw(["good", "bad", "endless"][usize::from(n)], digest))
+            }
             Start::Timer(n) => Held::Timer(context.sleep(Duration::from_millis(n.into()))),
             Start::Signal(n) => Held::Signal(context.wait_for_signal(&format!("signal-{n}"))),
             Start::Child(n) => {
@@ -189,7 +193,9 @@ impl Machine {
             Step::Random => self.see("random", self.context.random()),
             Step::Now => self.see("now", self.context.current_time_millis()),
             Step::HasSignal(n) => self.see("has", self.context.has_signal(&format!("signal-{n}"))),
-            Step::Drain(n) => self.see("drained", self.context.drain_signals::<Value>(&format!("signal-{n}"))),
+            Step::Drain(n) => {
+                self.see("drained", self.context.drain_signals::<Value>(&format!("signal-{n}")))
+            }
             Step::Branch(..) => {}
         }
         Ok(())

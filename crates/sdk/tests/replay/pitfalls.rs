@@ -20,8 +20,8 @@ const SECOND: Duration = Duration::from_secs(1);
 async fn p27e_steps_are_delivered_at_rest_also_on_replay() {
     let workflow = |context: WorkflowContext, _: Value| async move {
         drop(context.run("dropped", || 0));
-        let slow = context.run("slow", || "slow");
-        let quick = context.run("quick", || "quick");
+        let slow = context.run("slow", || "slow".to_owned());
+        let quick = context.run("quick", || "quick".to_owned());
         let order = std::sync::Mutex::new(Vec::new());
         let told = |future: flovyn_sdk::context::OperationFuture<String>| {
             let (context, order) = (&context, &order);
@@ -51,7 +51,10 @@ async fn p28_ids_go_on_counting_after_a_replay() {
         let mut seen = std::collections::BTreeSet::new();
         for _ in 0..3 {
             seen.insert(context.random_uuid());
-            let (task, child) = (context.schedule_raw("good", Value::Null), context.schedule_workflow_raw("kid", "good", Value::Null));
+            let (task, child) = (
+                context.schedule_raw("good", Value::Null),
+                context.schedule_workflow_raw("kid", "good", Value::Null),
+            );
             seen.extend([task.task_id(), child.execution_id()]);
             task.await?;
             child.await?;
@@ -69,7 +72,8 @@ async fn p28_ids_go_on_counting_after_a_replay() {
 #[tokio::test]
 async fn p29_nothing_of_the_future_is_seen() {
     let workflow = |context: WorkflowContext, _: Value| async move {
-        let before = (context.has_signal("go"), context.get_state::<i32>("n")?, context.current_time_millis());
+        let before =
+            (context.has_signal("go"), context.get_state::<i32>("n")?, context.current_time_millis());
         let timer = context.sleep(SECOND);
         let signal = context.wait_for_signal::<i32>("go");
         let won = flovyn_sdk::select! { _ = timer => "timer", _ = signal => "signal" };
@@ -117,7 +121,10 @@ async fn p31_a_foreign_await_is_named() {
         Ok(Value::Null)
     };
     let error = environment_in_order().start_fn("w", beside, Value::Null).finish().await.unwrap_err();
-    assert!(error.to_string().contains("FOREIGN_AWAIT at event 1: something outside its context woke it"), "{error}");
+    assert!(
+        error.to_string().contains("FOREIGN_AWAIT at event 1: something outside its context woke it"),
+        "{error}"
+    );
 }
 
 /// 31: a wake from another thread while the workflow is being polled is foreign as well.
@@ -182,7 +189,10 @@ async fn p32_cancel_cancels() {
     run.finish().await.unwrap();
     run.signal("go", &1).await.unwrap();
     assert_eq!(run.output(), Some(&json!([true, true, true])));
-    let ends = run.history().into_iter().filter(|event| event.kind.ends_with("FIRED") || event.kind == "TASK_COMPLETED");
+    let ends = run
+        .history()
+        .into_iter()
+        .filter(|event| event.kind.ends_with("FIRED") || event.kind == "TASK_COMPLETED");
     assert_eq!(ends.count(), 0);
 }
 
@@ -222,6 +232,7 @@ async fn p38_panics_are_named() {
         async { Ok(Value::Null) }
     });
     assert_eq!(outside.await, "PANIC at event 1: before");
-    let step = fails(|context, _| async move { context.run("step", || -> Value { panic!("in a step") }).await });
+    let step =
+        fails(|context, _| async move { context.run("step", || -> Value { panic!("in a step") }).await });
     assert_eq!(step.await, r#"PANIC at event 1: operation "step": in a step"#);
 }

@@ -24,7 +24,6 @@ pub(crate) fn environment_in_order() -> TestEnvironment {
         .mock_task("bad", |input| Err(Error::failed(format!("task {input} broke"))))
         .mock_child("good", Ok)
         .mock_child("bad", |input| Err(Error::failed(format!("child {input} broke"))))
-        .shuffle(seed)
 }
 
 /// Runs it to wherever it comes. An activation that fails fails the test.

@@ -41,7 +41,8 @@ async fn numbers_are_given_when_it_is_asked() {
         context.wait_for_signal("go").await
     };
     let asked = Replay::new("w", workflow, &started()).unwrap().feed(1).await.unwrap();
-    let ids: Vec<String> = asked[..3].iter().map(|task| task.split("with id ").nth(1).unwrap()[..36].to_owned()).collect();
+    let ids: Vec<String> =
+        asked[..3].iter().map(|task| task.split("with id ").nth(1).unwrap()[..36].to_owned()).collect();
     for (number, task) in asked[..3].iter().enumerate() {
         assert!(task.ends_with(&format!("and input {number}")), "{task}");
     }

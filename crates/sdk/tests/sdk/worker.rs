@@ -55,10 +55,14 @@ async fn a_restart_of_the_server_loses_nothing_and_burns_no_attempt() {
     let worker = server.worker().workflow_fn("w", workflow).task_fn("long", long).build().unwrap().start();
     let handle = server.client().start_raw("w", Value::Null, StartOptions::default()).await.unwrap();
     begun.notified().await;
-    let server = server.restart().await;
+    // Somebody who waits for the result waits on.
+    let waiting = tokio::spawn({
+        let handle = handle.clone();
+        async move { handle.result(PATIENCE).await }
+    });
+    let _server = server.restart().await;
     go.notify_one();
-    let handle = server.client().handle::<Value>(handle.id());
-    assert_eq!(handle.result(PATIENCE).await.unwrap(), json!(1));
+    assert_eq!(waiting.await.unwrap().unwrap(), json!(1));
     assert!(worker.metrics().connections() >= 2);
     worker.stop().await;
 }

@@ -1,0 +1,102 @@
+//! Signals and cancellation.
+
+use serde::de::DeserializeOwned;
+
+use super::WorkflowContext;
+use super::futures::{CancellationFuture, SignalFuture};
+use crate::error::{Error, Result};
+
+impl WorkflowContext {
+    /// The next signal of this name. Each signal goes to one waiter: the oldest.
+    ///
+    /// ```
+    /// # flovyn_sdk::testing::example(|context| async move {
+    /// let value: u32 = context.wait_for_signal("go").await?;
+    /// # assert_eq!(value, 1);
+    /// # Ok(()) });
+    /// ```
+    pub fn wait_for_signal<T: DeserializeOwned>(&self, name: &str) -> SignalFuture<T> {
+        let mut core = self.core.lock();
+        let slot = match self.open(&mut core) {
+            None => return SignalFuture::new(self.cancelled(core), name),
+            Some(slot) => slot,
+        };
+        core.wait_for_signal(name, slot);
+        drop(core);
+        SignalFuture::new(self.pending(slot), name)
+    }
+
+    /// Whether a signal of this name has come and nobody has taken it.
+    ///
+    /// ```
+    /// # flovyn_sdk::testing::example(|context| async move {
+    /// assert!(!context.has_signal("go"));
+    /// # Ok(()) });
+    /// ```
+    pub fn has_signal(&self, name: &str) -> bool {
+        self.core.lock().has_signal(name)
+    }
+
+    /// All signals of this name that nobody has taken.
+    ///
+    /// # Errors
+    /// When one of them is not of this type.
+    ///
+    /// ```
+    /// # flovyn_sdk::testing::example(|context| async move {
+    /// let waiting: Vec<u32> = context.drain_signals("go")?;
+    /// # assert!(waiting.is_empty());
+    /// # Ok(()) });
+    /// ```
+    pub fn drain_signals<T: DeserializeOwned>(&self, name: &str) -> Result<Vec<T>> {
+        let values = self.core.lock().drain_signals(name);
+        values.into_iter().map(|value| serde_json::from_value(value).map_err(Error::from)).collect()
+    }
+
+    /// Whether somebody has asked this workflow to cancel.
+    ///
+    /// ```
+    /// # flovyn_sdk::testing::example(|context| async move {
+    /// assert!(!context.is_cancellation_requested());
+    /// # Ok(()) });
+    /// ```
+    pub fn is_cancellation_requested(&self) -> bool {
+        self.core.lock().cancel_reason.is_some()
+    }
+
+    /// Completes, with the reason, when somebody asks this workflow to cancel.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # flovyn_sdk::testing::example(|context| async move {
+    /// flovyn_sdk::select! {
+    ///     reason = context.cancellation() => println!("asked to stop: {reason}"),
+    ///     done = context.sleep(Duration::from_secs(60)) => done?,
+    /// }
+    /// # Ok(()) });
+    /// ```
+    pub fn cancellation(&self) -> CancellationFuture {
+        let mut core = self.core.lock();
+        let slot = core.slot(true);
+        core.wait_for_cancel(slot);
+        drop(core);
+        CancellationFuture::new(self.pending(slot))
+    }
+
+    /// The same context for cleaning up: what is done through it goes on although the workflow was asked to cancel.
+    ///
+    /// ```
+    /// # use serde_json::{Value, json};
+    /// # flovyn_sdk::testing::example(|context| async move {
+    /// let seat = context.schedule_raw("book", json!("12A")).await?;
+    /// if context.wait_for_signal::<Value>("never").await.is_err() {
+    ///     // Asked to cancel: this still runs.
+    ///     context.shielded().schedule_raw("refund", seat).await?;
+    /// }
+    /// # Ok(()) });
+    /// ```
+    #[must_use]
+    pub fn shielded(&self) -> Self {
+        Self { core: self.core.clone(), shielded: true }
+    }
+}

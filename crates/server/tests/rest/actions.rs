@@ -1,0 +1,105 @@
+//! Acting on executions.
+
+use flovyn_proto::v1;
+use serde_json::json;
+
+use crate::worker::Worker;
+use crate::world::{World, complete_next, fail_next, on_both, text};
+
+on_both!(cancelling, terminating, retrying, deleting, signalling, signal_with_start);
+
+async fn status(world: &World, id: &str) -> String {
+    text(&world.get(&format!("/workflows/{id}/status")).await.ok(200)["status"])
+}
+
+async fn cancelling(world: World) {
+    let mut worker = Worker::connect(&world.server).await;
+    for path in ["workflow-executions", "workflows"] {
+        let id = world.start_order().await;
+        let activation = worker.activation().await;
+        worker.submit(&activation, Vec::new(), v1::WorkflowStatus::Suspended).await;
+        let body = world.post(&format!("/{path}/{id}/cancel"), &json!({ "reason": "enough" })).await.ok(200);
+        assert_eq!(body["workflowExecutionId"], json!(id));
+        // The worker is asked, and may clean up first.
+        let asked = worker.activation().await;
+        assert_eq!(asked.events.last().unwrap().event_type, "CANCELLATION_REQUESTED");
+        let found = world.get(&format!("/workflow-executions/{id}")).await.ok(200);
+        assert_eq!(found["cancelRequested"], json!(true));
+        world.post(&format!("/workflow-executions/{id}/terminate"), &json!({})).await.ok(200);
+        assert_eq!(status(&world, &id).await, "CANCELLED");
+    }
+}
+
+async fn terminating(world: World) {
+    let id = world.start_order().await;
+    let path = format!("/workflow-executions/{id}/terminate");
+    let body = world.post(&path, &json!({ "reason": "enough" })).await.ok(200);
+    assert_eq!(body, json!({ "workflowExecutionId": id, "status": "CANCELLED" }));
+    let found = world.get(&format!("/workflow-executions/{id}")).await.ok(200);
+    assert!(text(&found["error"]).contains("enough"), "{found}");
+}
+
+async fn retrying(world: World) {
+    let mut worker = Worker::connect(&world.server).await;
+    let id = world.start_order().await;
+    let path = format!("/workflow-executions/{id}/retry");
+    world.post(&path, &json!({})).await.refused(409, "FLV0053");
+    fail_next(&mut worker).await;
+    let found = world.get(&format!("/workflow-executions/{id}")).await.ok(200);
+    assert_eq!((&found["status"], &found["error"]), (&json!("FAILED"), &json!("broken")));
+    let body = world.post(&path, &json!({})).await.ok(201);
+    assert_eq!(body["retryOf"], json!(id));
+    let again = world.call(&world.admin, "GET", &text(&body["links"]["self"]), "").await.ok(200);
+    assert_eq!((&again["retryOf"], &again["input"]), (&json!(id), &json!({ "order": 1 })));
+}
+
+async fn deleting(world: World) {
+    let mut worker = Worker::connect(&world.server).await;
+    let id = world.start_order().await;
+    let path = format!("/workflow-executions/{id}");
+    world.delete(&path).await.refused(409, "FLV0052");
+    complete_next(&mut worker, "1").await;
+    let operator = world.token(&["one"], "operator");
+    world.call(&operator, "DELETE", &format!("/api/tenants/one{path}"), "").await.refused(403, "FLV0081");
+    assert_eq!(world.delete(&path).await.status, 204);
+    for below in ["", "/events", "/tasks", "/children", "/state", "/stream"] {
+        world.get(&format!("{path}{below}")).await.refused(404, "FLV0031");
+    }
+    assert_eq!(world.executions().await, 0);
+}
+
+async fn signalling(world: World) {
+    let mut worker = Worker::connect(&world.server).await;
+    let id = world.start_order().await;
+    let path = format!("/workflow-executions/{id}/signal");
+    let body = world.post(&path, &json!({ "name": "paid", "value": { "by": "card" } })).await.ok(202);
+    assert_eq!(body, json!({ "signalEventSequence": 2 }));
+    world.post(&path, &json!({ "signal_name": "paid", "signal_value": 1 })).await.ok(202);
+    world.post(&path, &json!({ "signalName": "paid" })).await.ok(202);
+    let events = world.get(&format!("/workflow-executions/{id}/events")).await.ok(200);
+    assert_eq!(events["events"].as_array().unwrap().len(), 4);
+    assert!(events["events"][1]["data"].to_string().contains("card"), "{events}");
+    world.post(&path, &json!({ "name": "" })).await.refused(400, "FLV0003");
+    complete_next(&mut worker, "1").await;
+    world.post(&path, &json!({ "name": "paid" })).await.refused(409, "FLV0051");
+}
+
+async fn signal_with_start(world: World) {
+    let request = json!({
+        "signalName": "item",
+        "signalValue": 1,
+        "workflow": { "kind": "order", "idempotencyKey": "cart-1" },
+    });
+    let path = "/workflow-executions/signal-with-start";
+    let first = world.post(path, &request).await.ok(201);
+    assert_eq!((&first["workflowCreated"], &first["signalEventSequence"]), (&json!(true), &json!(2)));
+    let second = world.post(path, &request).await.ok(200);
+    assert_eq!((&second["workflowCreated"], &second["signalEventSequence"]), (&json!(false), &json!(3)));
+    assert_eq!(first["workflowExecutionId"], second["workflowExecutionId"]);
+    // One that has finished is started anew.
+    let mut worker = Worker::connect(&world.server).await;
+    complete_next(&mut worker, "1").await;
+    assert_eq!(status(&world, &text(&first["workflowExecutionId"])).await, "COMPLETED");
+    let third = world.post(path, &request).await.ok(201);
+    assert_ne!(first["workflowExecutionId"], third["workflowExecutionId"]);
+}

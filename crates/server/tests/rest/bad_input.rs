@@ -1,0 +1,159 @@
+//! Whatever is sent: a refusal with a code, never a fault of the server.
+
+use flovyn_server::rest::ROUTES;
+use serde_json::json;
+
+use crate::http::Answer;
+use crate::world::{World, on_both};
+
+on_both!(bodies, deep_nesting, oversize, paths, strange_texts);
+
+/// Routes that take a body.
+fn writing() -> impl Iterator<Item = String> {
+    let paths = ROUTES.iter().filter(|(method, path)| *method == "POST" && path.contains("{tenant}"));
+    // These look at none.
+    let paths = paths.filter(|(_, path)| !path.ends_with("/retry") && !path.contains("/queues/"));
+    let id = "0190aaaa-0000-7000-8000-000000000001";
+    paths.map(move |(_, path)| path.replace("{tenant}", "one").replace("{name}", id).replace("{promise}", id))
+}
+
+async fn raw(world: &World, path: &str, body: Vec<u8>) -> Answer {
+    let bearer = format!("Bearer {}", world.admin);
+    world.http.send("POST", path, &[("authorization", &bearer)], body).await
+}
+
+#[track_caller]
+fn is_refused(answer: &Answer, about: &str) {
+    assert!((400..500).contains(&answer.status), "{about}: {answer:?}");
+    assert!(answer.body["code"].is_string(), "{about}: {answer:?}");
+}
+
+async fn bodies(world: World) {
+    let bad: &[&[u8]] = &[
+        b"{",
+        b"nonsense",
+        b"[]",
+        b"1",
+        b"\"text\"",
+        b"null",
+        b"{}{}",
+        b"{\"nobody-knows-this\":1}",
+        b"\xff\xfe",
+        b"{\"input\":\"\xff\"}",
+        b"{\"reason\":\"\xc3\"}",
+        b"{\"input\":\"\\ud800\"}\x00",
+        b"{\"kind\":1}",
+        b"{\"name\":[]}",
+        b"{\"error\":{}}",
+        b"{\"task_type\":null}",
+        b"{\"reason\":7}",
+        b"{\"workflows\":{}}",
+        b"{\"tasks\":[1]}",
+        b"{\"signalName\":\"s\",\"workflow\":7}",
+        b"{'a':1}",
+        b"{\"prioritySeconds\":1e99}",
+        b"{\"prioritySeconds\":1.5}",
+        b"{\"labels\":{\"a\":1}}",
+    ];
+    for path in writing() {
+        for body in bad {
+            is_refused(
+                &raw(&world, &path, body.to_vec()).await,
+                &format!("{path} {:?}", String::from_utf8_lossy(body)),
+            );
+        }
+    }
+    assert_eq!(world.executions().await, 0);
+    let root = world.token(&["*"], "server-admin");
+    for body in ["", "{", "[]", "{}", r#"{"slug":1}"#, r#"{"slug":"x","more":1}"#, r#"{"slug":"\u0000"}"#] {
+        is_refused(&world.call(&root, "POST", "/api/tenants", body).await, body);
+    }
+}
+
+async fn deep_nesting(world: World) {
+    let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
+    for path in writing() {
+        is_refused(&raw(&world, &path, deep.clone().into_bytes()).await, &path);
+        is_refused(&raw(&world, &path, "[".repeat(100_000).into_bytes()).await, &path);
+    }
+    // As a payload it is refused, or kept and given back; nobody falls over it.
+    let body = format!(r#"{{"input":{deep}}}"#);
+    let answer = raw(&world, "/api/tenants/one/workflows/order/trigger", body.into_bytes()).await;
+    assert!(answer.status == 201 || answer.status == 400, "{answer:?}");
+    if let Some(link) = answer.body["links"]["self"].as_str() {
+        for below in ["", "/events"] {
+            assert_eq!(world.call(&world.admin, "GET", &format!("{link}{below}"), "").await.status, 200);
+        }
+    }
+    world.start_order().await;
+}
+
+async fn oversize(world: World) {
+    let path = "/api/tenants/one/workflows/order/trigger";
+    raw(&world, path, vec![b' '; (16 << 20) + 1]).await.refused(413, "FLV0020");
+    raw(&world, path, vec![b' '; 16 << 20]).await.ok(201);
+}
+
+async fn paths(world: World) {
+    for (method, path) in ROUTES.iter().filter(|(_, path)| path.contains("{tenant}")) {
+        for strange in ["%ff", "%00", "a%2Fb", "..%2f..", "%F0%9F%A6%80", "%27%3B--", "-1"] {
+            let tenant = path.replace("{tenant}", strange).replace("{name}", "n").replace("{promise}", "n");
+            is_refused(&world.call(&world.admin, method, &tenant, "").await, &tenant);
+            let name =
+                path.replace("{tenant}", "one").replace("{name}", strange).replace("{promise}", strange);
+            let answer = world.call(&world.admin, method, &name, "{}").await;
+            assert!(answer.status < 500, "{name}: {answer:?}");
+            assert!(answer.status < 300 || answer.body["code"].is_string(), "{name}: {answer:?}");
+        }
+        let long = path
+            .replace("{tenant}", "one")
+            .replace("{name}", &"n".repeat(5_000))
+            .replace("{promise}", "key:");
+        let answer = world.call(&world.admin, method, &long, "{}").await;
+        assert!(answer.status < 500, "{long}: {answer:?}");
+    }
+}
+
+async fn strange_texts(world: World) {
+    let zero = "a\u{0}b";
+    let starts = [
+        json!({ "input": zero }),
+        json!({ "taskQueue": zero }),
+        json!({ "taskQueue": "" }),
+        json!({ "version": zero }),
+        json!({ "idempotencyKey": zero }),
+        json!({ "labels": { zero: "v" } }),
+        json!({ "labels": { "n": zero } }),
+        json!({ "prioritySeconds": i64::MAX }),
+        json!({ "prioritySeconds": i64::MIN }),
+        json!({ "scheduledAt": "-009999-01-01T00:00:00Z" }),
+        json!({ "scheduledAt": "9999-12-30T00:00:00Z" }),
+        json!({ "executionTimeout": "9999999999999999d" }),
+    ];
+    for start in starts {
+        let answer = world.post("/workflows/order/trigger", &start).await;
+        assert!(answer.status < 500, "{start}: {answer:?}");
+        assert!(answer.status == 201 || answer.body["code"].is_string(), "{start}: {answer:?}");
+    }
+    let tasks = [
+        json!({ "max_retries": -1 }),
+        json!({ "max_retries": i64::MAX }),
+        json!({ "queue": zero }),
+        json!({ "timeout_ms": -1 }),
+        json!({ "total_timeout_ms": i64::MAX }),
+        json!({ "heartbeat_timeout_ms": i64::MIN }),
+        json!({ "retry_policy": { "initial_ms": 0, "factor": 0.0, "cap_ms": -1 } }),
+        json!({ "retry_policy": { "initial_ms": 1, "factor": 1e308, "cap_ms": i64::MAX } }),
+        json!({ "scheduled_at": "9999-12-30T00:00:00Z", "priority_seconds": i64::MAX }),
+    ];
+    for mut task in tasks {
+        task["task_type"] = json!("t");
+        let answer = world.post("/tasks", &task).await;
+        assert!(answer.status < 500, "{task}: {answer:?}");
+        assert!(answer.status == 201 || answer.body["code"].is_string(), "{task}: {answer:?}");
+    }
+    // The listings still work with whatever was let in.
+    world.get("/workflow-executions").await.ok(200);
+    world.get("/tasks").await.ok(200);
+    world.get("/queues").await.ok(200);
+}

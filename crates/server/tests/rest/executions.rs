@@ -1,0 +1,148 @@
+//! Looking at executions: one, many, and what lies below them.
+
+use flovyn_proto::v1;
+use flovyn_proto::v1::workflow_command::CommandData;
+use serde_json::json;
+use uuid::Uuid;
+
+use crate::app::{command, schedule_task};
+use crate::worker::Worker;
+use crate::world::{World, complete_next, on_both, text};
+
+on_both!(listing_and_filters, pages, what_lies_below, history_in_pages, a_finished_one);
+
+async fn listing_and_filters(world: World) {
+    let start = |kind: &str, queue: &str, label: &str| json!({ "kind": kind, "taskQueue": queue, "labels": { "env": label } });
+    let items = [start("a", "default", "prod"), start("a", "fast", "test"), start("b", "fast", "prod")];
+    world.post("/workflows/batch", &json!({ "workflows": items })).await.ok(201);
+    let cases = [
+        ("", 3),
+        ("?kind=a", 2),
+        ("?kind=a&taskQueue=fast", 1),
+        ("?task_queue=fast", 2),
+        ("?queue=fast&kind=b", 1),
+        ("?status=PENDING", 3),
+        ("?status=COMPLETED", 0),
+        ("?label=env:prod", 2),
+        ("?label=env:prod&kind=b", 1),
+        ("?createdAfter=2096-01-01T00:00:00Z", 0),
+        ("?createdBefore=2096-01-01T00:00:00Z", 3),
+        ("?kind=", 3),
+    ];
+    for (query, count) in cases {
+        let body = world.get(&format!("/workflow-executions{query}")).await.ok(200);
+        let rows = body["executions"].as_array().unwrap();
+        assert_eq!(rows.len(), count, "{query}: {body}");
+        assert_eq!((&body["limit"], &body["offset"]), (&json!(50), &json!(0)));
+    }
+    let wrong = [
+        "status=done",
+        "label=env",
+        "limit=0",
+        "limit=101",
+        "limit=x",
+        "offset=-1",
+        "offset=10001",
+        "cursor=nonsense",
+        "createdAfter=yesterday",
+        "parentId=me",
+        "kind=%00",
+    ];
+    for query in wrong {
+        let answer = world.get(&format!("/workflow-executions?{query}")).await;
+        assert_eq!(answer.status, 400, "{query}: {}", answer.text);
+        assert!(answer.body["code"].is_string(), "{query}: {}", answer.text);
+    }
+}
+
+async fn pages(world: World) {
+    let items: Vec<_> = (0..7).map(|_| json!({ "kind": "a" })).collect();
+    world.post("/workflows/batch", &json!({ "workflows": items })).await.ok(201);
+    let all = world.get("/workflow-executions").await.ok(200);
+    let ids = |body: &serde_json::Value| -> Vec<String> {
+        body["executions"].as_array().unwrap().iter().map(|row| text(&row["id"])).collect()
+    };
+    let (mut seen, mut path) = (Vec::new(), "/workflow-executions?limit=3".to_owned());
+    loop {
+        let body = world.get(&path).await.ok(200);
+        seen.extend(ids(&body));
+        let Some(cursor) = body["nextCursor"].as_str() else { break };
+        path = format!("/workflow-executions?limit=3&cursor={cursor}");
+    }
+    assert_eq!(seen, ids(&all));
+    let last = world.get("/workflow-executions?limit=3&offset=6").await.ok(200);
+    assert_eq!(ids(&last), ids(&all)[6..]);
+}
+
+async fn what_lies_below(world: World) {
+    let mut worker = Worker::connect(&world.server).await;
+    let id = world.start_order().await;
+    let (task, child) = (Uuid::new_v4(), Uuid::new_v4());
+    let activation = worker.activation().await;
+    let state = v1::SetStateCommand { key: "step".into(), value: r#"{"n":1}"#.into() };
+    let scheduled = v1::ScheduleChildWorkflowCommand {
+        child_execution_name: "child".into(),
+        workflow_kind: Some("child".into()),
+        child_workflow_execution_id: child.to_string(),
+        ..v1::ScheduleChildWorkflowCommand::default()
+    };
+    let commands = vec![
+        schedule_task(task, 3),
+        command(v1::CommandType::SetState, CommandData::SetState(state)),
+        command(v1::CommandType::ScheduleChildWorkflow, CommandData::ScheduleChildWorkflow(scheduled)),
+    ];
+    let ack = worker.submit(&activation, commands, v1::WorkflowStatus::Suspended).await;
+    assert_eq!(ack.code, "");
+    let below = |what: &str| format!("/workflow-executions/{id}/{what}");
+    let tasks = world.get(&below("tasks")).await.ok(200);
+    assert_eq!(tasks["tasks"][0]["id"], json!(task.to_string()));
+    assert_eq!(tasks["tasks"][0]["workflow_execution_id"], json!(id));
+    let children = world.get(&below("children")).await.ok(200);
+    assert_eq!(children["executions"].as_array().unwrap().len(), 1);
+    assert_eq!(children["executions"][0]["id"], json!(child.to_string()));
+    assert_eq!(children["executions"][0]["parentId"], json!(id));
+    assert_eq!(world.get(&below("state")).await.ok(200), json!({ "step": { "n": 1 } }));
+    let by_parent = world.get(&format!("/workflow-executions?parentId={id}")).await.ok(200);
+    assert_eq!(by_parent["executions"], children["executions"]);
+    // A workflow's task is no standalone one.
+    world.get(&format!("/tasks/{task}")).await.refused(404, "FLV0032");
+    assert_eq!(world.get("/tasks").await.ok(200)["total"], 0);
+    let found = world.get(&format!("/workflow-executions/{id}")).await.ok(200);
+    assert_eq!(found["waitingOn"].as_array().unwrap().len(), 2, "{found}");
+}
+
+async fn history_in_pages(world: World) {
+    let id = world.start_order().await;
+    for number in 0..4 {
+        let signal = json!({ "name": "s", "value": number });
+        world.post(&format!("/workflow-executions/{id}/signal"), &signal).await.ok(202);
+    }
+    let (mut seen, mut since) = (Vec::new(), 0);
+    loop {
+        let path = format!("/workflow-executions/{id}/events?limit=2&sinceSequence={since}");
+        let body = world.get(&path).await.ok(200);
+        assert_eq!(body["executionId"], json!(id));
+        seen.extend(
+            body["events"].as_array().unwrap().iter().map(|event| event["sequence"].as_i64().unwrap()),
+        );
+        let Some(next) = body["nextSinceSequence"].as_i64() else { break };
+        since = next;
+    }
+    assert_eq!(seen, [1, 2, 3, 4, 5]);
+    for query in ["limit=0", "limit=1001", "limit=x", "sinceSequence=x"] {
+        let answer = world.get(&format!("/workflow-executions/{id}/events?{query}")).await;
+        assert_eq!((answer.status, answer.body["code"].is_string()), (400, true), "{query}: {}", answer.text);
+    }
+}
+
+async fn a_finished_one(world: World) {
+    let mut worker = Worker::connect(&world.server).await;
+    let id = world.start_order().await;
+    complete_next(&mut worker, r#"{"paid":1}"#).await;
+    let found = world.get(&format!("/workflow-executions/{id}")).await.ok(200);
+    assert_eq!((&found["status"], &found["output"]), (&json!("COMPLETED"), &json!({ "paid": 1 })));
+    assert!(found["finishedAt"].is_string() && found["startedAt"].is_string(), "{found}");
+    assert!(found.get("error").is_none(), "{found}");
+    let status = world.get(&format!("/workflows/{id}/status")).await.ok(200);
+    assert_eq!(status, json!({ "workflowExecutionId": id, "status": "COMPLETED" }));
+}

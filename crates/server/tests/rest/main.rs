@@ -1,0 +1,34 @@
+//! REST over real sockets, on both databases.
+//!
+//! - `trigger`, `keys`, `limits`, `batches`: starting workflows.
+//! - `executions`, `actions`, `promises`, `follow`: looking at executions, acting on them, following them.
+//! - `tasks`, `task_life`: standalone tasks.
+//! - `admin`: tenants, worker tokens, queues, workers.
+//! - `access`, `bad_input`: every route, with whoever may not and with whatever is wrong.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails right there")]
+
+mod access;
+mod actions;
+mod admin;
+#[allow(dead_code, reason = "shared with the tests of gRPC")]
+#[path = "../grpc/stream/app.rs"]
+mod app;
+mod bad_input;
+mod batches;
+#[allow(dead_code, unused_macros, unused_imports, reason = "shared with the tests of gRPC")]
+#[path = "../grpc/common.rs"]
+mod common;
+mod executions;
+mod follow;
+mod http;
+mod keys;
+mod limits;
+mod promises;
+mod task_life;
+mod tasks;
+mod trigger;
+#[allow(dead_code, reason = "shared with the tests of gRPC")]
+#[path = "../grpc/stream/worker.rs"]
+mod worker;
+mod world;
