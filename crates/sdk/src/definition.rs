@@ -23,6 +23,11 @@ pub trait WorkflowDefinition: Send + Sync + 'static {
     /// Executions that ask for a version run only where it is the same.
     const VERSION: Option<&'static str> = None;
 
+    /// JSON Schemas of input and output, shown to people who start it: see [`schemas`].
+    fn schemas() -> Schemas {
+        Schemas::default()
+    }
+
     fn run(
         &self,
         context: WorkflowContext,
@@ -38,6 +43,11 @@ pub trait TaskDefinition: Send + Sync + 'static {
     /// The name by which it is scheduled.
     const KIND: &'static str;
 
+    /// JSON Schemas of input and output, shown to people who submit it: see [`schemas`].
+    fn schemas() -> Schemas {
+        Schemas::default()
+    }
+
     /// How it is run when the workflow says nothing else.
     fn options() -> TaskOptions {
         TaskOptions::default()
@@ -48,6 +58,43 @@ pub trait TaskDefinition: Send + Sync + 'static {
         context: TaskContext,
         input: Self::Input,
     ) -> impl Future<Output = Result<Self::Output>> + Send;
+}
+
+/// JSON Schemas of what a definition takes and gives.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Schemas {
+    pub input: Option<Value>,
+    pub output: Option<Value>,
+}
+
+/// The schemas of two types, for `WorkflowDefinition::schemas` and `TaskDefinition::schemas`.
+///
+/// ```
+/// # use flovyn_sdk::{Result, TaskContext, TaskDefinition};
+/// # use flovyn_sdk::definition::{Schemas, schemas};
+/// struct Square;
+///
+/// impl TaskDefinition for Square {
+///     type Input = i64;
+///     type Output = i64;
+///     const KIND: &'static str = "square";
+///
+///     fn schemas() -> Schemas {
+///         schemas::<i64, i64>()
+///     }
+///
+///     async fn run(&self, _: TaskContext, input: i64) -> Result<i64> {
+///         Ok(input * input)
+///     }
+/// }
+/// assert_eq!(Square::schemas().input.unwrap()["type"], "integer");
+/// ```
+#[cfg(feature = "schemars")]
+pub fn schemas<I: schemars::JsonSchema, O: schemars::JsonSchema>() -> Schemas {
+    Schemas {
+        input: Some(schemars::schema_for!(I).to_value()),
+        output: Some(schemars::schema_for!(O).to_value()),
+    }
 }
 
 /// A workflow of any type, with plain JSON.

@@ -342,6 +342,8 @@ impl Generator {
                     kind: rng.of(KINDS).into(),
                     version: Some(rng.of(VERSIONS).into()),
                     timeout_ms: None,
+                    input_schema: rng.chance(50).then(|| Payload::from_static(b"{}")),
+                    output_schema: None,
                 }],
                 session: rng.chance(50),
             }

@@ -138,7 +138,7 @@ record!(
     WorkerCapability, "worker_capability",
     key(tenant_id: TenantId, worker_id: Uuid, class: WorkClass, kind: Text, kind_version: Text),
     fixed(),
-    changing(timeout_ms: Option<i64>)
+    changing(timeout_ms: Option<i64>, input_schema: Option<Payload>, output_schema: Option<Payload>)
 );
 record!(
     PausedQueue, "paused_queue",

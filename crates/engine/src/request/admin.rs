@@ -52,6 +52,9 @@ pub struct Capability {
     pub kind: Text,
     pub version: Option<Text>,
     pub timeout_ms: Option<i64>,
+    /// JSON Schema of what it takes and of what it gives, for people and forms.
+    pub input_schema: Option<Payload>,
+    pub output_schema: Option<Payload>,
 }
 
 /// A worker says what it can do. What it says about workflows replaces what was known about workflows, and the

@@ -64,6 +64,9 @@ fn check_capability(work: &Work<'_>, capability: &Capability) -> Result<(), Refu
     check::name("kind", &capability.kind, work.limits)?;
     check::optional_name("version", &capability.version, work.limits)?;
     check::timeout("timeout", capability.timeout_ms, work.limits)?;
+    for schema in [&capability.input_schema, &capability.output_schema].into_iter().flatten() {
+        check::payload("schema", schema, work.limits)?;
+    }
     if !matches!(capability.class, WorkClass::Workflow | WorkClass::Task) {
         return Err(Refusal::new(Code::InvalidName, "a capability is of workflows or of tasks"));
     }
@@ -94,6 +97,8 @@ fn replace_half(work: &mut Work<'_>, worker_id: WorkerId, class: WorkClass, capa
             kind: capability.kind.clone(),
             kind_version: capability.version.clone().unwrap_or_else(Text::default),
             timeout_ms: capability.timeout_ms,
+            input_schema: capability.input_schema.clone(),
+            output_schema: capability.output_schema.clone(),
         };
         // The scan brought all there are: what it did not bring is absent.
         if matches!(work.set.capabilities.known(&row.key(), false), Known::No) {

@@ -103,6 +103,8 @@ pub struct WorkerCapability {
     /// Empty where the worker named none.
     pub kind_version: Text,
     pub timeout_ms: Option<i64>,
+    pub input_schema: Option<Payload>,
+    pub output_schema: Option<Payload>,
 }
 
 impl Row for WorkerCapability {

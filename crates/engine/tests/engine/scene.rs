@@ -71,5 +71,12 @@ pub(crate) fn worker(change: impl FnOnce(&mut RegisterWorker)) -> Op {
 }
 
 pub(crate) fn capability(kind: &str) -> Capability {
-    Capability { class: WorkClass::Task, kind: kind.into(), version: None, timeout_ms: None }
+    Capability {
+        class: WorkClass::Task,
+        kind: kind.into(),
+        version: None,
+        timeout_ms: None,
+        input_schema: None,
+        output_schema: None,
+    }
 }

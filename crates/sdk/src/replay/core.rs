@@ -269,9 +269,7 @@ impl Core {
 
     /// Applies one event of the world outside.
     pub(crate) fn apply(&mut self, event: &LogEvent) {
-        self.now_ms = std::time::SystemTime::now()
-            .duration_since(std::time::UNIX_EPOCH)
-            .map_or(0, |d| d.as_micros() as i64);
+        self.now_ms = event.time_ms;
         match event.kind.as_str() {
             "TASK_COMPLETED" => self.task_ended(event, |_| Ok(event.value("output"))),
             "TASK_FAILED" => self.task_ended(event, |task_type| {

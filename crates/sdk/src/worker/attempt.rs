@@ -62,7 +62,7 @@ async fn attempt(
     link: Arc<ServerLink>,
 ) -> Result<Value> {
     let missing = || Error::failed(format!("this worker has no task {:?}", task.kind));
-    let definition = setup.tasks.get(&task.kind).cloned().ok_or_else(missing)?;
+    let definition = setup.tasks.get(&task.kind).ok_or_else(missing)?.definition.clone();
     let input = json(&task.input)?;
     let limit = task.timeout_ms.map(|ms| Duration::from_millis(ms.max(0).unsigned_abs()));
     let context = TaskContext::new(read(task)?, cancelled, link);

@@ -9,9 +9,9 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use super::cache::Cache;
-use super::{Hook, RegisteredWorkflow, Setup, Worker, WorkerEvent};
+use super::{Hook, RegisteredTask, RegisteredWorkflow, Setup, Worker, WorkerEvent};
 use crate::context::WorkflowContext;
-use crate::definition::{AnyTask, Dynamic, DynamicTask, TaskDefinition, WorkflowDefinition};
+use crate::definition::{Dynamic, DynamicTask, Schemas, TaskDefinition, WorkflowDefinition};
 use crate::error::{Error, Result};
 use crate::task::TaskContext;
 use crate::wire::Channel;
@@ -31,7 +31,7 @@ pub struct WorkerBuilder {
     queue: String,
     build_id: String,
     workflows: HashMap<String, RegisteredWorkflow>,
-    tasks: HashMap<String, Arc<dyn AnyTask>>,
+    tasks: HashMap<String, RegisteredTask>,
     max_workflows: u32,
     max_tasks: u32,
     cached: usize,
@@ -87,7 +87,8 @@ impl WorkerBuilder {
     #[must_use]
     pub fn workflow<W: WorkflowDefinition>(mut self, workflow: W) -> Self {
         let version = W::VERSION.map(str::to_owned);
-        let registered = RegisteredWorkflow { version, definition: Arc::new(workflow) };
+        let registered =
+            RegisteredWorkflow { version, schemas: W::schemas(), definition: Arc::new(workflow) };
         self.workflows.insert(W::KIND.to_owned(), registered);
         self
     }
@@ -99,14 +100,19 @@ impl WorkerBuilder {
         F: Fn(WorkflowContext, Value) -> R + Send + Sync + 'static,
         R: Future<Output = Result<Value>> + Send + 'static,
     {
-        let registered = RegisteredWorkflow { version: None, definition: Arc::new(Dynamic(run)) };
+        let registered = RegisteredWorkflow {
+            version: None,
+            schemas: Schemas::default(),
+            definition: Arc::new(Dynamic(run)),
+        };
         self.workflows.insert(kind.to_owned(), registered);
         self
     }
 
     #[must_use]
     pub fn task<T: TaskDefinition>(mut self, task: T) -> Self {
-        self.tasks.insert(T::KIND.to_owned(), Arc::new(task));
+        let registered = RegisteredTask { schemas: T::schemas(), definition: Arc::new(task) };
+        self.tasks.insert(T::KIND.to_owned(), registered);
         self
     }
 
@@ -117,7 +123,9 @@ impl WorkerBuilder {
         F: Fn(TaskContext, Value) -> R + Send + Sync + 'static,
         R: Future<Output = Result<Value>> + Send + 'static,
     {
-        self.tasks.insert(task_type.to_owned(), Arc::new(DynamicTask(run)));
+        let registered =
+            RegisteredTask { schemas: Schemas::default(), definition: Arc::new(DynamicTask(run)) };
+        self.tasks.insert(task_type.to_owned(), registered);
         self
     }
 

@@ -12,6 +12,7 @@ use tonic::Streaming;
 use super::cache::Cache;
 use super::desk::Desk;
 use super::{Setup, WorkerEvent, activation, attempt};
+use crate::wire::json_bytes;
 
 /// Between attempts to connect: doubled from the first to the longest, with jitter.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
@@ -70,11 +71,19 @@ async fn connect(setup: &Setup, desk: &Desk) -> Result<Connected, String> {
 }
 
 fn hello(setup: &Setup) -> v1::StreamHello {
+    let bytes = |schema: Option<&serde_json::Value>| schema.map(json_bytes).unwrap_or_default();
     let workflow = |(kind, registered): (&String, &super::RegisteredWorkflow)| v1::StreamWorkflowKind {
         kind: kind.clone(),
         versions: registered.version.iter().cloned().collect(),
+        input_schema: bytes(registered.schemas.input.as_ref()),
+        output_schema: bytes(registered.schemas.output.as_ref()),
     };
-    let task = |task_type: &String| v1::StreamTaskType { task_type: task_type.clone(), timeout_ms: None };
+    let task = |(task_type, registered): (&String, &super::RegisteredTask)| v1::StreamTaskType {
+        task_type: task_type.clone(),
+        timeout_ms: None,
+        input_schema: bytes(registered.schemas.input.as_ref()),
+        output_schema: bytes(registered.schemas.output.as_ref()),
+    };
     v1::StreamHello {
         session_id: setup.session.to_string(),
         worker_name: setup.name.clone(),
@@ -83,7 +92,7 @@ fn hello(setup: &Setup) -> v1::StreamHello {
         host_name: std::env::var("HOSTNAME").unwrap_or_default(),
         process_id: std::process::id().to_string(),
         workflows: setup.workflows.iter().map(workflow).collect(),
-        tasks: setup.tasks.keys().map(task).collect(),
+        tasks: setup.tasks.iter().map(task).collect(),
         held: Vec::new(),
     }
 }

@@ -25,7 +25,7 @@ use uuid::Uuid;
 pub use self::builder::WorkerBuilder;
 use self::cache::Cache;
 use self::desk::Desk;
-use crate::definition::{AnyTask, AnyWorkflow};
+use crate::definition::{AnyTask, AnyWorkflow, Schemas};
 use crate::wire::Channel;
 
 /// What happens to a worker, for whoever wants to know.
@@ -79,7 +79,13 @@ type Hook = Arc<dyn Fn(&WorkerEvent) + Send + Sync>;
 
 struct RegisteredWorkflow {
     version: Option<String>,
+    schemas: Schemas,
     definition: Arc<dyn AnyWorkflow>,
+}
+
+struct RegisteredTask {
+    schemas: Schemas,
+    definition: Arc<dyn AnyTask>,
 }
 
 /// Everything that does not change while a worker runs.
@@ -90,7 +96,7 @@ struct Setup {
     queue: String,
     build_id: String,
     workflows: HashMap<String, RegisteredWorkflow>,
-    tasks: HashMap<String, Arc<dyn AnyTask>>,
+    tasks: HashMap<String, RegisteredTask>,
     max_workflows: u32,
     max_tasks: u32,
     drain: Duration,

@@ -122,3 +122,16 @@ async fn a_task_that_panics_fails_with_its_message_and_is_tried_again() {
     assert_eq!(error, Error::Failed("panicked: attempt 2 broke".into()));
     worker.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_kind_that_no_worker_has_says_so() {
+    let server = TestServer::start().await;
+    let handle = server.client().start_raw("nobody", Value::Null, StartOptions::default()).await.unwrap();
+    let waiting = handle.describe().await.unwrap().waiting_on;
+    assert!(waiting[0].contains("no live worker has nobody"), "{waiting:?}");
+    // It is not lost: the first worker that has it runs it.
+    let late = |_: WorkflowContext, _: Value| async { Ok(json!("at last")) };
+    let worker = server.worker().workflow_fn("nobody", late).build().unwrap().start();
+    assert_eq!(handle.result(PATIENCE).await.unwrap(), json!("at last"));
+    worker.stop().await;
+}

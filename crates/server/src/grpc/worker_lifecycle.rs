@@ -1,7 +1,7 @@
 //! The service `WorkerLifecycle`.
 
 use flovyn_engine::Reply;
-use flovyn_engine::ids::Text;
+use flovyn_engine::ids::{Payload, Text};
 use flovyn_engine::request::{Capability, HeartbeatWorker, RegisterWorker, ReleaseForBuild};
 use flovyn_engine::state::{Lane, WorkClass};
 use flovyn_proto::v1;
@@ -38,12 +38,16 @@ impl WorkerLifecycle for Workers {
             version: non_empty(&capability.version),
             kind: capability.kind.into(),
             timeout_ms: capability.timeout_seconds.map(milliseconds),
+            input_schema: schema(capability.input_schema),
+            output_schema: schema(capability.output_schema),
         });
         let tasks = message.tasks.into_iter().map(|capability| Capability {
             class: WorkClass::Task,
             kind: capability.kind.into(),
             version: None,
             timeout_ms: capability.timeout_seconds.map(milliseconds),
+            input_schema: schema(capability.input_schema),
+            output_schema: schema(capability.output_schema),
         });
         let register = RegisterWorker {
             id: None,
@@ -72,6 +76,11 @@ impl WorkerLifecycle for Workers {
         call.run(HeartbeatWorker { worker_id }).await?;
         Ok(Response::new(()))
     }
+}
+
+/// An empty schema is none.
+pub(super) fn schema(bytes: Payload) -> Option<Payload> {
+    (!bytes.is_empty()).then_some(bytes)
 }
 
 fn milliseconds(seconds: i32) -> i64 {

@@ -1,17 +1,46 @@
 //! Bodies: JSON, or nothing where everything has a default.
 
+use std::fmt;
+use std::marker::PhantomData;
+
 use axum::body::Bytes;
 use flovyn_engine::Code;
 use flovyn_engine::ids::Payload;
-use serde::de::DeserializeOwned;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{DeserializeOwned, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use super::error::RestError;
 
+/// Something that is written as an object only: a list of its fields' values, which serde would take too, is none.
+#[derive(Debug)]
+pub(super) struct Object<T>(pub(super) T);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
+    fn deserialize<D: Deserializer<'de>>(value: D) -> Result<Self, D::Error> {
+        struct Fields<T>(PhantomData<T>);
+
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for Fields<T> {
+            type Value = T;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<T, A::Error> {
+                T::deserialize(MapAccessDeserializer::new(map))
+            }
+        }
+
+        value.deserialize_map(Fields(PhantomData)).map(Self)
+    }
+}
+
 /// Reads a body that must be there.
 pub(super) fn read<T: DeserializeOwned>(body: &Bytes) -> Result<T, RestError> {
-    serde_json::from_slice(body)
+    let read: Result<Object<T>, _> = serde_json::from_slice(body);
+    read.map(|object| object.0)
         .map_err(|error| RestError::new(Code::InvalidPayload, format!("Invalid body: {error}")))
 }
 

@@ -14,7 +14,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::access::Caller;
-use super::body::{given, json, payload, read};
+use super::body::{Object, given, json, payload, read};
 use super::cursor;
 use super::error::RestError;
 use super::executions::{id, one_of, sought};
@@ -50,7 +50,7 @@ struct CreateTaskRequest {
     #[serde(alias = "heartbeatTimeoutMs")]
     heartbeat_timeout_ms: Option<i64>,
     #[serde(alias = "retryPolicy")]
-    retry_policy: Option<RetryPolicyRequest>,
+    retry_policy: Option<Object<RetryPolicyRequest>>,
     #[serde(alias = "idempotencyKey")]
     idempotency_key: Option<String>,
     #[serde(alias = "idempotencyKeyTTL", alias = "idempotencyKeyTtl")]
@@ -147,7 +147,7 @@ fn create_of(caller: &Caller, request: CreateTaskRequest) -> Result<CreateTask, 
         queue: request.queue.map(Into::into),
         priority_seconds: request.priority_seconds,
         max_retries: request.max_retries,
-        retry: request.retry_policy.map(|policy| RetryPolicy {
+        retry: request.retry_policy.map(|Object(policy)| RetryPolicy {
             initial_ms: policy.initial_ms,
             factor: policy.factor,
             cap_ms: policy.cap_ms,
@@ -185,7 +185,7 @@ pub(super) async fn create(
 #[serde(deny_unknown_fields)]
 struct BatchRequest {
     #[serde(alias = "items")]
-    tasks: Vec<CreateTaskRequest>,
+    tasks: Vec<Object<CreateTaskRequest>>,
 }
 
 #[derive(Debug, Serialize)]
@@ -208,7 +208,7 @@ pub(super) async fn batch(
 ) -> Result<(StatusCode, Json<BatchResponse>), RestError> {
     caller.must_be(Role::Operator)?;
     let request: BatchRequest = read(&body)?;
-    let items = request.tasks.into_iter().map(|task| create_of(&caller, task)).collect::<Result<_, _>>()?;
+    let items = request.tasks.into_iter().map(|task| create_of(&caller, task.0)).collect::<Result<_, _>>()?;
     let Reply::TasksCreated(created) = caller.run(CreateTasks { items }).await? else {
         return Err(unexpected());
     };
@@ -278,7 +278,9 @@ pub(super) async fn get(
     let row = find(&caller, task_id(&name)?).await?;
     let waiting = caller.api().service().why_task(caller.tenant_id(), row.id).await?;
     let mut info = TaskInfo::of(&row);
-    info.waiting_on = waiting.as_ref().map(waiting::describe).map(|item| item.json());
+    // One that has finished waits for nothing.
+    let waiting = waiting.as_ref().filter(|_| !row.status.is_terminal());
+    info.waiting_on = waiting.map(waiting::describe).map(|item| item.json());
     Ok(Json(info))
 }
 

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::access::Caller;
-use super::body::{given, payload, read, read_or_default};
+use super::body::{Object, given, payload, read, read_or_default};
 use super::error::RestError;
 use super::executions::{ExecutionInfo, wait_for};
 use super::extract::{Body, Query};
@@ -186,7 +186,7 @@ fn answer(caller: &Caller, started: &Started) -> TriggerWorkflowResponse {
 #[serde(deny_unknown_fields)]
 struct BatchRequest {
     #[serde(alias = "items")]
-    workflows: Vec<TriggerWorkflowRequest>,
+    workflows: Vec<Object<TriggerWorkflowRequest>>,
 }
 
 #[derive(Debug, Serialize)]
@@ -202,7 +202,7 @@ pub(super) async fn batch(
     caller.must_be(Role::Operator)?;
     let request: BatchRequest = read(&body)?;
     let items =
-        request.workflows.into_iter().map(|item| workflow(&caller, item)).collect::<Result<_, _>>()?;
+        request.workflows.into_iter().map(|item| workflow(&caller, item.0)).collect::<Result<_, _>>()?;
     let Reply::StartedMany(started) = caller.run(StartWorkflows { items }).await? else {
         return Err(unexpected());
     };
@@ -217,7 +217,7 @@ struct SignalWithStartRequest {
     signal_name: String,
     #[serde(alias = "signal_value")]
     signal_value: Option<Box<RawValue>>,
-    workflow: TriggerWorkflowRequest,
+    workflow: Object<TriggerWorkflowRequest>,
 }
 
 #[derive(Debug, Serialize)]
@@ -234,11 +234,12 @@ pub(super) async fn signal_with_start(
     Body(body): Body,
 ) -> Result<(StatusCode, Json<SignalWithStartResponse>), RestError> {
     caller.must_be(Role::Operator)?;
-    let mut request: SignalWithStartRequest = read(&body)?;
-    if request.workflow.idempotency_key.is_none() {
-        request.workflow.idempotency_key = header_key(&headers)?;
+    let request: SignalWithStartRequest = read(&body)?;
+    let Object(mut start) = request.workflow;
+    if start.idempotency_key.is_none() {
+        start.idempotency_key = header_key(&headers)?;
     }
-    let start = workflow(&caller, request.workflow)?;
+    let start = workflow(&caller, start)?;
     let value = payload(request.signal_value, "null");
     let signal = SignalWithStart { start, name: request.signal_name.into(), value };
     let Reply::Signalled { execution_id, sequence, created } = caller.run(signal).await? else {

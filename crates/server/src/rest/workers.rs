@@ -5,8 +5,10 @@ use std::collections::BTreeMap;
 use axum::Json;
 use flovyn_engine::state::{WorkClass, Worker, WorkerCapability};
 use serde::Serialize;
+use serde_json::value::RawValue;
 
 use super::access::Caller;
+use super::body::json;
 use super::error::RestError;
 use super::times::iso;
 
@@ -59,11 +61,16 @@ fn kinds(can: &[WorkerCapability], class: WorkClass) -> Vec<String> {
     can.iter().filter(|one| one.class == class).map(|one| one.kind.to_string()).collect()
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub(super) struct Definition {
     kind: String,
     versions: Vec<String>,
     workers: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    input_schema: Option<Box<RawValue>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    output_schema: Option<Box<RawValue>>,
 }
 
 #[derive(Debug, Serialize)]
@@ -80,12 +87,10 @@ pub(super) async fn definitions(caller: Caller) -> Result<Json<Definitions>, Res
         for (_, can) in &rows {
             for one in can.iter().filter(|one| one.class == class) {
                 let kind = one.kind.to_string();
-                let entry = found.entry(kind.clone()).or_insert(Definition {
-                    kind,
-                    versions: Vec::new(),
-                    workers: 0,
-                });
+                let entry = found.entry(kind.clone()).or_insert(Definition { kind, ..Definition::default() });
                 entry.workers += 1;
+                entry.input_schema = one.input_schema.as_deref().and_then(json);
+                entry.output_schema = one.output_schema.as_deref().and_then(json);
                 let version = one.kind_version.to_string();
                 if !version.is_empty() && !entry.versions.contains(&version) {
                     entry.versions.push(version);

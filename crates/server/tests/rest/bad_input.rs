@@ -54,6 +54,9 @@ async fn bodies(world: World) {
         b"{\"prioritySeconds\":1e99}",
         b"{\"prioritySeconds\":1.5}",
         b"{\"labels\":{\"a\":1}}",
+        b"[\"a\",1,\"q\"]",
+        b"{\"workflows\":[[\"a\"]]}",
+        b"{\"tasks\":[[\"a\",1]]}",
     ];
     for path in writing() {
         for body in bad {

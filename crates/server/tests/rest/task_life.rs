@@ -1,11 +1,13 @@
 //! Standalone tasks from their making to their end, with a worker.
 
+use std::time::Instant;
+
 use flovyn_proto::v1;
 use flovyn_proto::v1::task_execution_client::TaskExecutionClient;
 use serde_json::{Value, json};
 
-use crate::worker::{TASK, Worker, signed};
-use crate::world::{World, fields, on_both, text};
+use crate::worker::{PATIENCE, TASK, Worker, signed};
+use crate::world::{World, fields, in_a_year, on_both, text};
 
 on_both!(retried_until_it_completes, out_of_retries, not_before_its_time, logs);
 
@@ -93,7 +95,7 @@ async fn out_of_retries(world: World) {
 
 async fn not_before_its_time(world: World) {
     let mut worker = Worker::connect(&world.server).await;
-    let late = create(&world, json!({ "scheduled_at": "2096-01-15T10:00:00Z" })).await;
+    let late = create(&world, json!({ "scheduled_at": in_a_year() })).await;
     let now = create(&world, json!({})).await;
     let past = create(&world, json!({ "scheduled_at": "2020-01-15T10:00:00Z" })).await;
     let mut got = [worker.task().await, worker.task().await].map(|task| task.task_execution_id);
@@ -128,8 +130,15 @@ async fn logs(world: World) {
         };
         client.log_message(signed(line)).await.unwrap();
     }
-    let body = world.get(&path).await.ok(200);
-    assert_eq!(body["lines"].as_array().unwrap().len(), 3, "{body}");
+    // Lines are reports: they are written a little later.
+    let until = Instant::now() + PATIENCE;
+    let body = loop {
+        let body = world.get(&path).await.ok(200);
+        if body["lines"].as_array().unwrap().len() == 3 {
+            break body;
+        }
+        assert!(Instant::now() < until, "the lines never came: {body}");
+    };
     assert_eq!((&body["lines"][0]["message"], &body["lines"][0]["level"]), (&json!("one"), &json!("INFO")));
     let page = format!("{path}?after_line={}&limit=1", body["lines"][0]["line"]);
     assert_eq!(world.get(&page).await.ok(200)["lines"], json!([body["lines"][1]]));

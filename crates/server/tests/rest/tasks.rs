@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::common::TENANT;
-use crate::world::{World, fields, on_both, text};
+use crate::world::{World, fields, in_a_year, on_both, text};
 
 on_both!(creating, listing, cancelling, keys, names_in_either_case);
 
@@ -13,7 +13,7 @@ async fn creating(world: World) {
         "input": { "to": "user@example.com", "subject": "Hello" },
         "queue": "default",
         "max_retries": 3,
-        "scheduled_at": "2096-01-15T10:00:00Z",
+        "scheduled_at": in_a_year(),
     });
     let body = world.post("/tasks", &request).await.ok(201);
     let expected = json!({
@@ -27,7 +27,7 @@ async fn creating(world: World) {
         "max_retries": 3,
         "progress": 0.0,
         "created_at": body["created_at"],
-        "scheduled_at": "2096-01-15T10:00:00Z",
+        "scheduled_at": request["scheduled_at"],
     });
     assert_eq!(body, expected);
     let mut found = world.get(&format!("/tasks/{}", text(&body["id"]))).await.ok(200);
@@ -110,7 +110,7 @@ async fn keys(world: World) {
 
 async fn names_in_either_case(world: World) {
     let request = json!({
-        "taskType": "t", "taskQueue": "q", "maxRetries": 2, "scheduledAt": "2096-01-15T10:00:00Z",
+        "taskType": "t", "taskQueue": "q", "maxRetries": 2, "scheduledAt": in_a_year(),
         "prioritySeconds": -1, "timeoutMs": 1000, "idempotencyKey": "k", "idempotencyKeyTTL": "5m",
         "retryPolicy": { "initialMs": 10, "factor": 2.0, "capMs": 100 },
     });

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use crate::common::TENANT;
 use crate::worker::{KIND, Worker};
-use crate::world::{World, complete_next, fields, on_both, text};
+use crate::world::{World, complete_next, fields, in_a_year, on_both, text};
 
 on_both!(
     success,
@@ -111,14 +111,14 @@ async fn kind_in_the_body(world: World) {
 async fn names_in_either_case(world: World) {
     let request = json!({
         "task_queue": "q", "priority_seconds": -5, "idempotency_key": "k", "idempotency_key_ttl": "5m",
-        "metadata": { "a": "b" }, "scheduled_at": "2096-01-15T10:00:00Z", "execution_timeout": "1h",
+        "metadata": { "a": "b" }, "scheduled_at": in_a_year(), "execution_timeout": "1h",
     });
     let body = world.post("/workflows/order/trigger", &request).await.ok(201);
     let found = world.call(&world.admin, "GET", &text(&body["links"]["self"]), "").await.ok(200);
     assert_eq!(found["taskQueue"], "q");
     assert_eq!(found["prioritySeconds"], -5);
     assert_eq!(found["labels"], json!({ "a": "b" }));
-    assert_eq!(found["scheduledAt"], "2096-01-15T10:00:00Z");
+    assert_eq!(found["scheduledAt"], request["scheduled_at"]);
     let request = json!({ "idempotencyKey": "k2", "idempotencyKeyTtl": "5m" });
     world.post("/workflows/order/trigger", &request).await.ok(201);
 }

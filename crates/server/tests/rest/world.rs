@@ -87,6 +87,12 @@ pub(crate) fn text(value: &Value) -> String {
     value.as_str().expect("a text").to_owned()
 }
 
+/// A moment in a year, to the second.
+pub(crate) fn in_a_year() -> String {
+    let seconds = jiff::Timestamp::now().as_second() + 365 * 86_400;
+    jiff::Timestamp::from_second(seconds).unwrap().to_string()
+}
+
 /// Names of an object's fields, sorted.
 pub(crate) fn fields(value: &Value) -> Vec<&str> {
     let mut names: Vec<&str> = value.as_object().unwrap().keys().map(String::as_str).collect();

@@ -142,7 +142,14 @@ pub(crate) fn signal(execution_id: Uuid) -> SignalWorkflow {
 }
 
 pub(crate) fn capability(class: WorkClass, kind: &str, version: Option<&str>) -> Capability {
-    Capability { class, kind: kind.into(), version: version.map(Into::into), timeout_ms: None }
+    Capability {
+        class,
+        kind: kind.into(),
+        version: version.map(Into::into),
+        timeout_ms: None,
+        input_schema: None,
+        output_schema: None,
+    }
 }
 
 pub(crate) fn register(name: &str, session: bool, capabilities: Vec<Capability>) -> RegisterWorker {

@@ -10,6 +10,7 @@ use uuid::Uuid;
 
 use super::super::convert::{id, queue};
 use super::super::status::refuse;
+use super::super::worker_lifecycle::schema;
 
 /// A hello that has been read.
 #[derive(Debug)]
@@ -47,6 +48,7 @@ pub(super) fn read(frame: &mut v1::WorkerFrame) -> Result<Hello, Status> {
     for claim in &hello.held {
         held.insert(id("held.id", &claim.id)?, claim.claim_token);
     }
+    let capabilities = capabilities(&hello);
     let register = RegisterWorker {
         id: Some(session),
         name: hello.worker_name.into(),
@@ -54,26 +56,35 @@ pub(super) fn read(frame: &mut v1::WorkerFrame) -> Result<Hello, Status> {
         host: hello.host_name.into(),
         process_id: hello.process_id.into(),
         queue: Some(queue(&hello.queue)),
-        capabilities: capabilities(&workflows, &tasks),
+        capabilities,
         session: true,
     };
     Ok(Hello { session, register, workflows, tasks, held })
 }
 
-fn capabilities(workflows: &[ClaimKind], tasks: &[ClaimKind]) -> Vec<Capability> {
-    let one = |class, kind: &ClaimKind, version| Capability {
-        class,
-        kind: kind.kind.clone(),
-        version,
-        timeout_ms: kind.timeout_ms,
-    };
+fn capabilities(hello: &v1::StreamHello) -> Vec<Capability> {
     let mut all = Vec::new();
-    for kind in workflows {
-        if kind.versions.is_empty() {
-            all.push(one(WorkClass::Workflow, kind, None));
+    for workflow in &hello.workflows {
+        let one = |version: Option<&String>| Capability {
+            class: WorkClass::Workflow,
+            kind: workflow.kind.as_str().into(),
+            version: version.map(|version| version.as_str().into()),
+            timeout_ms: None,
+            input_schema: schema(workflow.input_schema.clone()),
+            output_schema: schema(workflow.output_schema.clone()),
+        };
+        if workflow.versions.is_empty() {
+            all.push(one(None));
         }
-        all.extend(kind.versions.iter().map(|version| one(WorkClass::Workflow, kind, Some(version.clone()))));
+        all.extend(workflow.versions.iter().map(|version| one(Some(version))));
     }
-    all.extend(tasks.iter().map(|kind| one(WorkClass::Task, kind, None)));
+    all.extend(hello.tasks.iter().map(|task| Capability {
+        class: WorkClass::Task,
+        kind: task.task_type.as_str().into(),
+        version: None,
+        timeout_ms: task.timeout_ms,
+        input_schema: schema(task.input_schema.clone()),
+        output_schema: schema(task.output_schema.clone()),
+    }));
     all
 }

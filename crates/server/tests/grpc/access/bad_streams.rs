@@ -37,12 +37,21 @@ async fn a_stream_begins_with_exactly_one_hello() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hello_has_at_most_a_thousand_kinds() {
     let server = TestServer::start(Database::Sqlite).await;
-    let workflow = |index| v1::StreamWorkflowKind { kind: format!("kind-{index}"), versions: Vec::new() };
+    let workflow = |index| v1::StreamWorkflowKind {
+        kind: format!("kind-{index}"),
+        versions: Vec::new(),
+        ..v1::StreamWorkflowKind::default()
+    };
     let workflows = v1::StreamHello { workflows: (0..1_001).map(workflow).collect(), ..good() };
-    let task = |index| v1::StreamTaskType { task_type: format!("type-{index}"), timeout_ms: None };
+    let task = |index| v1::StreamTaskType {
+        task_type: format!("type-{index}"),
+        timeout_ms: None,
+        ..v1::StreamTaskType::default()
+    };
     let tasks = v1::StreamHello { tasks: (0..1_001).map(task).collect(), ..good() };
     let versions = (0..1_001).map(|index| index.to_string()).collect();
-    let versions = vec![v1::StreamWorkflowKind { kind: "kind".into(), versions }];
+    let versions =
+        vec![v1::StreamWorkflowKind { kind: "kind".into(), versions, ..v1::StreamWorkflowKind::default() }];
     let versions = v1::StreamHello { workflows: versions, ..good() };
     for hello in [workflows, tasks, versions] {
         let outcome = connect(&server, &[frame(hello)]).await;
@@ -56,7 +65,11 @@ async fn a_hello_has_at_most_a_thousand_kinds() {
 #[tokio::test(flavor = "multi_thread")]
 async fn results_without_content_and_impossible_timeouts_are_refused() {
     let server = TestServer::start(Database::Sqlite).await;
-    let task = v1::StreamTaskType { task_type: "charge".into(), timeout_ms: Some(-1) };
+    let task = v1::StreamTaskType {
+        task_type: "charge".into(),
+        timeout_ms: Some(-1),
+        ..v1::StreamTaskType::default()
+    };
     let outcome = connect(&server, &[frame(v1::StreamHello { tasks: vec![task], ..good() })]).await;
     assert!(outcome.is(Code::InvalidArgument, "FLV0006"), "{outcome:?}");
     let empty = v1::WorkerFrame {

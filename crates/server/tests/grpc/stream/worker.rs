@@ -45,8 +45,16 @@ pub(crate) fn hello(session: Uuid) -> v1::StreamHello {
         build_id: "build-1".into(),
         host_name: "localhost".into(),
         process_id: "1".into(),
-        workflows: vec![v1::StreamWorkflowKind { kind: KIND.into(), versions: Vec::new() }],
-        tasks: vec![v1::StreamTaskType { task_type: TASK.into(), timeout_ms: None }],
+        workflows: vec![v1::StreamWorkflowKind {
+            kind: KIND.into(),
+            versions: Vec::new(),
+            ..v1::StreamWorkflowKind::default()
+        }],
+        tasks: vec![v1::StreamTaskType {
+            task_type: TASK.into(),
+            timeout_ms: None,
+            ..v1::StreamTaskType::default()
+        }],
         held: Vec::new(),
     }
 }

@@ -62,6 +62,8 @@ CREATE TABLE worker_capability (
     kind         text     COLLATE "C" NOT NULL,
     kind_version text     COLLATE "C" NOT NULL,
     timeout_ms   bigint,
+    input_schema  bytea,
+    output_schema bytea,
     PRIMARY KEY (tenant_id, worker_id, class, kind, kind_version)
 );
 

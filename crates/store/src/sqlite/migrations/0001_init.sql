@@ -49,6 +49,8 @@ CREATE TABLE worker_capability (
     kind TEXT NOT NULL,
     kind_version TEXT NOT NULL,
     timeout_ms INTEGER,
+    input_schema BLOB,
+    output_schema BLOB,
     PRIMARY KEY (tenant_id, worker_id, class, kind, kind_version)
 ) STRICT, WITHOUT ROWID;
 

@@ -121,8 +121,16 @@ pub(in super::super) fn hello(ids: &Ids) -> v1::StreamHello {
     v1::StreamHello {
         session_id: ids.session.clone(),
         worker_name: "streamer".into(),
-        workflows: vec![v1::StreamWorkflowKind { kind: "order".into(), versions: Vec::new() }],
-        tasks: vec![v1::StreamTaskType { task_type: "charge".into(), timeout_ms: None }],
+        workflows: vec![v1::StreamWorkflowKind {
+            kind: "order".into(),
+            versions: Vec::new(),
+            ..v1::StreamWorkflowKind::default()
+        }],
+        tasks: vec![v1::StreamTaskType {
+            task_type: "charge".into(),
+            timeout_ms: None,
+            ..v1::StreamTaskType::default()
+        }],
         ..v1::StreamHello::default()
     }
 }
