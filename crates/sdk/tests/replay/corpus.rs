@@ -1,7 +1,8 @@
 //! The corpus: recorded histories, each with the workflow it is replayed against and what comes of it. `tests/histories` has
 //! one file for each; a file that is not used, or a workflow that no file uses, fails the test.
 //!
-//! To make them anew after a wanted change: `cargo test -p flovyn-sdk --test replay -- --ignored`, then read the diff.
+//! To make them anew after a wanted change: `UPDATE_HISTORIES=1 cargo test -p flovyn-sdk --test replay corpus`, then read the
+//! diff.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -71,10 +72,7 @@ async fn replayed(name: &str, history: &Value) -> Value {
     }
 }
 
-#[tokio::test]
-#[ignore = "writes the corpus anew"]
 async fn write_the_corpus() {
-    fs::create_dir_all(folder()).unwrap();
     for (recorded, others) in RECORDED {
         let history = record(recorded).await;
         for workflow in std::iter::once(recorded).chain(*others) {
@@ -105,6 +103,9 @@ async fn every_history_is_replayed_and_gives_what_it_says() {
 
 #[tokio::test]
 async fn what_was_recorded_then_is_what_is_recorded_now() {
+    if std::env::var_os("UPDATE_HISTORIES").is_some() {
+        write_the_corpus().await;
+    }
     for (recorded, _) in RECORDED {
         let path = folder().join(format!("{recorded}.json"));
         let file: Value = serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();
