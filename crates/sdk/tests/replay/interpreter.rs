@@ -137,7 +137,7 @@ impl Machine {
     async fn run(&mut self, steps: &[Step]) -> Result<()> {
         for step in steps {
             if let Step::Branch(left, right) = step {
-                let way = if self.digest() % 2 == 0 { left } else { right };
+                let way = if self.digest().is_multiple_of(2) { left } else { right };
                 Box::pin(self.run(way)).await?;
             } else {
                 self.step(step).await?;
