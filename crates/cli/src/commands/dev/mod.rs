@@ -98,8 +98,9 @@ impl Dev {
              Credentials   {file}\n{clock}\n  \
              Worker token  {worker}\n  \
              API token     {api}\n\n  \
-             Next, in another terminal:\n\n    \
-             curl {http}/_/health\n\n  \
+             Next, in another terminal, start a workflow (it waits until a worker has it):\n\n    \
+             curl -X POST -H 'Authorization: Bearer {api}' \\\n      \
+             {http}/api/tenants/{tenant}/workflows/hello/trigger\n\n  \
              Press Ctrl-C to stop.\n",
             version = env!("CARGO_PKG_VERSION"),
             http = credentials.http_url,

@@ -3,6 +3,7 @@
 mod app;
 mod attack;
 mod client;
+mod history;
 mod life;
 mod sessions;
 mod worker;
