@@ -116,8 +116,10 @@ async fn whole(caller: &Caller, row: &Execution) -> Result<ExecutionInfo, RestEr
             }
         }
     }
-    let waiting = caller.api().service().why_execution(tenant_id, row.id).await?.unwrap_or_default();
-    info.waiting_on = Some(waiting.iter().map(waiting::describe).map(|item| item.json()).collect());
+    if !row.status.is_terminal() {
+        let waiting = caller.api().service().why_execution(tenant_id, row.id).await?.unwrap_or_default();
+        info.waiting_on = Some(waiting.iter().map(waiting::describe).map(|item| item.json()).collect());
+    }
     Ok(info)
 }
 

@@ -13,6 +13,7 @@ mod page;
 mod promises;
 mod queues;
 mod stream;
+mod task_stream;
 mod tasks;
 mod tenants;
 mod times;
@@ -84,6 +85,7 @@ routes! {
     DELETE "/tasks/{name}" tasks::cancel;
     GET "/tasks/{name}/attempts" tasks::attempts;
     GET "/tasks/{name}/logs" tasks::logs;
+    GET "/tasks/{name}/stream" task_stream::task;
     POST "/tasks/{name}/retry" tasks::retry;
     GET "/task-executions" tasks::list;
     POST "/task-executions" tasks::create;
@@ -92,6 +94,7 @@ routes! {
     DELETE "/task-executions/{name}" tasks::cancel;
     GET "/task-executions/{name}/attempts" tasks::attempts;
     GET "/task-executions/{name}/logs" tasks::logs;
+    GET "/task-executions/{name}/stream" task_stream::task;
     POST "/task-executions/{name}/retry" tasks::retry;
     POST "/promises/{promise}/resolve" promises::resolve;
     POST "/promises/{promise}/reject" promises::reject;

@@ -129,15 +129,24 @@ impl TaskInfo {
     }
 }
 
-fn task_id(text: &str) -> Result<TaskId, RestError> {
+pub(super) fn task_id(text: &str) -> Result<TaskId, RestError> {
     id(text, Code::TaskNotFound, "Task")
+}
+
+/// Any task, also one of a workflow.
+pub(super) async fn find_any(caller: &Caller, id: TaskId) -> Result<Task, RestError> {
+    let row = caller.store().task_get(caller.tenant_id(), id).await?.filter(|row| !row.purging);
+    row.ok_or_else(|| missing(id))
 }
 
 /// A standalone task; those of workflows are found below their execution.
 async fn find(caller: &Caller, id: TaskId) -> Result<Task, RestError> {
-    let row = caller.store().task_get(caller.tenant_id(), id).await?;
-    let row = row.filter(|row| !row.purging && row.execution_id.is_none());
-    row.ok_or_else(|| RestError::new(Code::TaskNotFound, format!("Task '{id}' not found")))
+    let row = find_any(caller, id).await?;
+    if row.execution_id.is_none() { Ok(row) } else { Err(missing(id)) }
+}
+
+fn missing(id: TaskId) -> RestError {
+    RestError::new(Code::TaskNotFound, format!("Task '{id}' not found"))
 }
 
 fn create_of(caller: &Caller, request: CreateTaskRequest) -> Result<CreateTask, RestError> {
@@ -330,8 +339,7 @@ pub(super) async fn attempts(
     caller: Caller,
     Path((_, name)): Path<(String, String)>,
 ) -> Result<Json<Attempts>, RestError> {
-    let task = caller.store().task_get(caller.tenant_id(), task_id(&name)?).await?.filter(|row| !row.purging);
-    let task = task.ok_or_else(|| RestError::new(Code::TaskNotFound, format!("Task '{name}' not found")))?;
+    let task = find_any(&caller, task_id(&name)?).await?;
     let rows = caller.store().attempt_list(caller.tenant_id(), task.id).await?;
     let attempts = rows.into_iter().map(|row| AttemptInfo {
         attempt: row.attempt,
@@ -377,8 +385,7 @@ pub(super) async fn logs(
         return Err(RestError::new(Code::InvalidPage, format!("limit is from 1 to {MAX_LOG_LINES}")));
     }
     let id = task_id(&name)?;
-    let task = caller.store().task_get(caller.tenant_id(), id).await?.filter(|row| !row.purging);
-    task.ok_or_else(|| RestError::new(Code::TaskNotFound, format!("Task '{name}' not found")))?;
+    find_any(&caller, id).await?;
     let rows = caller.store().task_log_page(caller.tenant_id(), id, query.after_line, limit).await?;
     let lines = rows.into_iter().map(|row| LogLine {
         line: row.line,

@@ -1,12 +1,14 @@
-//! Following an execution: nothing is missed, nothing comes twice.
+//! Following an execution or a task: nothing is missed, nothing comes twice.
 
+use flovyn_proto::v1;
+use flovyn_proto::v1::task_execution_client::TaskExecutionClient;
 use serde_json::json;
 
 use crate::http::Events;
-use crate::worker::Worker;
-use crate::world::{World, complete_next, on_both};
+use crate::worker::{Worker, signed};
+use crate::world::{World, complete_next, on_both, text};
 
-on_both!(from_the_beginning_to_the_end, from_where_it_broke_off);
+on_both!(from_the_beginning_to_the_end, from_where_it_broke_off, a_task_and_what_it_streams);
 
 async fn open(world: &World, id: &str, last: Option<&str>) -> Events {
     let bearer = format!("Bearer {}", world.admin);
@@ -53,4 +55,33 @@ async fn from_where_it_broke_off(world: World) {
     for strange in ["nonsense", "-7"] {
         assert_eq!(open(&world, &id, Some(strange)).await.next().await.unwrap().0, 1);
     }
+}
+
+async fn a_task_and_what_it_streams(world: World) {
+    let task = world.post("/tasks", &json!({ "task_type": "charge" })).await.ok(201);
+    let id = text(&task["id"]);
+    let bearer = format!("Bearer {}", world.admin);
+    let path = format!("/api/tenants/one/tasks/{id}/stream");
+    let mut events = world.http.follow(&path, &[("authorization", bearer.as_str())]).await;
+    let (_, kind, data) = events.next().await.unwrap();
+    assert_eq!((kind.as_str(), &data["status"]), ("task", &json!("PENDING")));
+
+    let mut worker = Worker::connect(&world.server).await;
+    let claimed = worker.task().await;
+    assert_eq!(events.next().await.unwrap().2["status"], json!("RUNNING"));
+    let datum = v1::StreamTaskDataRequest {
+        task_execution_id: id,
+        sequence: 5,
+        payload: "{\"type\":\"token\",\n\"text\":\"hi\"}".into(),
+        ..v1::StreamTaskDataRequest::default()
+    };
+    let mut tasks = TaskExecutionClient::new(world.server.channel());
+    assert!(tasks.stream_task_data(signed(datum)).await.unwrap().into_inner().acknowledged);
+    let (number, kind, data) = events.next().await.unwrap();
+    assert_eq!((number, kind.as_str(), &data["text"]), (5, "data", &json!("hi")));
+
+    worker.complete_task(&claimed, "7").await;
+    let (_, _, data) = events.next().await.unwrap();
+    assert_eq!((&data["status"], &data["output"]), (&json!("COMPLETED"), &json!(7)));
+    assert!(events.next().await.is_none(), "it ends with the task");
 }

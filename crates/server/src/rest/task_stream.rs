@@ -1,0 +1,85 @@
+//! Following a task live: the task itself whenever it has changed, and what it streams meanwhile. Ends with the task.
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use axum::extract::Path;
+use axum::response::sse::{Event, KeepAlive, Sse};
+use flovyn_engine::state::Task;
+use flovyn_service::Watch;
+use futures::Stream;
+use futures::stream;
+
+use super::access::Caller;
+use super::error::RestError;
+use super::tasks::{TaskInfo, find_any, task_id};
+use crate::live::LiveWatch;
+
+/// On a database that other processes write to, the task is looked at this often.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+
+struct Follower {
+    caller: Caller,
+    changes: Watch,
+    live: LiveWatch,
+    /// As it was shown last.
+    shown: Option<Task>,
+}
+
+pub(super) async fn task(
+    caller: Caller,
+    Path((_, name)): Path<(String, String)>,
+) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, RestError> {
+    let id = task_id(&name)?;
+    // Watched first, read then: no change in between is missed.
+    let changes = caller.api().service().watch(caller.tenant_id(), id);
+    let live = caller.api().live().watch(caller.tenant_id(), id);
+    let row = find_any(&caller, id).await?;
+    let follower = Follower { caller, changes, live, shown: None };
+    Ok(Sse::new(stream::unfold((follower, Some(row)), next)).keep_alive(KeepAlive::default()))
+}
+
+/// With the task as it was just read, if it was.
+async fn next(
+    (mut follower, mut read): (Follower, Option<Task>),
+) -> Option<(Result<Event, Infallible>, (Follower, Option<Task>))> {
+    loop {
+        if let Some(row) = read.take()
+            && follower.shown.as_ref() != Some(&row)
+        {
+            // A value of ours always serialises.
+            let event = Event::default().event("task").id(row.version.to_string());
+            let event = event.json_data(TaskInfo::of(&row)).unwrap_or_default();
+            follower.shown = Some(row);
+            return Some((Ok(event), (follower, None)));
+        }
+        let shown = follower.shown.as_ref()?;
+        if shown.status.is_terminal() {
+            return None;
+        }
+        let id = shown.id;
+        let (store, api) = (follower.caller.store().clone(), follower.caller.api().clone());
+        let look = async {
+            if store.is_shared() {
+                tokio::time::sleep(LOOK_EVERY).await
+            } else {
+                std::future::pending().await
+            }
+        };
+        tokio::select! {
+            datum = follower.live.next() => {
+                let event = Event::default().event("data").id(datum.sequence.to_string()).data(one_line(&datum.payload));
+                return Some((Ok(event), (follower, None)));
+            }
+            () = follower.changes.changed() => {}
+            () = look => {}
+            () = api.drains() => return None,
+        }
+        read = Some(store.task_get(follower.caller.tenant_id(), id).await.ok()??);
+    }
+}
+
+/// JSON means the same without its line breaks, and an event's data must not have carriage returns.
+fn one_line(json: &str) -> String {
+    json.replace(['\r', '\n'], " ")
+}
