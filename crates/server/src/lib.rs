@@ -12,6 +12,7 @@ pub mod server;
 pub mod telemetry;
 mod tls;
 mod trace;
+mod view;
 pub mod virtual_clock;
 pub mod waiting;
 

@@ -2,13 +2,14 @@
 
 use flovyn_engine::Code;
 use flovyn_engine::ids::{ExecutionId, Payload, TaskId};
-use flovyn_engine::state::{EventKind, Execution, Task};
+use flovyn_engine::state::{Execution, Task};
 use flovyn_proto::v1;
 use tonic::Status;
 
 use super::call::Call;
 use super::convert::narrow;
 use super::status::{not_read, refuse};
+use crate::view;
 use crate::waiting::{self, WaitingOn};
 
 /// A foreign execution and one that does not exist look the same.
@@ -53,26 +54,17 @@ pub(super) async fn input(call: &Call, id: ExecutionId) -> Result<Payload, Statu
     Ok(first.into_iter().next().and_then(|logged| logged.event.payload).unwrap_or_default())
 }
 
-/// Everything about one execution: its input is in its first event, its outcome in its last.
+/// Everything about one execution.
 pub(super) async fn whole(call: &Call, row: Execution) -> Result<v1::ExecutionInfo, Status> {
-    let service = call.api().service();
-    let (store, tenant_id) = (service.store(), call.tenant_id());
-    let mut info = listed(&row);
-    let labels = store.execution_labels(tenant_id, row.id).await.map_err(not_read)?;
-    info.labels = labels.into_iter().map(|label| (label.name.to_string(), label.value.to_string())).collect();
-    info.input = input(call, row.id).await?;
-    if row.status.is_terminal() {
-        let last = store.event_page(tenant_id, row.id, row.last_sequence - 1, 1).await.map_err(not_read)?;
-        if let Some(event) = last.into_iter().next().map(|logged| logged.event) {
-            match event.kind {
-                EventKind::WorkflowCompleted => info.output = Some(event.payload.unwrap_or_default()),
-                _ => info.error = Some(event.text.as_deref().unwrap_or_default().to_owned()),
-            }
-        }
-    }
-    let waiting = service.why_execution(tenant_id, row.id).await.map_err(not_read)?.unwrap_or_default();
-    info.waiting_on = waiting.iter().map(waiting::describe).map(waiting_on).collect();
-    Ok(info)
+    let view = view::execution(call.api(), &row).await.map_err(not_read)?;
+    Ok(v1::ExecutionInfo {
+        labels: view.labels.into_iter().collect(),
+        input: view.input,
+        output: view.output,
+        error: view.error,
+        waiting_on: view.waiting.iter().map(waiting::describe).map(waiting_on).collect(),
+        ..listed(&row)
+    })
 }
 
 pub(super) async fn task(call: &Call, id: TaskId) -> Result<v1::TaskInfo, Status> {

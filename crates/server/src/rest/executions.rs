@@ -11,7 +11,7 @@ use flovyn_engine::ids::ExecutionId;
 use flovyn_engine::request::{
     CancelWorkflow, DeleteWorkflow, RetryWorkflow, SignalWorkflow, TerminateWorkflow,
 };
-use flovyn_engine::state::{EventKind, Execution, ExecutionStatus, SmallEnum};
+use flovyn_engine::state::{Execution, ExecutionStatus, SmallEnum};
 use flovyn_engine::{Code, Reply};
 use flovyn_store::ExecutionFilter;
 use serde::{Deserialize, Serialize};
@@ -28,6 +28,7 @@ use super::page::page;
 use super::tasks::TaskInfo;
 use super::times::{iso, moment, optional_iso};
 use super::trigger::unexpected;
+use crate::view;
 use crate::waiting;
 
 /// Tasks of an execution in one answer.
@@ -96,31 +97,18 @@ fn listed(row: &Execution) -> ExecutionInfo {
     }
 }
 
-/// Input is in the first event, the outcome in the last.
+/// Everything about one execution.
 async fn whole(caller: &Caller, row: &Execution) -> Result<ExecutionInfo, RestError> {
-    let (store, tenant_id) = (caller.store(), caller.tenant_id());
-    let mut info = listed(row);
-    let labels = store.execution_labels(tenant_id, row.id).await?;
-    let labels = labels.into_iter().map(|label| (label.name.to_string(), label.value.to_string()));
-    info.labels = Some(labels.collect());
-    let first = store.event_page(tenant_id, row.id, 0, 1).await?;
-    info.input = first.first().and_then(|logged| raw(logged.event.payload.as_deref().unwrap_or_default()));
-    if row.status.is_terminal() {
-        let last = store.event_page(tenant_id, row.id, row.last_sequence - 1, 1).await?;
-        if let Some(event) = last.into_iter().next().map(|logged| logged.event) {
-            match event.kind {
-                EventKind::WorkflowCompleted => {
-                    info.output = raw(event.payload.as_deref().unwrap_or_default())
-                }
-                _ => info.error = Some(event.text.as_deref().unwrap_or_default().to_owned()),
-            }
-        }
-    }
-    if !row.status.is_terminal() {
-        let waiting = caller.api().service().why_execution(tenant_id, row.id).await?.unwrap_or_default();
-        info.waiting_on = Some(waiting.iter().map(waiting::describe).map(|item| item.json()).collect());
-    }
-    Ok(info)
+    let view = view::execution(caller.api(), row).await?;
+    let waiting = view.waiting.iter().map(waiting::describe).map(|item| item.json());
+    Ok(ExecutionInfo {
+        labels: Some(view.labels.into_iter().collect()),
+        input: raw(&view.input),
+        output: view.output.as_deref().and_then(raw),
+        error: view.error,
+        waiting_on: (!row.status.is_terminal()).then(|| waiting.collect()),
+        ..listed(row)
+    })
 }
 
 /// An id in a path. What is no id is not found either.
