@@ -18,7 +18,8 @@ impl Server {
     pub(crate) async fn run(self) -> Result<(), String> {
         let config = Config::load(self.config.as_deref()).map_err(|error| error.to_string())?;
         let telemetry = telemetry::install(&config.telemetry).map_err(|error| error.to_string())?;
+        let signals = serving::Signals::new()?;
         let server = flovyn_server::Server::start(ServerOptions::new(config)).await;
-        serving::until_told(server.map_err(|error| error.to_string())?, telemetry).await
+        serving::until_told(server.map_err(|error| error.to_string())?, telemetry, signals).await
     }
 }

@@ -10,8 +10,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 const STOP_AFTER_FAILURE: Duration = Duration::from_secs(15);
 
 /// Serves until Ctrl-C or SIGTERM, then stops gracefully; a second one ends the process at once.
-pub(crate) async fn until_told(server: Server, telemetry: Guard) -> Result<(), String> {
-    let mut signals = Signals::new()?;
+pub(crate) async fn until_told(server: Server, telemetry: Guard, mut signals: Signals) -> Result<(), String> {
     let reason = tokio::select! {
         () = signals.next() => None,
         reason = server.fatal() => Some(reason),
@@ -33,13 +32,14 @@ pub(crate) async fn until_told(server: Server, telemetry: Guard) -> Result<(), S
     }
 }
 
-struct Signals {
+/// Ctrl-C and SIGTERM. Made before the server starts: one that comes meanwhile ends it in an orderly way, too.
+pub(crate) struct Signals {
     interrupt: Signal,
     terminate: Signal,
 }
 
 impl Signals {
-    fn new() -> Result<Self, String> {
+    pub(crate) fn new() -> Result<Self, String> {
         let listen = |kind| signal(kind).map_err(|error| format!("cannot listen for signals: {error}"));
         Ok(Self { interrupt: listen(SignalKind::interrupt())?, terminate: listen(SignalKind::terminate())? })
     }

@@ -55,6 +55,7 @@ impl Dev {
         let mut credentials = Credentials::load_or_make(&data_dir, &verifier, TENANT)?;
 
         let options = self.options(&data_dir, jwt, &credentials);
+        let signals = serving::Signals::new()?;
         let server = Server::start(options).await.map_err(explain)?;
         let tenant = server.api().service().store().tenant_by_slug(TENANT).await;
         let tenant = tenant.map_err(|error| error.to_string())?.ok_or("the tenant has gone; start again")?;
@@ -64,7 +65,7 @@ impl Dev {
         // Only now: a process that could not start must not change what the running one has written.
         credentials.save(&data_dir)?;
         self.greet(&data_dir, &credentials);
-        serving::until_told(server, telemetry).await
+        serving::until_told(server, telemetry, signals).await
     }
 
     fn options(&self, data_dir: &DataDir, jwt: Jwt, credentials: &Credentials) -> ServerOptions {
