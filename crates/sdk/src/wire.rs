@@ -20,6 +20,9 @@ const PING_EVERY: Duration = Duration::from_secs(30);
 const PONG_WITHIN: Duration = Duration::from_secs(10);
 const CONNECT_WITHIN: Duration = Duration::from_secs(10);
 
+/// Metadata key under which every error of a server carries its stable code.
+pub(crate) const ERROR_CODE: &str = "flovyn-error-code";
+
 /// A connection and the credential that goes with every call. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct Channel {
@@ -56,7 +59,7 @@ impl Channel {
 }
 
 pub(crate) fn refused(status: Status) -> Error {
-    let code = status.metadata().get("flovyn-error-code").and_then(|value| value.to_str().ok());
+    let code = status.metadata().get(ERROR_CODE).and_then(|value| value.to_str().ok());
     Error::Server {
         code: code.map_or_else(|| format!("{:?}", status.code()), str::to_owned),
         message: status.message().to_owned(),

@@ -14,7 +14,7 @@ use uuid::Uuid;
 
 use super::id;
 use crate::error::{Error, Result};
-use crate::wire::{Channel, json, json_bytes, refused};
+use crate::wire::{Channel, ERROR_CODE, json, json_bytes, refused};
 
 /// One wait that the server holds; longer ones are made of several.
 const WAIT: Duration = Duration::from_secs(60);
@@ -186,9 +186,12 @@ impl<T> WorkflowHandle<T> {
     }
 }
 
-/// Whether the server could not be reached, or is about to stop.
+/// Whether the server could not be reached, or is about to stop. What the connection itself reports comes under several
+/// codes, and never with one of the server's own.
 fn is_away(status: &tonic::Status) -> bool {
-    matches!(status.code(), tonic::Code::Unavailable | tonic::Code::Unknown | tonic::Code::Cancelled)
+    use tonic::Code::{Cancelled, Internal, Unavailable, Unknown};
+    let from_server = status.metadata().contains_key(ERROR_CODE);
+    status.code() == Unavailable || (!from_server && matches!(status.code(), Cancelled | Internal | Unknown))
 }
 
 /// All events after a sequence.
