@@ -1,10 +1,13 @@
 //! JSON Web Tokens: the algorithm is pinned by configuration, never taken from the token.
 
+use std::sync::{PoisonError, RwLock};
+
 use jsonwebtoken::{Algorithm, DecodingKey, EncodingKey, Header, Validation};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::principal::Tenants;
+use crate::jwks::{self, KeySet};
+use crate::principal::{Credential, Tenants};
 use crate::{AuthError, Principal, Role};
 
 /// Clocks of issuer and server may differ by this much.
@@ -21,6 +24,28 @@ pub enum JwtKey {
     RsaPem(Vec<u8>),
     /// A public key in PEM: ES256.
     EcPem(Vec<u8>),
+    /// A public key in PEM: EdDSA, with Ed25519.
+    EdPem(Vec<u8>),
+    /// A key set, of which a token names one by its `kid`.
+    Jwks { algorithm: JwksAlgorithm, document: Vec<u8> },
+}
+
+/// Algorithms of public keys: a set that anybody can read must not hold secrets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum JwksAlgorithm {
+    RS256,
+    ES256,
+    EdDSA,
+}
+
+impl From<JwksAlgorithm> for Algorithm {
+    fn from(algorithm: JwksAlgorithm) -> Self {
+        match algorithm {
+            JwksAlgorithm::RS256 => Self::RS256,
+            JwksAlgorithm::ES256 => Self::ES256,
+            JwksAlgorithm::EdDSA => Self::EdDSA,
+        }
+    }
 }
 
 impl std::fmt::Debug for JwtKey {
@@ -48,8 +73,14 @@ impl std::fmt::Debug for JwtSettings {
 /// Checks tokens.
 pub struct JwtVerifier {
     settings: JwtSettings,
-    key: DecodingKey,
+    keys: Keys,
     validation: Validation,
+}
+
+enum Keys {
+    One(DecodingKey),
+    /// Replaced as a whole when the issuer changes its keys.
+    Set(RwLock<KeySet>),
 }
 
 impl std::fmt::Debug for JwtVerifier {
@@ -83,24 +114,34 @@ impl JwtVerifier {
     /// # Errors
     /// When the key cannot be used: the server must not start with an authenticator that lets nobody, or anybody, in.
     pub fn new(settings: JwtSettings) -> Result<Self, String> {
-        let (algorithm, key) = match &settings.key {
+        let one = |algorithm, key| (algorithm, Keys::One(key));
+        let (algorithm, keys) = match &settings.key {
             JwtKey::Secret(secret) if secret.len() < MIN_SECRET_BYTES => {
                 return Err(format!(
                     "the secret is too short: give at least {MIN_SECRET_BYTES} random bytes, for example from \
                      `openssl rand -hex 32`"
                 ));
             }
-            JwtKey::Secret(secret) => (Algorithm::HS256, DecodingKey::from_secret(secret)),
-            JwtKey::RsaPem(pem) => (
+            JwtKey::Secret(secret) => one(Algorithm::HS256, DecodingKey::from_secret(secret)),
+            JwtKey::RsaPem(pem) => one(
                 Algorithm::RS256,
                 DecodingKey::from_rsa_pem(pem)
                     .map_err(|error| format!("not an RSA public key ({error}); give a PEM file"))?,
             ),
-            JwtKey::EcPem(pem) => (
+            JwtKey::EcPem(pem) => one(
                 Algorithm::ES256,
                 DecodingKey::from_ec_pem(pem)
                     .map_err(|error| format!("not an EC public key ({error}); give a PEM file"))?,
             ),
+            JwtKey::EdPem(pem) => one(
+                Algorithm::EdDSA,
+                DecodingKey::from_ed_pem(pem)
+                    .map_err(|error| format!("not an Ed25519 public key ({error}); give a PEM file"))?,
+            ),
+            JwtKey::Jwks { algorithm, document } => {
+                let algorithm = Algorithm::from(*algorithm);
+                (algorithm, Keys::Set(RwLock::new(jwks::read(document, algorithm)?)))
+            }
         };
         let mut validation = Validation::new(algorithm);
         validation.leeway = LEEWAY_SECONDS;
@@ -108,7 +149,42 @@ impl JwtVerifier {
         validation.set_issuer(&[&settings.issuer]);
         validation.set_audience(&[&settings.audience]);
         validation.set_required_spec_claims(&["sub", "iss", "aud", "exp"]);
-        Ok(Self { settings, key, validation })
+        Ok(Self { settings, keys, validation })
+    }
+
+    /// Takes the keys of a new document in place of all it had. When it cannot be used, the old ones stay.
+    ///
+    /// # Errors
+    /// When the document cannot be used, or the key is not a set.
+    pub fn replace_keys(&self, document: &[u8]) -> Result<usize, String> {
+        let (Keys::Set(keys), JwtKey::Jwks { algorithm, .. }) = (&self.keys, &self.settings.key) else {
+            return Err("the key is not a set".into());
+        };
+        let new = jwks::read(document, (*algorithm).into())?;
+        let count = new.len();
+        *keys.write().unwrap_or_else(PoisonError::into_inner) = new;
+        Ok(count)
+    }
+
+    /// Whether the token names a key that the set does not have: the issuer may have a newer set. What is no token at
+    /// all, or has no or another algorithm, is no reason to look.
+    pub fn names_unknown_key(&self, token: &str) -> bool {
+        let Keys::Set(keys) = &self.keys else { return false };
+        let named = jsonwebtoken::decode_header(token).ok();
+        let named = named.filter(|header| self.validation.algorithms.contains(&header.alg));
+        let Some(kid) = named.and_then(|header| header.kid) else { return false };
+        !keys.read().unwrap_or_else(PoisonError::into_inner).contains_key(&kid)
+    }
+
+    /// The key that a token is to be checked with.
+    fn key(&self, token: &str) -> Option<DecodingKey> {
+        match &self.keys {
+            Keys::One(key) => Some(key.clone()),
+            Keys::Set(keys) => {
+                let kid = jsonwebtoken::decode_header(token).ok()?.kid?;
+                keys.read().unwrap_or_else(PoisonError::into_inner).get(&kid).cloned()
+            }
+        }
     }
 
     /// Whose token this is.
@@ -116,17 +192,15 @@ impl JwtVerifier {
     /// # Errors
     /// When anything about it is not as configured.
     pub fn authenticate(&self, token: &str) -> Result<Principal, AuthError> {
-        let invalid = |_| AuthError::Unauthenticated("the token is not valid");
-        let claims =
-            jsonwebtoken::decode::<Claims>(token, &self.key, &self.validation).map_err(invalid)?.claims;
+        const INVALID: AuthError = AuthError::Unauthenticated("the token is not valid");
+        let key = self.key(token).ok_or(INVALID)?;
+        let token = jsonwebtoken::decode::<Claims>(token, &key, &self.validation);
+        let claims = token.map_err(|_| INVALID)?.claims;
         let role = claims.more.get(&self.settings.role_claim).and_then(Value::as_str).and_then(Role::parse);
         let role = role.ok_or(AuthError::Unauthenticated("the token names no known role"))?;
         let tenants = claims.more.get(&self.settings.tenants_claim).map_or(Vec::new(), names);
-        let tenants = match tenants.iter().any(|name| name == "*") {
-            true => Tenants::All,
-            false => Tenants::Named(tenants),
-        };
-        Ok(Principal::User { subject: claims.sub, role, tenants })
+        let tenants = Tenants::from_names(tenants);
+        Ok(Principal::User { subject: claims.sub, credential: Credential::Jwt, role, tenants })
     }
 
     /// Signs a token with the shared secret: for `flovyn dev`, which is its own issuer. Tenants and role go under the
@@ -163,61 +237,4 @@ fn names(value: &Value) -> Vec<String> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn settings(issuer: &str, audience: &str, secret: u8) -> JwtSettings {
-        JwtSettings {
-            key: JwtKey::Secret(vec![secret; 32]),
-            issuer: issuer.into(),
-            audience: audience.into(),
-            tenants_claim: "tenants".into(),
-            role_claim: "role".into(),
-        }
-    }
-
-    fn verifier(issuer: &str, audience: &str, secret: u8) -> JwtVerifier {
-        JwtVerifier::new(settings(issuer, audience, secret)).unwrap()
-    }
-
-    const FAR: i64 = 4_000_000_000;
-
-    #[test]
-    fn a_token_of_our_own_is_accepted_and_says_who_it_is() {
-        let own = verifier("flovyn", "flovyn", 1);
-        let token = own.sign("dev", &["default"], "admin", 1, FAR).unwrap();
-        let principal = own.authenticate(&token).unwrap();
-        assert_eq!(principal.role(), Role::Admin);
-        assert_eq!(principal.named_tenants(), ["default"]);
-    }
-
-    #[test]
-    fn issuer_audience_secret_time_and_role_all_have_to_fit() {
-        let own = verifier("flovyn", "flovyn", 1);
-        let refused = |token: String| assert!(own.authenticate(&token).is_err());
-        refused(verifier("other", "flovyn", 1).sign("dev", &["*"], "admin", 1, FAR).unwrap());
-        refused(verifier("flovyn", "other", 1).sign("dev", &["*"], "admin", 1, FAR).unwrap());
-        refused(verifier("flovyn", "flovyn", 2).sign("dev", &["*"], "admin", 1, FAR).unwrap());
-        refused(own.sign("dev", &["*"], "admin", 1, 1_000).unwrap());
-        refused(own.sign("dev", &["*"], "king", 1, FAR).unwrap());
-        refused("not.a.token".into());
-        refused(String::new());
-    }
-
-    #[test]
-    fn another_algorithm_is_refused_whatever_the_token_says() {
-        let own = verifier("flovyn", "flovyn", 1);
-        let token = own.sign("dev", &["*"], "admin", 1, FAR).unwrap();
-        let body = token.split('.').nth(1).unwrap();
-        // {"alg":"none","typ":"JWT"}
-        let unsigned = format!("eyJhbGciOiJub25lIiwidHlwIjoiSldUIn0.{body}.");
-        assert!(own.authenticate(&unsigned).is_err());
-    }
-
-    #[test]
-    fn a_short_secret_is_refused() {
-        let short =
-            JwtSettings { key: JwtKey::Secret(vec![1; MIN_SECRET_BYTES - 1]), ..settings("a", "b", 1) };
-        assert!(JwtVerifier::new(short).is_err());
-    }
-}
+mod tests;

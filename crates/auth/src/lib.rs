@@ -2,12 +2,15 @@
 //!
 //! [`TenantScope`] can be built in this crate only: code that holds one has been through authentication.
 
+mod api_key;
+mod jwks;
 mod jwt;
 mod principal;
 mod worker_token;
 
-pub use jwt::{JwtKey, JwtSettings, JwtVerifier};
-pub use principal::{Principal, Role, TenantScope};
+pub use api_key::{API_KEY_PREFIX, ApiKey, ApiKeys, hash_api_key, new_api_key};
+pub use jwt::{JwksAlgorithm, JwtKey, JwtSettings, JwtVerifier};
+pub use principal::{Credential, Principal, Role, TenantScope, Tenants};
 pub use worker_token::{MAX_TOKEN_BYTES, WorkerTokens, hash_token, new_token, random_hex};
 
 /// Why somebody was not let in. Says nothing that helps a guesser.

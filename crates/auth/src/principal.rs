@@ -54,16 +54,30 @@ impl Role {
 pub enum Principal {
     /// Holds a worker token: belongs to one tenant and may do all that workers and applications do.
     Worker { tenant_id: TenantId, token_id: Uuid },
-    /// Holds a JWT.
-    User { subject: String, role: Role, tenants: Tenants },
+    /// Holds a JWT or an API key.
+    User { subject: String, credential: Credential, role: Role, tenants: Tenants },
 }
 
-/// The tenants a JWT names.
+/// What a user has shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Credential {
+    Jwt,
+    ApiKey,
+}
+
+/// The tenants a credential names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Tenants {
     All,
     /// Slugs or ids.
     Named(Vec<String>),
+}
+
+impl Tenants {
+    /// `*` among the names is all of them.
+    pub(crate) fn from_names(names: Vec<String>) -> Self {
+        if names.iter().any(|name| name == "*") { Self::All } else { Self::Named(names) }
+    }
 }
 
 impl Principal {

@@ -25,6 +25,9 @@ enum Command {
     Server(commands::server::Server),
     /// Create the database if need be and bring its schema up to date.
     Migrate(commands::migrate::Migrate),
+    /// Keys for programs that call the REST API.
+    #[command(subcommand)]
+    ApiKey(commands::api_key::ApiKey),
 }
 
 #[tokio::main]
@@ -33,6 +36,7 @@ async fn main() -> ExitCode {
         Command::Dev(dev) => dev.run().await,
         Command::Server(server) => server.run().await,
         Command::Migrate(migrate) => migrate.run().await,
+        Command::ApiKey(api_key) => api_key.run(),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

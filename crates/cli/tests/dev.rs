@@ -57,6 +57,21 @@ fn terminate(mut dev: Dev) -> (Option<i32>, String) {
     (dev.child.wait().unwrap().code(), rest)
 }
 
+#[test]
+fn an_api_key_goes_to_stdout_and_advice_to_stderr() {
+    let output = flovyn(&["api-key", "generate"]).output().unwrap();
+    assert!(output.status.success());
+    let stdout = String::from_utf8(output.stdout).unwrap();
+    let lines: Vec<&str> = stdout.lines().collect();
+    let [key, hash] = lines[..] else { panic!("{stdout}") };
+    let key = key.strip_prefix("key = \"").and_then(|rest| rest.strip_suffix('"')).unwrap();
+    let hash = hash.strip_prefix("sha256 = \"").and_then(|rest| rest.strip_suffix('"')).unwrap();
+    let expected: String = flovyn_auth::hash_api_key(key).iter().map(|byte| format!("{byte:02x}")).collect();
+    assert!(key.starts_with("flv_") && key.len() == 68 && hash == expected, "{stdout}");
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert!(stderr.contains("[[auth.api_keys]]") && !stderr.contains(key), "{stderr}");
+}
+
 fn credentials(data_dir: &Path) -> Value {
     serde_json::from_str(&std::fs::read_to_string(data_dir.join("credentials.json")).unwrap()).unwrap()
 }

@@ -2,12 +2,24 @@
 
 use std::sync::Arc;
 
-use axum::http::HeaderValue;
-use flovyn_auth::{AuthError, JwtVerifier, Principal, WorkerTokens};
+use axum::http::header::AUTHORIZATION;
+use axum::http::{HeaderMap, HeaderValue};
+use flovyn_auth::{API_KEY_PREFIX, ApiKeys, AuthError, Principal, WorkerTokens};
 use flovyn_service::Service;
 use tokio::sync::watch;
 
+use crate::issuer::Issuer;
 use crate::live::Live;
+
+/// The other header that an API key may come in.
+pub const API_KEY_HEADER: &str = "x-api-key";
+
+/// Who can be let in beside holders of worker tokens.
+#[derive(Debug, Default)]
+pub struct Authenticators {
+    pub issuer: Option<Arc<Issuer>>,
+    pub api_keys: ApiKeys,
+}
 
 /// Cheap to clone.
 #[derive(Debug, Clone)]
@@ -19,16 +31,17 @@ pub struct Api {
 struct Inner {
     service: Service,
     worker_tokens: WorkerTokens,
-    jwt: Option<JwtVerifier>,
+    authenticators: Authenticators,
     draining: watch::Receiver<bool>,
     live: Live,
 }
 
 impl Api {
     /// `draining` turns true when the server begins to stop: polls end, streams are told.
-    pub fn new(service: Service, jwt: Option<JwtVerifier>, draining: watch::Receiver<bool>) -> Self {
+    pub fn new(service: Service, authenticators: Authenticators, draining: watch::Receiver<bool>) -> Self {
         let worker_tokens = WorkerTokens::new(service.store().clone());
-        Self { inner: Arc::new(Inner { service, worker_tokens, jwt, draining, live: Live::default() }) }
+        let live = Live::default();
+        Self { inner: Arc::new(Inner { service, worker_tokens, authenticators, draining, live }) }
     }
 
     pub fn service(&self) -> &Service {
@@ -44,21 +57,44 @@ impl Api {
         &self.inner.live
     }
 
-    /// Who sends this `Authorization` header: somebody with a worker token, or with a JWT where they are configured.
+    /// Who sends these headers: somebody with a worker token, or with a JWT or an API key where they are configured.
     ///
     /// # Errors
-    /// When there is no header, its token is not valid, or it cannot be checked.
-    pub async fn authenticate(&self, header: Option<&HeaderValue>) -> Result<Principal, AuthError> {
-        const MISSING: AuthError =
-            AuthError::Unauthenticated("send a worker token or a JWT as 'Authorization: Bearer ...'");
+    /// When there is no credential or more than one, it is not valid, or it cannot be checked.
+    pub async fn authenticate(&self, headers: &HeaderMap) -> Result<Principal, AuthError> {
+        const ONLY_ONE: AuthError = AuthError::Unauthenticated("send only one credential");
+        let count = |name| headers.get_all(name).iter().count();
+        match (count(AUTHORIZATION.as_str()), count(API_KEY_HEADER)) {
+            (0, 1) => {
+                let key =
+                    headers.get(API_KEY_HEADER).and_then(|value| value.to_str().ok()).unwrap_or_default();
+                self.inner.authenticators.api_keys.authenticate(key, now_ms())
+            }
+            (0 | 1, 0) => self.authenticate_bearer(headers.get(AUTHORIZATION)).await,
+            _ => Err(ONLY_ONE),
+        }
+    }
+
+    /// The same for an `Authorization` header alone.
+    ///
+    /// # Errors
+    /// When there is none, its token is not valid, or it cannot be checked.
+    pub async fn authenticate_bearer(&self, header: Option<&HeaderValue>) -> Result<Principal, AuthError> {
+        const MISSING: AuthError = AuthError::Unauthenticated(
+            "send a worker token, a JWT or an API key as 'Authorization: Bearer ...'",
+        );
         let (scheme, token) = header.and_then(|value| value.to_str().ok()?.split_once(' ')).ok_or(MISSING)?;
         let token = token.trim();
         if !scheme.eq_ignore_ascii_case("bearer") || token.is_empty() {
             return Err(MISSING);
         }
+        let Authenticators { issuer, api_keys } = &self.inner.authenticators;
+        if token.starts_with(API_KEY_PREFIX) {
+            return api_keys.authenticate(token, now_ms());
+        }
         // A JWT has three parts; anything else can only be a worker token.
-        match self.inner.jwt.as_ref().filter(|_| token.matches('.').count() == 2) {
-            Some(jwt) => jwt.authenticate(token),
+        match issuer.as_ref().filter(|_| token.matches('.').count() == 2) {
+            Some(issuer) => issuer.authenticate(token).await,
             None => self.inner.worker_tokens.authenticate(token).await,
         }
     }
@@ -72,4 +108,9 @@ impl Api {
         // The sender lives as long as the server; when it is gone, the server is too.
         let _ = self.inner.draining.clone().wait_for(|draining| *draining).await;
     }
+}
+
+/// Credentials of people expire by the clock on the wall, as their JWTs do: a virtual clock does not move it.
+fn now_ms() -> i64 {
+    jiff::Timestamp::now().as_millisecond()
 }

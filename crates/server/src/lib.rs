@@ -2,9 +2,11 @@
 
 pub mod api;
 pub mod config;
+mod fetch;
 mod finish;
 pub mod grpc;
 pub mod http;
+pub mod issuer;
 pub mod live;
 pub mod provision;
 pub mod rest;

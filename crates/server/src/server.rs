@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use flovyn_auth::ApiKeys;
 use flovyn_service::{Options as ServiceOptions, Service};
 use flovyn_store::sqlite::{Options as SqliteOptions, SqliteStore};
 use flovyn_store::{Store, StoreError};
@@ -13,9 +14,10 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout_at;
 use tonic::transport::server::TcpIncoming;
 
-use crate::api::Api;
-use crate::config::{Config, ConfigError};
+use crate::api::{Api, Authenticators};
+use crate::config::{Auth, Config, ConfigError};
 use crate::http::{self, HttpState};
+use crate::issuer::Issuer;
 use crate::provision::provision;
 use crate::tls;
 use crate::virtual_clock::VirtualClock;
@@ -70,6 +72,7 @@ pub struct Server {
     grpc: JoinHandle<()>,
     http: JoinHandle<()>,
     upkeep: JoinHandle<()>,
+    key_refresh: Option<JoinHandle<()>>,
     fatal: watch::Receiver<Option<String>>,
 }
 
@@ -81,7 +84,7 @@ impl Server {
     pub async fn start(options: ServerOptions) -> Result<Self, StartError> {
         let ServerOptions { config, local_only, virtual_clock } = options;
         config.check()?;
-        let jwt = config.auth.jwt.as_ref().map(|jwt| jwt.verifier()).transpose()?;
+        let authenticators = authenticators(&config.auth).await?;
         let tls = config.tls.as_ref().map(tls::load).transpose()?;
         let clock = virtual_clock.then(|| Arc::new(VirtualClock::default()));
         let store = open_store(&config.database_url.0, clock.clone()).await?;
@@ -107,7 +110,8 @@ impl Server {
 
         let (draining, drains) = watch::channel(false);
         let (http_ends, http_stopped) = watch::channel(false);
-        let api = Api::new(service, jwt, drains.clone());
+        let key_refresh = authenticators.issuer.clone().map(|issuer| tokio::spawn(issuer.keep_fresh()));
+        let api = Api::new(service, authenticators, drains.clone());
         let metrics = http::install_metrics();
         let (grpc_tls, http_tls) = tls.map(|tls| (tls.grpc, tls.http)).unzip();
         let grpc = serve_grpc(api.clone(), grpc_listener, grpc_tls, until_true(drains))?;
@@ -117,6 +121,7 @@ impl Server {
             public_metrics: config.metrics.public,
             clock,
             local_only,
+            cors: config.http.cors.as_ref().map(http::cors_layer),
         };
         let router = http::router(state);
         let http =
@@ -128,7 +133,7 @@ impl Server {
             }
         });
         tracing::info!(%grpc_addr, %http_addr, "serving");
-        Ok(Self { api, grpc_addr, http_addr, draining, http_ends, grpc, http, upkeep, fatal })
+        Ok(Self { api, grpc_addr, http_addr, draining, http_ends, grpc, http, upkeep, key_refresh, fatal })
     }
 
     pub fn grpc_addr(&self) -> SocketAddr {
@@ -169,6 +174,7 @@ impl Server {
         self.http_ends.send_replace(true);
         finish("HTTP", self.http, until).await;
         self.upkeep.abort();
+        self.key_refresh.inspect(JoinHandle::abort);
         self.api.service().stop().await;
         let store = Arc::downgrade(self.api.service().store());
         drop(self.api);
@@ -187,6 +193,16 @@ async fn closed(store: &std::sync::Weak<dyn Store>, until: tokio::time::Instant)
     if store.strong_count() > 0 {
         tracing::warn!("the database is still in use by requests that were cut off");
     }
+}
+
+/// What is configured but does not work stops the start: nobody is let in by an authenticator that is missing.
+async fn authenticators(config: &Auth) -> Result<Authenticators, ConfigError> {
+    let issuer = match &config.jwt {
+        Some(jwt) => Some(Arc::new(Issuer::open(jwt).await?)),
+        None => None,
+    };
+    let keys = config.api_keys.iter().map(|key| key.read()).collect::<Result<_, _>>()?;
+    Ok(Authenticators { issuer, api_keys: ApiKeys::new(keys) })
 }
 
 async fn open_store(url: &str, clock: Option<Arc<VirtualClock>>) -> Result<Arc<dyn Store>, StartError> {

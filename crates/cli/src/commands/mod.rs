@@ -1,5 +1,6 @@
 //! One file per command.
 
+pub(crate) mod api_key;
 pub(crate) mod dev;
 pub(crate) mod migrate;
 pub(crate) mod server;

@@ -1,11 +1,11 @@
-//! What a configuration must be beyond its syntax, and the keys it names on disk.
+//! What a configuration must be beyond its syntax.
 
 use std::net::SocketAddr;
-use std::path::Path;
 
-use flovyn_auth::{JwtKey, JwtSettings, JwtVerifier, MAX_TOKEN_BYTES};
+use axum::http::Uri;
+use flovyn_auth::{API_KEY_PREFIX, MAX_TOKEN_BYTES};
 
-use super::{Algorithm, Config, ConfigError, Jwt};
+use super::{Config, ConfigError, Cors};
 
 /// A token that people chose must not be guessable.
 const MIN_TOKEN_CHARS: usize = 32;
@@ -21,7 +21,11 @@ impl Config {
         self.check_limits()?;
         self.check_tenants()?;
         if let Some(jwt) = &self.auth.jwt {
-            jwt.key_file()?;
+            jwt.check()?;
+        }
+        self.check_api_keys()?;
+        if let Some(cors) = &self.http.cors {
+            cors.check()?;
         }
         self.check_open("grpc.address", self.grpc.address)?;
         self.check_open("http.address", self.http.address)
@@ -75,6 +79,14 @@ impl Config {
                     );
                     return Err(ConfigError::new(message));
                 }
+                if token.token.starts_with(API_KEY_PREFIX) {
+                    let message = format!(
+                        "tenants: the worker token '{}' of '{}' begins with {API_KEY_PREFIX}, which is for API keys: \
+                         choose another",
+                        token.name, tenant.slug
+                    );
+                    return Err(ConfigError::new(message));
+                }
                 // It travels in a header, where a space ends it, and dots make it look like a JWT.
                 let plain = token.token.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'.');
                 if !plain || token.token.len() > MAX_TOKEN_BYTES {
@@ -90,68 +102,70 @@ impl Config {
         Ok(())
     }
 
+    fn check_api_keys(&self) -> Result<(), ConfigError> {
+        let keys = &self.auth.api_keys;
+        for (index, key) in keys.iter().enumerate() {
+            let hash = key.read()?.hash;
+            for other in &keys[..index] {
+                if other.name == key.name || other.read()?.hash == hash {
+                    let (one, two) = (other.name.escape_default(), key.name.escape_default());
+                    let message = format!(
+                        "auth.api_keys: '{one}' and '{two}' have the same name or the same key: make one for each, \
+                         for example with `flovyn api-key generate`"
+                    );
+                    return Err(ConfigError::new(message));
+                }
+            }
+        }
+        Ok(())
+    }
+
     fn check_open(&self, key: &str, address: SocketAddr) -> Result<(), ConfigError> {
-        let guarded =
-            self.auth.jwt.is_some() || self.tenants.iter().any(|tenant| !tenant.worker_tokens.is_empty());
+        let guarded = self.auth.jwt.is_some()
+            || !self.auth.api_keys.is_empty()
+            || self.tenants.iter().any(|tenant| !tenant.worker_tokens.is_empty());
         if guarded || address.ip().is_loopback() {
             return Ok(());
         }
         let message = format!(
             "{key} is {address}, which others can reach, but no authentication is configured: add a worker token to \
-             a [[tenants]] entry or an [auth.jwt] table, or listen on 127.0.0.1"
+             a [[tenants]] entry, an [auth.jwt] table or an [[auth.api_keys]] entry, or listen on 127.0.0.1"
         );
         Err(ConfigError::new(message))
     }
 }
 
-impl Jwt {
-    /// The verifier, with its key read from disk.
-    ///
-    /// # Errors
-    /// When the key cannot be read or used: a server with a broken authenticator must not start.
-    pub fn verifier(&self) -> Result<JwtVerifier, ConfigError> {
-        let (key_name, path, algorithm) = self.key_file()?;
-        let bytes = std::fs::read(path).map_err(|error| {
-            let message = format!(
-                "{key_name}: cannot read {}: {error}; check the path and its permissions",
-                path.display()
-            );
-            ConfigError::new(message)
-        })?;
-        let key = match algorithm {
-            // Editors end a file with a line break, which nobody means to be part of the secret.
-            Algorithm::HS256 => JwtKey::Secret(bytes.trim_ascii_end().to_vec()),
-            Algorithm::RS256 => JwtKey::RsaPem(bytes),
-            Algorithm::ES256 => JwtKey::EcPem(bytes),
-        };
-        let settings = JwtSettings {
-            key,
-            issuer: self.issuer.clone(),
-            audience: self.audience.clone(),
-            tenants_claim: self.tenants_claim.clone(),
-            role_claim: self.role_claim.clone(),
-        };
-        JwtVerifier::new(settings)
-            .map_err(|error| ConfigError::new(format!("{key_name}: {}: {error}", path.display())))
-    }
-
-    /// Which key names which file, and the algorithm that goes with it.
-    fn key_file(&self) -> Result<(&'static str, &Path, Algorithm), ConfigError> {
-        const SECRET: &str = "auth.jwt.secret_file";
-        const PUBLIC: &str = "auth.jwt.public_key_file";
-        match (&self.secret_file, &self.public_key_file, self.algorithm) {
-            (Some(path), None, None | Some(Algorithm::HS256)) => Ok((SECRET, path, Algorithm::HS256)),
-            (None, Some(path), Some(algorithm @ (Algorithm::RS256 | Algorithm::ES256))) => {
-                Ok((PUBLIC, path, algorithm))
+impl Cors {
+    fn check(&self) -> Result<(), ConfigError> {
+        let wrong = |what: String| Err(ConfigError::new(format!("http.cors.allowed_origins: {what}")));
+        if self.allowed_origins.is_empty() {
+            return wrong("name at least one, or leave out [http.cors]".into());
+        }
+        if self.allowed_origins.iter().any(|origin| origin == "*") {
+            return match (self.allowed_origins.as_slice(), self.allow_credentials) {
+                ([_], false) => Ok(()),
+                ([_], true) => wrong(
+                    "'*' with allow_credentials would let any page act for its visitors: name them".into(),
+                ),
+                _ => wrong("'*' is any: leave out the others".into()),
+            };
+        }
+        match self.allowed_origins.iter().find(|origin| !is_origin(origin)) {
+            None => Ok(()),
+            Some(origin) => {
+                wrong(format!("'{origin}' is not an origin: write https://HOST or https://HOST:PORT"))
             }
-            (Some(_), Some(_), _) => Err(ConfigError::new(format!("{SECRET} and {PUBLIC}: give only one"))),
-            (None, None, _) => Err(ConfigError::new(format!("auth.jwt: give {SECRET} or {PUBLIC}"))),
-            (Some(_), None, Some(_)) => {
-                Err(ConfigError::new(format!("auth.jwt.algorithm: a {SECRET} goes with HS256")))
-            }
-            (None, Some(_), _) => Err(ConfigError::new(format!(
-                "auth.jwt.algorithm: a {PUBLIC} goes with RS256 or ES256; name it"
-            ))),
         }
     }
+}
+
+/// As browsers send it: scheme, host and port, in small letters, and nothing behind.
+fn is_origin(text: &str) -> bool {
+    let uri = text.parse::<Uri>().ok();
+    let parts = uri.as_ref().and_then(|uri| Some((uri.scheme_str()?, uri.authority()?.as_str())));
+    parts.is_some_and(|(scheme, authority)| {
+        ["http", "https"].contains(&scheme)
+            && !authority.contains('@')
+            && text == format!("{scheme}://{authority}").to_lowercase()
+    })
 }

@@ -2,10 +2,13 @@
 //!
 //! What is wrong is refused at start, with the name of the key and what to do. Knows nothing of sockets or stores.
 
+mod auth;
 mod check;
 mod environment;
 mod read;
 
+pub(crate) use auth::KeySource;
+pub use auth::{Algorithm, ApiKeyConfig, Auth, Jwt};
 pub use environment::KEYS;
 
 use std::net::{Ipv4Addr, SocketAddr};
@@ -33,8 +36,8 @@ pub struct Config {
     pub database_url: DatabaseUrl,
     #[serde(default = "Listen::grpc")]
     pub grpc: Listen,
-    #[serde(default = "Listen::http")]
-    pub http: Listen,
+    #[serde(default)]
+    pub http: Http,
     /// For both listeners.
     pub tls: Option<Tls>,
     #[serde(default)]
@@ -57,7 +60,7 @@ impl Config {
         Self {
             database_url: DatabaseUrl(database_url.into()),
             grpc: any_port,
-            http: any_port,
+            http: Http { address: any_port.address, cors: None },
             tls: None,
             auth: Auth::default(),
             metrics: Metrics::default(),
@@ -89,10 +92,38 @@ impl Listen {
     fn grpc() -> Self {
         Self { address: SocketAddr::from((Ipv4Addr::LOCALHOST, 9090)) }
     }
+}
 
-    fn http() -> Self {
-        Self { address: SocketAddr::from((Ipv4Addr::LOCALHOST, 8080)) }
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Http {
+    #[serde(default = "Http::default_address")]
+    pub address: SocketAddr,
+    /// None: pages of other origins are not answered.
+    pub cors: Option<Cors>,
+}
+
+impl Http {
+    fn default_address() -> SocketAddr {
+        SocketAddr::from((Ipv4Addr::LOCALHOST, 8080))
     }
+}
+
+impl Default for Http {
+    fn default() -> Self {
+        Self { address: Self::default_address(), cors: None }
+    }
+}
+
+/// Which web pages may call the REST API from a browser.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Cors {
+    /// Such as `https://app.example.com`; `*` alone is any.
+    pub allowed_origins: Vec<String>,
+    /// Whether browsers may send cookies and the like along. Not with `*`.
+    #[serde(default)]
+    pub allow_credentials: bool,
 }
 
 /// PEM files.
@@ -101,58 +132,6 @@ impl Listen {
 pub struct Tls {
     pub cert: PathBuf,
     pub key: PathBuf,
-}
-
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Auth {
-    pub jwt: Option<Jwt>,
-}
-
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Jwt {
-    /// For HS256.
-    pub secret_file: Option<PathBuf>,
-    /// For RS256 and ES256.
-    pub public_key_file: Option<PathBuf>,
-    pub algorithm: Option<Algorithm>,
-    pub issuer: String,
-    pub audience: String,
-    #[serde(default = "Jwt::default_tenants_claim")]
-    pub tenants_claim: String,
-    #[serde(default = "Jwt::default_role_claim")]
-    pub role_claim: String,
-}
-
-impl Jwt {
-    /// Tokens signed with a shared secret, under the usual names.
-    pub fn with_secret_file(path: impl Into<PathBuf>, issuer: &str, audience: &str) -> Self {
-        Self {
-            secret_file: Some(path.into()),
-            public_key_file: None,
-            algorithm: Some(Algorithm::HS256),
-            issuer: issuer.to_owned(),
-            audience: audience.to_owned(),
-            tenants_claim: Self::default_tenants_claim(),
-            role_claim: Self::default_role_claim(),
-        }
-    }
-
-    fn default_tenants_claim() -> String {
-        "tenants".to_owned()
-    }
-
-    fn default_role_claim() -> String {
-        "role".to_owned()
-    }
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-pub enum Algorithm {
-    HS256,
-    RS256,
-    ES256,
 }
 
 #[derive(Debug, Clone, Copy, Default, Deserialize)]

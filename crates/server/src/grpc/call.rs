@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use axum::http::header::AUTHORIZATION;
 use flovyn_auth::{Principal, Role, TenantScope};
 use flovyn_engine::reply::Claimed;
 use flovyn_engine::request::{Claim, Op};
@@ -15,6 +14,9 @@ use uuid::Uuid;
 use super::status::{not_allowed, not_read, refuse, refused};
 use crate::api::Api;
 use crate::trace::is_traceparent;
+
+/// Metadata in which a caller who may act for several tenants names one, by slug or id, where the message cannot.
+const TENANT: &str = "flovyn-tenant";
 
 /// What a call needs the caller to be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,8 +54,7 @@ impl Call {
         needs: Needs,
         named: &str,
     ) -> Result<Self, Status> {
-        let header = metadata.as_ref().get(AUTHORIZATION);
-        let principal = api.authenticate(header).await.map_err(not_allowed)?;
+        let principal = api.authenticate(metadata.as_ref()).await.map_err(not_allowed)?;
         let may = match needs {
             Needs::Worker => matches!(principal, Principal::Worker { .. }),
             Needs::Viewer => principal.role() >= Role::Viewer,
@@ -62,7 +63,17 @@ impl Call {
         if !may {
             return Err(refuse(Code::PermissionDenied, "this credential may not do this"));
         }
-        let scope = scope(api, &principal, named).await?;
+        let scope = match metadata.get(TENANT).map(|value| value.to_str().unwrap_or("\0")) {
+            None => scope(api, &principal, named).await?,
+            Some(beside) => {
+                let scope_beside = scope(api, &principal, beside).await?;
+                if !named.is_empty() && scope(api, &principal, named).await? != scope_beside {
+                    let message = format!("the message and '{TENANT}' name different tenants");
+                    return Err(refuse(Code::PermissionDenied, message));
+                }
+                scope_beside
+            }
+        };
         let traceparent = metadata.get("traceparent").and_then(|value| value.to_str().ok());
         let traceparent = traceparent.filter(|text| is_traceparent(text)).map(Into::into);
         Ok(Self { api: api.clone(), scope, traceparent })
@@ -101,7 +112,9 @@ async fn scope(api: &Api, principal: &Principal, named: &str) -> Result<TenantSc
         }
         return Err(refuse(
             Code::PermissionDenied,
-            "the credential is not for exactly one tenant and none was named",
+            format!(
+                "the credential is not for exactly one tenant and none was named: name one in '{TENANT}'"
+            ),
         ));
     }
     // The common case needs no look at the database.

@@ -1,7 +1,6 @@
 //! Reflection shows nothing that is not public, but it is not for strangers: only health needs no credential.
 
 use axum::extract::{Request, State};
-use axum::http::header::AUTHORIZATION;
 use axum::middleware::Next;
 use axum::response::Response;
 
@@ -12,7 +11,7 @@ const REFLECTION: &str = "/grpc.reflection.";
 
 pub(super) async fn known_only(State(api): State<Api>, request: Request, next: Next) -> Response {
     if request.uri().path().starts_with(REFLECTION)
-        && let Err(error) = api.authenticate(request.headers().get(AUTHORIZATION)).await
+        && let Err(error) = api.authenticate(request.headers()).await
     {
         return not_allowed(error).into_http();
     }

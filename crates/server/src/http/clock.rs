@@ -3,7 +3,6 @@
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::State;
-use axum::http::header::AUTHORIZATION;
 use axum::http::{HeaderMap, StatusCode};
 use flovyn_auth::Role;
 use flovyn_engine::Code;
@@ -26,7 +25,7 @@ pub(super) async fn advance(
     headers: HeaderMap,
     body: Bytes,
 ) -> Result<Json<Value>, HttpError> {
-    if state.api.authenticate(headers.get(AUTHORIZATION)).await?.role() < Role::Operator {
+    if state.api.authenticate(&headers).await?.role() < Role::Operator {
         return Err(HttpError::forbidden("moving the clock takes the role operator"));
     }
     let Some(clock) = &state.clock else {

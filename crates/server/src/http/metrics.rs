@@ -36,7 +36,7 @@ pub(super) async fn scrape(
     headers: HeaderMap,
 ) -> Result<impl IntoResponse, HttpError> {
     if !state.public_metrics {
-        state.api.authenticate(headers.get(header::AUTHORIZATION)).await?;
+        state.api.authenticate(&headers).await?;
     }
     let own = PrometheusBuilder::new().build_recorder();
     metrics::with_local_recorder(&own, || record(&state));

@@ -1,6 +1,7 @@
 //! HTTP: health, metrics and, on a virtual clock, time. One file per resource; no rule stands here.
 
 mod clock;
+mod cors;
 mod error;
 mod health;
 mod local_only;
@@ -12,6 +13,7 @@ use std::time::Instant;
 
 use axum::Router;
 use axum::routing::{get, post};
+use tower_http::cors::CorsLayer;
 
 pub use error::HttpError;
 
@@ -29,13 +31,21 @@ pub struct HttpState {
     pub clock: Option<Arc<VirtualClock>>,
     /// Refuses requests that a foreign web page might send through a browser on this machine.
     pub local_only: bool,
+    /// Which pages may call the REST API from a browser. None: only those that this server brings.
+    pub cors: Option<CorsLayer>,
 }
 
+pub(crate) use cors::layer as cors_layer;
 pub(crate) use metrics::install as install_metrics;
 
 /// All paths.
 pub fn router(state: HttpState) -> Router {
     let local_only = state.local_only;
+    let rest = crate::rest::router(state.api.clone());
+    let rest = match state.cors.clone() {
+        Some(cors) => rest.layer(cors),
+        None => rest,
+    };
     let mut router = Router::new()
         .route("/_/health", get(health::health))
         .route("/_/health/live", get(health::live))
@@ -45,7 +55,7 @@ pub fn router(state: HttpState) -> Router {
         router = router.route("/_/clock/advance", post(clock::advance));
     }
     let router = router
-        .nest_service("/api", crate::rest::router(state.api.clone()))
+        .nest_service("/api", rest)
         .fallback(error::not_found)
         .method_not_allowed_fallback(error::method_not_allowed)
         .with_state(state);

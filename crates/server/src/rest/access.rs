@@ -1,7 +1,6 @@
 //! Who asks, and for which tenant. A tenant that is not the caller's and one that does not exist look the same.
 
 use axum::extract::{FromRequestParts, RawPathParams};
-use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
 use flovyn_auth::{Principal, Role, TenantScope};
 use flovyn_engine::ids::{TenantId, Text};
@@ -100,7 +99,7 @@ impl FromRequestParts<Api> for ServerAdmin {
 
 /// Worker tokens are for gRPC only.
 async fn person(api: &Api, parts: &Parts) -> Result<Principal, RestError> {
-    match api.authenticate(parts.headers.get(AUTHORIZATION)).await? {
+    match api.authenticate(&parts.headers).await? {
         Principal::Worker { .. } => Err(RestError::unauthenticated()),
         principal => Ok(principal),
     }

@@ -17,6 +17,7 @@ pub(crate) struct Answer {
     pub(crate) status: u16,
     pub(crate) body: Value,
     pub(crate) text: String,
+    pub(crate) headers: axum::http::HeaderMap,
 }
 
 impl Answer {
@@ -75,11 +76,11 @@ impl Http {
         body: impl Into<Bytes>,
     ) -> Answer {
         let response = self.open(method, path, headers, body.into()).await;
-        let status = response.status().as_u16();
+        let (status, headers) = (response.status().as_u16(), response.headers().clone());
         let read = tokio::time::timeout(PATIENCE, response.into_body().collect());
         let body = read.await.expect("a body in time").unwrap().to_bytes();
         let text = String::from_utf8_lossy(&body).into_owned();
-        Answer { status, body: serde_json::from_slice(&body).unwrap_or_default(), text }
+        Answer { status, body: serde_json::from_slice(&body).unwrap_or_default(), text, headers }
     }
 
     /// A stream of events that stays open.

@@ -4,6 +4,7 @@
 //! - `executions`, `actions`, `promises`, `follow`: looking at executions, acting on them, following them.
 //! - `tasks`, `task_life`: standalone tasks.
 //! - `admin`: tenants, worker tokens, queues, workers.
+//! - `jwks`, `api_keys`, `cors`: who is let in, with which credential, from which page.
 //! - `access`, `bad_input`: every route, with whoever may not and with whatever is wrong.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails right there")]
@@ -11,6 +12,7 @@
 mod access;
 mod actions;
 mod admin;
+mod api_keys;
 #[allow(dead_code, reason = "shared with the tests of gRPC")]
 #[path = "../grpc/stream/app.rs"]
 mod app;
@@ -19,9 +21,12 @@ mod batches;
 #[allow(dead_code, unused_macros, unused_imports, reason = "shared with the tests of gRPC")]
 #[path = "../grpc/common.rs"]
 mod common;
+mod cors;
 mod executions;
 mod follow;
 mod http;
+mod issuer;
+mod jwks;
 mod keys;
 mod limits;
 mod promises;

@@ -12,6 +12,15 @@ address = "[::]:8080"
 [tls]
 cert = "/etc/flovyn/cert.pem"
 key = "/etc/flovyn/key.pem"
+[http.cors]
+allowed_origins = ["https://app.example", "http://localhost:5173"]
+allow_credentials = true
+[[auth.api_keys]]
+name = "ci"
+sha256 = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+tenants = ["acme"]
+role = "operator"
+expires_at = "2030-01-31T00:00:00Z"
 [auth.jwt]
 public_key_file = "/etc/flovyn/jwt.pem"
 algorithm = "ES256"
@@ -149,15 +158,74 @@ fn what_is_wrong_is_named() {
         ),
         ("database_url = 'sqlite:a.db'\n[[tenants]]\nslug = 'a'\nid = 'x'", &[], &["'x'", "UUID"]),
     ];
-    for (text, variables, parts) in cases {
+    let keys: Vec<_> =
+        bad_keys().into_iter().map(|(text, parts)| (database.to_owned() + &text, parts)).collect();
+    let keys = keys.iter().map(|(text, parts)| (text.as_str(), &[][..], *parts));
+    for (text, variables, parts) in cases.iter().copied().chain(keys) {
         let error = parse(text, variables).map(|_| ()).unwrap_err();
-        for part in *parts {
+        for part in parts {
             assert!(error.contains(part), "'{part}' is not in: {error}");
         }
         assert!(!error.contains("secret@") && !error.contains('\n'), "{error}");
     }
     let open = format!("database_url = 'sqlite:a.db'\ngrpc.address = '0.0.0.0:1'\n{token}");
     assert!(parse(&open, &[]).is_ok(), "with a worker token others may reach it");
+}
+
+/// Key sets, API keys and origins that cannot be used.
+fn bad_keys() -> Vec<(String, &'static [&'static str])> {
+    let jwt = |lines: &str| format!("[auth.jwt]\nissuer = 'i'\naudience = 'a'\n{lines}");
+    let url = |url: &str| jwt(&format!("algorithm = 'EdDSA'\njwks_url = '{url}'"));
+    let key = |change: (&str, &str)| {
+        let entry = "[[auth.api_keys]]\nname = 'n'\nrole = 'admin'\ntenants = ['a']\nsha256 = '{}'\n";
+        let entry = entry.replace("{}", &"0".repeat(64));
+        assert!(entry.contains(change.0));
+        entry.replace(change.0, change.1)
+    };
+    let same = key(("", ""));
+    let cors = |lines: &str| format!("[http.cors]\n{lines}");
+    vec![
+        (jwt("jwks_file = 'k'"), &["auth.jwt.algorithm", "EdDSA"]),
+        (jwt("jwks_file = 'k'\nalgorithm = 'HS256'"), &["auth.jwt.algorithm", "EdDSA"]),
+        (jwt("jwks_file = 'k'\nalgorithm = 'none'"), &["none"]),
+        (jwt("jwks_file = 'k'\njwks_url = 'https://a/'\nalgorithm = 'RS256'"), &["only one"]),
+        (jwt("jwks_file = 'k'\njwks_ca_file = 'c'\nalgorithm = 'RS256'"), &["jwks_ca_file", "jwks_url"]),
+        (jwt("jwks_file = 'k'\njwks_refresh_seconds = 0\nalgorithm = 'RS256'"), &["jwks_refresh_seconds", "choose"]),
+        (jwt("secret_file = 's'\nalgorithm = 'EdDSA'"), &["auth.jwt.algorithm", "HS256"]),
+        (url("http://id.example/keys"), &["auth.jwt.jwks_url", "this machine only", "https://"]),
+        (url("http://127.0.0.1.example/keys"), &["this machine only"]),
+        (url("ftp://id.example/keys"), &["https://"]),
+        (url("/keys"), &["names no host"]),
+        (url("https://me:pass@id.example/keys"), &["no user and password"]),
+        (url("not a url"), &["not a URL"]),
+        (key(("'n'", "''")), &["auth.api_keys", "name"]),
+        (key(("0000", "000x")), &["auth.api_keys", "'n'", "64 hexadecimal", "flovyn api-key generate"]),
+        (key(("0000", "000")), &["64 hexadecimal"]),
+        (key(("'admin'", "'king'")), &["'n'", "server-admin"]),
+        (key(("tenants", "expires_at = 'soon'\ntenants")), &["'n'", "expires_at", "2030-01-31T00:00:00Z"]),
+        (key(("tenants", "key = 'flv_1'\ntenants")), &["unknown field", "key"]),
+        (format!("{same}{same}"), &["auth.api_keys", "same name"]),
+        (format!("{same}{}", key(("'n'", "'m'"))), &["'n'", "'m'", "same key"]),
+        (cors("allowed_origins = []"), &["http.cors.allowed_origins", "at least one"]),
+        (cors("allowed_origins = ['*']\nallow_credentials = true"), &["any page", "name them"]),
+        (cors("allowed_origins = ['*', 'https://a.example']"), &["leave out the others"]),
+        (cors("allowed_origins = ['a.example']"), &["'a.example'", "https://HOST"]),
+        (cors("allowed_origins = ['https://a.example/']"), &["not an origin"]),
+        (cors("allowed_origins = ['https://A.example']"), &["not an origin"]),
+        (cors("allowed_origins = ['null']"), &["not an origin"]),
+        (
+            "[[tenants]]\nslug = 'a'\nworker_tokens = [{ name = 'n', token = 'flv_0123456789abcdef0123456789abcdef' }]"
+                .to_owned(),
+            &["tenants", "'n'", "flv_", "API keys"],
+        ),
+    ]
+}
+
+#[test]
+fn api_keys_are_authentication() {
+    let open = "database_url = 'sqlite:a.db'\ngrpc.address = '0.0.0.0:1'\n[[auth.api_keys]]\nname = 'n'\nrole = 'admin'\n\
+                tenants = ['a']\nsha256 = 'e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855'";
+    assert!(parse(open, &[]).is_ok());
 }
 
 #[test]

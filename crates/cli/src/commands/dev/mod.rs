@@ -70,7 +70,7 @@ impl Dev {
 
     fn options(&self, data_dir: &DataDir, jwt: Jwt, credentials: &Credentials) -> ServerOptions {
         let mut config = Config::local(data_dir.database_url());
-        config.http = Listen { address: self.http };
+        config.http.address = self.http;
         config.grpc = Listen { address: self.grpc };
         config.auth.jwt = Some(jwt);
         config.metrics = Metrics { public: true };

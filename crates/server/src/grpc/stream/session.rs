@@ -275,7 +275,7 @@ impl Session {
 
     /// A stream outlives its credential, and must not: one that was revoked or has expired ends it.
     async fn may_stay(&self) -> Result<(), Status> {
-        match self.call.api().authenticate(self.credential.as_ref()).await {
+        match self.call.api().authenticate_bearer(self.credential.as_ref()).await {
             Ok(_) | Err(AuthError::Unavailable) => Ok(()),
             Err(error) => Err(not_allowed(error)),
         }

@@ -4,7 +4,7 @@
 //! - `messages`: the descriptor: which methods there are, and the fields of an encoded message.
 //! - `world`: a tenant with something of everything: an execution, a task, a promise, a session, all in use.
 //! - `table`: for every rpc a request with that tenant's ids in every id field.
-//! - `credentials`, `tenants`, `inner_ids`, `jwt`: who is let in, and what a tenant can reach of another.
+//! - `credentials`, `tenants`, `inner_ids`, `jwt`, `many_tenants`: who is let in, and what a tenant can reach of another.
 //! - `spoil`: every request of the table with one field spoilt, for the tests of bad input.
 //! - `bad_ids`, `bad_payloads`, `bad_text`, `bad_values`, `bad_commands`, `bad_bulk`, `bad_streams`, `bad_bytes`: bad input.
 
@@ -19,6 +19,7 @@ mod bad_values;
 mod credentials;
 mod inner_ids;
 mod jwt;
+mod many_tenants;
 mod messages;
 mod spoil;
 mod table;

@@ -96,12 +96,22 @@ pub(super) async fn call_with_header(
     frames: Vec<Vec<u8>>,
     header: Option<&str>,
 ) -> Outcome {
+    let headers: Vec<_> = header.iter().map(|value| ("authorization", *value)).collect();
+    call_with_headers(server, path, frames, &headers).await
+}
+
+pub(super) async fn call_with_headers(
+    server: &TestServer,
+    path: &str,
+    frames: Vec<Vec<u8>>,
+    headers: &[(&'static str, &str)],
+) -> Outcome {
     // A worker's connection stays open; a unary request has to end.
     let open = path == CONNECT;
     let rest = if open { stream::pending().left_stream() } else { stream::empty().right_stream() };
     let mut request = Request::new(stream::iter(frames).chain(rest));
-    if let Some(header) = header {
-        request.metadata_mut().insert("authorization", header.parse().unwrap());
+    for (name, value) in headers {
+        request.metadata_mut().insert(*name, value.parse().unwrap());
     }
     let mut grpc = tonic::client::Grpc::new(server.channel());
     grpc.ready().await.unwrap();

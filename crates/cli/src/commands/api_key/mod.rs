@@ -1,0 +1,19 @@
+//! `flovyn api-key`: keys that are named in the configuration of a server.
+
+mod generate;
+
+use clap::Subcommand;
+
+#[derive(Subcommand)]
+pub(crate) enum ApiKey {
+    /// Make a key, and its hash for the configuration.
+    Generate(generate::Generate),
+}
+
+impl ApiKey {
+    pub(crate) fn run(self) -> Result<(), String> {
+        match self {
+            Self::Generate(generate) => generate.run(),
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! The issuer of JWTs: its keys, and reading them again when it changes them.
+//!
+//! A key set is read at start, every few minutes, and when a token names a key that is not in it. When it cannot be
+//! read, the last good one stays.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use axum::http::Uri;
+use flovyn_auth::{AuthError, JwtVerifier, Principal};
+use tokio::sync::Mutex;
+
+use crate::config::{ConfigError, Jwt, KeySource};
+use crate::fetch::Fetcher;
+
+/// Tokens that name unknown keys make the set be read again at most this often: anybody can send such a token.
+const ON_DEMAND_EVERY: Duration = Duration::from_secs(10);
+
+/// Where a key set is read from.
+#[derive(Debug)]
+enum Source {
+    File(PathBuf),
+    Url(Uri, Fetcher),
+}
+
+impl Source {
+    async fn read(&self) -> Result<Vec<u8>, String> {
+        match self {
+            Self::File(path) => tokio::fs::read(path).await.map_err(|error| error.to_string()),
+            Self::Url(uri, fetcher) => fetcher.get(uri).await,
+        }
+    }
+}
+
+/// Checks tokens of the configured issuer.
+#[derive(Debug)]
+pub struct Issuer {
+    verifier: JwtVerifier,
+    /// None: its key never changes.
+    source: Option<Source>,
+    refresh_every: Duration,
+    /// When a set was last read on demand. Held while it is read, so that many tokens cause one reading.
+    on_demand: Mutex<Option<Instant>>,
+}
+
+impl Issuer {
+    /// Reads its keys.
+    ///
+    /// # Errors
+    /// When they cannot be read or used: a server with a broken authenticator must not start.
+    pub async fn open(config: &Jwt) -> Result<Self, ConfigError> {
+        let source = match config.key_source()? {
+            KeySource::Secret(_) | KeySource::Pem(..) => None,
+            KeySource::JwksFile(path, _) => Some(Source::File(path)),
+            KeySource::JwksUrl(uri, _) => {
+                Some(Source::Url(uri, Fetcher::new(config.jwks_ca_file.as_deref())?))
+            }
+        };
+        let verifier = match &source {
+            Some(Source::Url(uri, fetcher)) => {
+                let failed = |error: String| {
+                    ConfigError::new(format!(
+                        "auth.jwt.jwks_url: the keys at {uri} cannot be used: {error}; check the address, that this \
+                         machine reaches it, and auth.jwt.algorithm"
+                    ))
+                };
+                let document = fetcher.get(uri).await.map_err(failed)?;
+                config.verifier_with(&config.key_source()?, document).map_err(failed)?
+            }
+            _ => config.verifier()?,
+        };
+        let refresh_every = config.refresh_every();
+        Ok(Self { verifier, source, refresh_every, on_demand: Mutex::default() })
+    }
+
+    /// Whose token this is.
+    ///
+    /// # Errors
+    /// When anything about it is not as configured.
+    pub async fn authenticate(&self, token: &str) -> Result<Principal, AuthError> {
+        if self.verifier.names_unknown_key(token) {
+            self.refresh_on_demand(token).await;
+        }
+        self.verifier.authenticate(token)
+    }
+
+    async fn refresh_on_demand(&self, token: &str) {
+        let mut last = self.on_demand.lock().await;
+        let too_soon = last.is_some_and(|at| at.elapsed() < ON_DEMAND_EVERY);
+        // Whoever had the lock before may have brought the key.
+        if too_soon || !self.verifier.names_unknown_key(token) {
+            return;
+        }
+        *last = Some(Instant::now());
+        self.refresh().await;
+    }
+
+    /// Reads the set again, now and then, until it is dropped.
+    pub(crate) async fn keep_fresh(self: std::sync::Arc<Self>) {
+        while self.source.is_some() {
+            tokio::time::sleep(self.refresh_every).await;
+            self.refresh().await;
+        }
+    }
+
+    async fn refresh(&self) {
+        let Some(source) = &self.source else { return };
+        let read = source.read().await.and_then(|document| self.verifier.replace_keys(&document));
+        let result = if read.is_ok() { "ok" } else { "failed" };
+        metrics::counter!("flovyn_jwks_refreshes_total", "result" => result).increment(1);
+        match read {
+            Ok(keys) => tracing::debug!(keys, "the issuer's keys were read again"),
+            Err(error) => {
+                tracing::warn!(%error, "the issuer's keys could not be read again; the last ones stay in use");
+            }
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! An issuer of tokens, with its key set at an address of this machine.
+
+use std::sync::{Arc, Mutex};
+
+use axum::http::StatusCode;
+use jsonwebtoken::jwk::Jwk;
+use jsonwebtoken::{Algorithm, DecodingKey, EncodingKey, Header};
+use rcgen::{KeyPair, PKCS_ECDSA_P256_SHA256, PKCS_ED25519};
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+
+use crate::worker::PATIENCE;
+use crate::world::FAR;
+
+/// A key pair with a name.
+pub(crate) struct Signer {
+    kid: String,
+    algorithm: Algorithm,
+    pair: KeyPair,
+}
+
+impl Signer {
+    pub(crate) fn new(kid: &str) -> Self {
+        Self::of(kid, Algorithm::EdDSA)
+    }
+
+    pub(crate) fn of(kid: &str, algorithm: Algorithm) -> Self {
+        let kind = if algorithm == Algorithm::ES256 { &PKCS_ECDSA_P256_SHA256 } else { &PKCS_ED25519 };
+        Self { kid: kid.to_owned(), algorithm, pair: KeyPair::generate_for(kind).unwrap() }
+    }
+
+    fn key(&self) -> EncodingKey {
+        match self.algorithm {
+            Algorithm::ES256 => EncodingKey::from_ec_der(self.pair.serialized_der()),
+            _ => EncodingKey::from_ed_der(self.pair.serialized_der()),
+        }
+    }
+
+    /// Its public half, for a key set.
+    pub(crate) fn public(&self) -> Value {
+        let pem = self.public_pem();
+        let key = match self.algorithm {
+            Algorithm::ES256 => DecodingKey::from_ec_pem(pem.as_bytes()),
+            _ => DecodingKey::from_ed_pem(pem.as_bytes()),
+        };
+        let mut jwk = Jwk::from_decoding_key(&key.unwrap(), Some(self.algorithm)).unwrap();
+        jwk.common.key_id = Some(self.kid.clone());
+        serde_json::to_value(jwk).unwrap()
+    }
+
+    pub(crate) fn public_pem(&self) -> String {
+        self.pair.public_key_pem()
+    }
+
+    pub(crate) fn header(&self) -> Header {
+        Header { kid: Some(self.kid.clone()), ..Header::new(self.algorithm) }
+    }
+
+    pub(crate) fn sign(&self, header: &Header, claims: &Value) -> String {
+        jsonwebtoken::encode(header, claims, &self.key()).unwrap()
+    }
+
+    /// A good token of an administrator of tenant one.
+    pub(crate) fn token(&self) -> String {
+        self.sign(&self.header(), &claims())
+    }
+}
+
+pub(crate) fn claims() -> Value {
+    json!({
+        "sub": "somebody", "iss": "issuer", "aud": "audience", "iat": 1, "exp": FAR,
+        "tenants": ["one"], "role": "admin",
+    })
+}
+
+/// What the address answers, and how often it was asked.
+#[derive(Clone)]
+pub(crate) struct KeyAddress {
+    pub(crate) url: String,
+    answer: Arc<Mutex<(StatusCode, String)>>,
+    asked: watch::Sender<usize>,
+}
+
+impl KeyAddress {
+    pub(crate) async fn start(keys: &[&Signer]) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/keys", listener.local_addr().unwrap());
+        let address = Self { url, answer: Arc::default(), asked: watch::Sender::new(0) };
+        address.publish(keys);
+        let state = address.clone();
+        let answer = move || async move {
+            state.asked.send_modify(|asked| *asked += 1);
+            state.answer.lock().unwrap().clone()
+        };
+        let router = axum::Router::new().route("/keys", axum::routing::get(answer));
+        tokio::spawn(async move { axum::serve(listener, router).await });
+        address
+    }
+
+    pub(crate) fn publish(&self, keys: &[&Signer]) {
+        let keys: Vec<Value> = keys.iter().map(|key| key.public()).collect();
+        self.answer(StatusCode::OK, &json!({ "keys": keys }).to_string());
+    }
+
+    pub(crate) fn answer(&self, status: StatusCode, body: &str) {
+        *self.answer.lock().unwrap() = (status, body.to_owned());
+    }
+
+    pub(crate) fn asked(&self) -> usize {
+        *self.asked.borrow()
+    }
+
+    /// Waits until it was asked so often.
+    pub(crate) async fn until_asked(&self, times: usize) {
+        let mut asked = self.asked.subscribe();
+        let reached = asked.wait_for(|asked| *asked >= times);
+        tokio::time::timeout(PATIENCE, reached).await.expect("it is asked in time").unwrap();
+    }
+}
