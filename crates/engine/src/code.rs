@@ -72,6 +72,8 @@ codes! {
     (25, TooManyQueuesPaused, ResourceExhausted, "Resume some queues before pausing more."),
     (26, TooManyStateKeys, ResourceExhausted, "Clear some state keys before setting more."),
     (27, HistoryTooLarge, ResourceExhausted, "Ask for the history in pages: set a page size."),
+    (28, MonthlyQuotaExceeded, ResourceExhausted, "Wait for the next month, or ask for a larger quota."),
+    (29, ConcurrentQuotaExceeded, ResourceExhausted, "Wait until a workflow finishes, or ask for a larger quota."),
     (30, TenantNotFound, NotFound, "Check the tenant's slug or id."),
     (31, ExecutionNotFound, NotFound, "Check the execution's id and tenant."),
     (32, TaskNotFound, NotFound, "Check the task's id and tenant."),
@@ -100,6 +102,7 @@ codes! {
     (73, StoreUnavailable, Unavailable, "Check that the database is up; the request was not applied."),
     (74, StoreRefused, InvalidArgument, "Correct the request: the database cannot store what it contains."),
     (75, OutcomeUnknown, Unavailable, "Ask for the state before sending it again: the database did not say whether it was applied."),
+    (76, RateLimitExceeded, ResourceExhausted, "Send the request again after the time that Retry-After gives."),
     (80, Unauthenticated, Unauthenticated, "Send a valid credential as `authorization: Bearer <token>`."),
     (81, PermissionDenied, PermissionDenied, "Use a credential that may do this, and name its own tenant."),
     (82, NotOffered, Unimplemented, "Use another way: this server does not offer this call."),
@@ -119,11 +122,40 @@ pub struct Refusal {
     pub code: Code,
     /// What is wrong with this very request. Safe to show to the caller.
     pub message: String,
+    /// Where a tenant's quota is used up: how much of it there is.
+    pub exceeded: Option<Exceeded>,
+}
+
+/// A quota that is used up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Exceeded {
+    pub limit: i64,
+    /// What is used of it, where that is a count.
+    pub current: Option<i64>,
+    /// From when on it may be worth another try.
+    pub retry_after_seconds: i64,
 }
 
 impl Refusal {
     pub fn new(code: Code, message: impl Into<String>) -> Self {
-        Self { code, message: message.into() }
+        Self { code, message: message.into(), exceeded: None }
+    }
+
+    /// The same refusal, saying which quota is used up.
+    #[must_use]
+    pub fn with_exceeded(mut self, exceeded: Exceeded) -> Self {
+        self.exceeded = Some(exceeded);
+        self
+    }
+
+    /// A tenant has sent more requests than its quota allows. There will be room after a while.
+    pub fn rate_limited(limit: i64, wait_ms: i64) -> Self {
+        let retry_after_seconds = (wait_ms.max(1) + 999) / 1_000;
+        Self::new(Code::RateLimitExceeded, "Request rate limit exceeded").with_exceeded(Exceeded {
+            limit,
+            current: None,
+            retry_after_seconds,
+        })
     }
 
     /// The same refusal, saying which command of a batch it is about.

@@ -22,7 +22,7 @@ mod lifecycle;
 mod rules;
 
 pub use batch::{Batch, BatchStep, Decided};
-pub use code::{Class, Code, Refusal};
+pub use code::{Class, Code, Exceeded, Refusal};
 pub use ids::{Ids, Now};
 pub use lifecycle::task::backoff_ms;
 pub use limits::Limits;

@@ -7,6 +7,11 @@ pub const HELD_BACK_ROWS: usize = 1_000;
 /// State keys that one task may hold.
 pub const TASK_STATE_KEYS: usize = 1_000;
 
+/// Largest count that a tenant's quota can name.
+pub const QUOTA_MAX: i64 = 1_000_000_000_000;
+/// Most requests per second, and most at once, that a tenant's quota can name.
+pub const RATE_MAX: i64 = 1_000_000;
+
 /// One set of limits, the same for all tenants of a server. `Default` is what the documentation promises.
 #[derive(Debug, Clone)]
 pub struct Limits {

@@ -2,7 +2,7 @@
 
 use crate::event::TaskPayloads;
 use crate::ids::{ExecutionId, Payload, TaskId, Text, WorkerId};
-use crate::state::{Event, Execution, ExecutionStatus, Task, TaskStatus, Tenant, WorkerToken};
+use crate::state::{Event, Execution, ExecutionStatus, Quota, Taken, Task, TaskStatus, Tenant, WorkerToken};
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum Reply {
@@ -52,6 +52,14 @@ pub enum Reply {
     WorkerToken(WorkerToken),
     Registered {
         worker_id: WorkerId,
+    },
+    Quota(Quota),
+    /// The tenant may send as many requests as it likes.
+    RequestsUnlimited,
+    /// `limit`: requests per second.
+    RequestsTaken {
+        limit: i64,
+        taken: Taken,
     },
 }
 

@@ -19,6 +19,7 @@ macro_rules! for_each_table {
             capabilities: WorkerCapability,
             queues: PausedQueue,
             executions: Execution,
+            quotas: Quota,
             labels: Label,
             events: Event,
             states: StateEntry,

@@ -5,11 +5,14 @@ use std::sync::Arc;
 use axum::http::header::AUTHORIZATION;
 use axum::http::{HeaderMap, HeaderValue};
 use flovyn_auth::{API_KEY_PREFIX, ApiKeys, AuthError, Principal, WorkerTokens};
+use flovyn_engine::Refusal;
+use flovyn_engine::ids::TenantId;
 use flovyn_service::Service;
 use tokio::sync::watch;
 
 use crate::issuer::Issuer;
 use crate::live::Live;
+use crate::rates::Rates;
 
 /// The other header that an API key may come in.
 pub const API_KEY_HEADER: &str = "x-api-key";
@@ -34,14 +37,15 @@ struct Inner {
     authenticators: Authenticators,
     draining: watch::Receiver<bool>,
     live: Live,
+    rates: Rates,
 }
 
 impl Api {
     /// `draining` turns true when the server begins to stop: polls end, streams are told.
     pub fn new(service: Service, authenticators: Authenticators, draining: watch::Receiver<bool>) -> Self {
         let worker_tokens = WorkerTokens::new(service.store().clone());
-        let live = Live::default();
-        Self { inner: Arc::new(Inner { service, worker_tokens, authenticators, draining, live }) }
+        let (live, rates) = (Live::default(), Rates::default());
+        Self { inner: Arc::new(Inner { service, worker_tokens, authenticators, draining, live, rates }) }
     }
 
     pub fn service(&self) -> &Service {
@@ -55,6 +59,18 @@ impl Api {
     /// Live data of running tasks.
     pub fn live(&self) -> &Live {
         &self.inner.live
+    }
+
+    /// Lets a request of this tenant in, if its quota has room for one more just now.
+    ///
+    /// # Errors
+    /// When it has not, or that cannot be found out.
+    pub async fn admit(&self, tenant_id: TenantId) -> Result<(), Refusal> {
+        self.inner.rates.admit(&self.inner.service, tenant_id).await
+    }
+
+    pub fn rates(&self) -> &Rates {
+        &self.inner.rates
     }
 
     /// Who sends these headers: somebody with a worker token, or with a JWT or an API key where they are configured.

@@ -9,6 +9,7 @@ pub mod http;
 pub mod issuer;
 pub mod live;
 pub mod provision;
+pub mod rates;
 pub mod rest;
 pub mod server;
 pub mod telemetry;

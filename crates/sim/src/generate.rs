@@ -313,7 +313,16 @@ impl Generator {
         let token = self.rng.pick(&world.worker_tokens).map_or(tenant, |row| row.id);
         let worker = self.rng.pick(&world.workers).map_or(tenant, |row| row.id);
         let rng = &mut self.rng;
-        match rng.below(11) {
+        match rng.below(14) {
+            // Wide enough that a run goes on, narrow enough that it comes to an end of it.
+            11 => SetQuota {
+                monthly_workflow_runs: rng.of([None, None, Some(50), Some(-1)]),
+                concurrent_workflows: rng.of([None, None, Some(15), Some(30)]),
+                requests_per_second: rng.of([None, Some(1), Some(50)]),
+                burst: rng.of([None, None, Some(3)]),
+            }
+            .into(),
+            12 | 13 => TakeRequests { most: rng.of([0, 1, 7, 1_000]) }.into(),
             10 => ForgetWorkers { before_ms: self.now_ms - 100_000, max: 10 }.into(),
             0 => CreateTenant {
                 id: None,

@@ -199,6 +199,8 @@ pub trait Store: Send + Sync + 'static {
     // For people and workers.
     async fn tenant_get(&self, id: TenantId) -> StoreResult<Option<Tenant>>;
     async fn tenant_by_slug(&self, slug: &str) -> StoreResult<Option<Tenant>>;
+    /// `None`: the tenant was never given a quota.
+    async fn quota_get(&self, tenant: TenantId) -> StoreResult<Option<Quota>>;
     async fn worker_token_by_hash(&self, hash: &[u8]) -> StoreResult<Option<WorkerToken>>;
     async fn worker_token_list(&self, tenant: TenantId) -> StoreResult<Vec<WorkerToken>>;
     async fn worker_list(&self, tenant: TenantId) -> StoreResult<Vec<(Worker, Vec<WorkerCapability>)>>;

@@ -153,6 +153,7 @@ record!(
         kind: Text, queue: Text, workflow_version: Option<Text>, priority_seconds: i64, parent_id: Option<Uuid>,
         parent_name: Option<Text>, retry_of: Option<Uuid>, idempotency_key: Option<Text>,
         traceparent: Option<Text>, created_ms: i64, scheduled_ms: Option<i64>, deadline_ms: Option<i64>,
+        counted: bool,
     ),
     changing(
         version: i64, status: ExecutionStatus, started_ms: Option<i64>, finished_ms: Option<i64>,
@@ -163,6 +164,16 @@ record!(
         failure_code: Option<Text>, failure_message: Option<Text>, failure_build: Option<Text>,
         open_tasks: i64, open_timers: i64, open_promises: i64, open_children: i64, buffered_signals: i64,
         delivered_signals: i64, state_keys: i64, alarm_ms: Option<i64>, lease_alarm_ms: Option<i64>, purging: bool,
+    )
+);
+record!(
+    Quota, "quota",
+    key(tenant_id: TenantId),
+    fixed(),
+    changing(
+        version: i64, monthly_workflow_runs: Option<i64>, concurrent_workflows: Option<i64>,
+        requests_per_second: Option<i64>, burst: Option<i64>, month: i64, runs: i64, open_workflows: i64, bucket: i64,
+        refilled_ms: i64,
     )
 );
 record!(

@@ -5,6 +5,7 @@
 mod claims;
 mod history;
 mod orphans;
+mod quotas;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -90,6 +91,7 @@ pub fn check(snapshot: &Snapshot, now: Now) -> Vec<Violation> {
     history::check(&mut view);
     claims::check(&mut view);
     orphans::check(&mut view);
+    quotas::check(&mut view);
     view.found
 }
 

@@ -3,12 +3,12 @@
 use crate::code::{Code, Refusal};
 use crate::event::{Event, EventData, EventKind, Origin};
 use crate::ids::{ExecutionId, Payload, TenantId, Text};
-use crate::lifecycle::{alarm, key};
+use crate::lifecycle::{alarm, key, quota};
 use crate::rules::Work;
 use crate::state::{Due, DueClass, Execution, ExecutionStatus, KeySpace};
 use crate::working_set::Needs;
 
-/// Asks for an execution and for everything that its end would touch: parent and key.
+/// Asks for an execution and for everything that its end would touch: parent, key and quota.
 pub(crate) fn needs_with_end<'a>(
     needs: &mut Needs<'a>,
     tenant_id: TenantId,
@@ -24,6 +24,7 @@ pub(crate) fn needs_end(needs: &mut Needs<'_>, execution: &Execution) {
         needs.execution((execution.tenant_id, parent_id));
     }
     key::needs_release(needs, execution.tenant_id, KeySpace::Work, execution.idempotency_key.as_ref());
+    quota::needs_end(needs, execution);
 }
 
 /// The execution, unless it is absent or deleted.
@@ -167,6 +168,7 @@ pub(crate) fn finish(work: &mut Work<'_>, execution: &mut Execution, origin: Ori
     if execution.open_tasks + execution.open_timers + execution.open_promises > 0 {
         follow_up(work, DueClass::CloseItems, execution.id, None);
     }
+    quota::count_end(work, execution);
     tell_parent(work, execution, &end);
 }
 

@@ -4,4 +4,5 @@
 pub(crate) mod alarm;
 pub(crate) mod execution;
 pub(crate) mod key;
+pub(crate) mod quota;
 pub(crate) mod task;

@@ -95,3 +95,18 @@ pub struct PauseQueue {
 pub struct ResumeQueue {
     pub queue: Text,
 }
+
+/// What the tenant may use from now on; `None`: as much as it likes.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct SetQuota {
+    pub monthly_workflow_runs: Option<i64>,
+    pub concurrent_workflows: Option<i64>,
+    pub requests_per_second: Option<i64>,
+    pub burst: Option<i64>,
+}
+
+/// Takes requests out of the tenant's bucket, for a process to let in.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TakeRequests {
+    pub most: i64,
+}

@@ -62,7 +62,7 @@ ops! {
     GetTaskState, ListTaskState, ClearTaskState, ClearAllTaskState, CancelTask, RetryTask, DeleteTask,
     FireDue, CleanIdempotencyKeys,
     CreateTenant, UpdateTenant, CreateWorkerToken, RevokeWorkerToken, RegisterWorker, HeartbeatWorker,
-    ForgetWorkers, PauseQueue, ResumeQueue,
+    ForgetWorkers, PauseQueue, ResumeQueue, SetQuota, TakeRequests,
 }
 
 impl Request {

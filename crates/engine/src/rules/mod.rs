@@ -14,6 +14,7 @@ mod follow_up;
 mod give_back;
 mod heartbeat;
 mod queue;
+mod quota;
 mod release_held_back;
 mod retry_task;
 mod retry_workflow;

@@ -2,7 +2,7 @@
 
 use crate::code::{Code, Refusal};
 use crate::ids::{Payload, TenantId};
-use crate::lifecycle::execution;
+use crate::lifecycle::{execution, quota};
 use crate::reply::{Reply, Started};
 use crate::request::RetryWorkflow;
 use crate::rules::start_workflow;
@@ -15,6 +15,7 @@ impl Rule for RetryWorkflow {
         needs.execution((tenant_id, self.execution_id));
         needs.row::<Event>((tenant_id, self.execution_id, 1));
         needs.scan(Scan::Labels { tenant_id, execution_id: self.execution_id });
+        quota::needs_start(needs, tenant_id);
     }
 
     fn decide(&self, work: &mut Work<'_>) -> Result<Reply, Refusal> {
@@ -35,7 +36,7 @@ impl Rule for RetryWorkflow {
         labels.sort_unstable();
         let request = start_workflow::like(&failed, input, labels);
         let id = work.ids.uuid(work.now.ms);
-        let execution = start_workflow::create(work, id, &request, Some(failed.id))?;
+        let execution = start_workflow::create_counted(work, id, &request, Some(failed.id))?;
         let started = Started {
             execution_id: id,
             status: execution.status,

@@ -4,7 +4,7 @@ use crate::check;
 use crate::code::{Code, Refusal};
 use crate::event::{EventData, EventKind};
 use crate::ids::{Payload, TenantId, Text};
-use crate::lifecycle::{execution, key};
+use crate::lifecycle::{execution, key, quota};
 use crate::limits::Limits;
 use crate::reply::Reply;
 use crate::request::{SignalWithStart, SignalWorkflow};
@@ -49,6 +49,7 @@ impl Rule for SignalWithStart {
         if let Some(row) = row.filter(|row| row.holder_class == HolderClass::Workflow) {
             needs.execution((tenant_id, row.holder_id));
         }
+        quota::needs_start(needs, tenant_id);
     }
 
     fn decide(&self, work: &mut Work<'_>) -> Result<Reply, Refusal> {
@@ -60,7 +61,7 @@ impl Rule for SignalWithStart {
             Some(execution) => execution,
             None => {
                 let id = work.ids.uuid(work.now.ms);
-                start_workflow::create(work, id, &self.start, None)?
+                start_workflow::create_counted(work, id, &self.start, None)?
             }
         };
         let sequence = signal(work, &mut execution, &self.name, &self.value)?;

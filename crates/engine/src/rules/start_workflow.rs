@@ -4,7 +4,7 @@ use crate::check;
 use crate::code::{Code, Refusal};
 use crate::event::{EventData, EventKind};
 use crate::ids::{ExecutionId, TenantId, Text};
-use crate::lifecycle::{execution, key};
+use crate::lifecycle::{execution, key, quota};
 use crate::limits::Limits;
 use crate::reply::{Reply, Started};
 use crate::request::{StartWorkflow, StartWorkflows};
@@ -21,8 +21,11 @@ impl Rule for StartWorkflow {
         if let Some(key) = &self.key {
             key::needs_work_key(needs, tenant_id, key);
         }
-        if let Some(parent) = &self.parent {
-            needs.execution((tenant_id, parent.id));
+        match &self.parent {
+            Some(parent) => {
+                needs.execution((tenant_id, parent.id));
+            }
+            None => quota::needs_start(needs, tenant_id),
         }
     }
 
@@ -45,9 +48,15 @@ impl Rule for StartWorkflows {
     }
 
     fn decide(&self, work: &mut Work<'_>) -> Result<Reply, Refusal> {
+        let counts = self.items.iter().any(|item| item.parent.is_none());
+        let quota = if counts { work.set.quotas.get(&(work.tenant_id,)).cloned() } else { None };
+        let now_ms = work.now.ms;
         let mut started = Vec::with_capacity(self.items.len());
         for (index, item) in self.items.iter().enumerate() {
-            started.push(start(work, item).map_err(|refusal| refusal.at_item(index))?);
+            started.push(start(work, item).map_err(|refusal| match refusal.exceeded {
+                Some(_) => quota::of_bulk(refusal, quota.as_ref(), now_ms),
+                None => refusal.at_item(index),
+            })?);
         }
         Ok(Reply::StartedMany(started))
     }
@@ -59,7 +68,7 @@ pub(crate) fn start(work: &mut Work<'_>, request: &StartWorkflow) -> Result<Star
         return Ok(started(&existing, true, false));
     }
     let id = work.ids.uuid(work.now.ms);
-    let execution = create(work, id, request, None)?;
+    let execution = create_counted(work, id, request, None)?;
     let started = started(&execution, request.key.is_some(), true);
     work.set.executions.put(execution);
     Ok(started)
@@ -111,6 +120,18 @@ pub(crate) fn check_start(request: &StartWorkflow, limits: &Limits) -> Result<()
         check::name("child name", &parent.name, limits)?;
     }
     Ok(())
+}
+
+/// Makes an execution that counts against the tenant's quota. Children do not: they are their parent's business.
+pub(crate) fn create_counted(
+    work: &mut Work<'_>,
+    id: ExecutionId,
+    request: &StartWorkflow,
+    retry_of: Option<ExecutionId>,
+) -> Result<Execution, Refusal> {
+    let mut row = create(work, id, request, retry_of)?;
+    row.counted = request.parent.is_none() && quota::count_start(work)?;
+    Ok(row)
 }
 
 /// Makes the row, its first event, labels and key, and puts it in line. The caller writes the row.
@@ -175,6 +196,7 @@ fn new_row(
         created_ms: now_ms,
         scheduled_ms: request.scheduled_ms,
         deadline_ms: request.execution_timeout_ms.map(|timeout| begins_ms.saturating_add(timeout)),
+        counted: false,
         // Its first event puts it in line, like any other from outside.
         status: ExecutionStatus::Waiting,
         started_ms: None,

@@ -56,6 +56,8 @@ pub struct Execution {
     pub scheduled_ms: Option<i64>,
     /// Execution timeout, as a moment.
     pub deadline_ms: Option<i64>,
+    /// Counted against its tenant's quota, which gets it back when it ends.
+    pub counted: bool,
 
     pub status: ExecutionStatus,
     pub started_ms: Option<i64>,

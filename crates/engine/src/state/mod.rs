@@ -3,6 +3,7 @@
 mod execution;
 mod identity;
 mod item;
+mod quota;
 mod schedule;
 mod small;
 mod task;
@@ -11,6 +12,7 @@ pub use crate::event::{Event, EventKind, Origin};
 pub use execution::{Execution, ExecutionStatus, Label, StateEntry};
 pub use identity::{PausedQueue, Tenant, Worker, WorkerCapability, WorkerToken};
 pub use item::{HolderClass, IdempotencyKey, KeySpace, Promise, PromiseStatus, Timer, TimerStatus};
+pub use quota::{Quota, Taken, month_of, next_month_ms};
 pub use schedule::{ClockKind, Due, DueClass, Lane, Ready, WorkClass};
 pub use small::SmallEnum;
 pub(crate) use small::small_enum;

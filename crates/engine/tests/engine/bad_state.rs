@@ -15,7 +15,7 @@ use crate::world::{
 
 /// Raised by the service, the store or the edge, never by a rule.
 const NOT_FROM_RULES: [Code; 14] = [
-    Code::InvalidValue,
+    Code::RateLimitExceeded,
     Code::InvalidPage,
     Code::HistoryTooLarge,
     Code::NotRegistered,
@@ -31,8 +31,11 @@ const NOT_FROM_RULES: [Code; 14] = [
     Code::Internal,
 ];
 
-/// Those of the tests of bad input.
-const SHOWN_ELSEWHERE: [Code; 15] = [
+/// Those of the tests of bad input and of quotas.
+const SHOWN_ELSEWHERE: [Code; 18] = [
+    Code::InvalidValue,
+    Code::MonthlyQuotaExceeded,
+    Code::ConcurrentQuotaExceeded,
     Code::InvalidPayload,
     Code::InvalidText,
     Code::InvalidName,

@@ -10,6 +10,7 @@ mod fencing;
 mod large_history;
 mod limits;
 mod orphans;
+mod quotas;
 mod scene;
 mod tenants;
 mod wake_ups;

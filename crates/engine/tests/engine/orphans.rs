@@ -6,12 +6,16 @@ use flovyn_engine::snapshot::Snapshot;
 use flovyn_engine::state::*;
 
 use crate::world::{
-    BEGIN_MS, World, complete, create_promise, id, json, schedule_child, schedule_task, start_timer, submit,
+    BEGIN_MS, TENANT, World, complete, create_promise, id, json, schedule_child, schedule_task, start_timer,
+    submit,
 };
 
 /// One of everything: open, running, delayed, held back, finished and being deleted.
 fn sound() -> World {
     let mut world = World::new();
+    let (slug, name) = ("acme".into(), "Acme".into());
+    world.must(CreateTenant { id: Some(TENANT), slug, name, retention_ms: None });
+    world.must(SetQuota { requests_per_second: Some(10), ..SetQuota::default() });
     let commands = vec![
         schedule_task(1, "open"),
         schedule_task(2, "done"),
@@ -150,13 +154,13 @@ const ORPHANS: &[Damage] = &[
     }),
     ("the ready row of nobody", Promised::P6, |s| s.ready[0].id = id(999)),
     ("the alarm of an execution that is not there", Promised::P6, |s| {
-        s.due.push(Due::new(DueClass::ExecutionAlarm, BEGIN_MS, crate::world::TENANT, id(999)));
+        s.due.push(Due::new(DueClass::ExecutionAlarm, BEGIN_MS, TENANT, id(999)));
     }),
     ("the alarm of a task that is not there", Promised::P6, |s| {
-        s.due.push(Due::new(DueClass::TaskAlarm, BEGIN_MS, crate::world::TENANT, id(999)));
+        s.due.push(Due::new(DueClass::TaskAlarm, BEGIN_MS, TENANT, id(999)));
     }),
     ("the timeout of a promise that is not there", Promised::P6, |s| {
-        s.due.push(Due::new(DueClass::PromiseTimeout, BEGIN_MS, crate::world::TENANT, id(999)));
+        s.due.push(Due::new(DueClass::PromiseTimeout, BEGIN_MS, TENANT, id(999)));
     }),
 ];
 
@@ -179,6 +183,9 @@ const BROKEN_LOGS: &[Damage] = &[
     ("a timer too few", Promised::P7, |s| execution(s, "waiting").open_timers -= 1),
     ("a promise too many", Promised::P7, |s| execution(s, "waiting").open_promises += 1),
     ("a child too few", Promised::P7, |s| execution(s, "waiting").open_children -= 1),
+    ("a quota that lost count", Promised::P7, |s| s.quotas[0].open_workflows -= 1),
+    ("a bucket that holds too much", Promised::P7, |s| s.quotas[0].bucket += 1),
+    ("a counted workflow without a quota", Promised::P7, |s| s.quotas.clear()),
     ("a state key that no event set", Promised::P7, |s| s.states[0].name = "other".into()),
     ("a wrong last external event", Promised::P7, |s| execution(s, "waiting").last_external_sequence = 1),
     ("a status that the log does not know", Promised::P7, |s| {

@@ -87,6 +87,11 @@ impl Call {
         self.scope.tenant_id()
     }
 
+    /// Lets in a call that counts towards the tenant's requests per second: one that starts something.
+    pub(super) async fn admit(&self) -> Result<(), Status> {
+        self.api.admit(self.tenant_id()).await.map_err(refused)
+    }
+
     /// Carries out a request: when it returns, the effect is durable.
     pub(super) async fn run(&self, op: impl Into<Op>) -> Result<Reply, Status> {
         self.api.service().call(self.tenant_id(), op).await.map_err(refused)

@@ -129,6 +129,7 @@ impl WorkflowClient for Client {
         request: Request<v1::StartWorkflowsRequest>,
     ) -> Result<Response<v1::StartWorkflowsResponse>, Status> {
         let call = self.call(&request, Needs::Operator, "").await?;
+        call.admit().await?;
         let mut items = Vec::with_capacity(request.get_ref().items.len());
         for item in request.into_inner().items {
             own_tenant(&call, &item.org_id)?;
@@ -147,6 +148,7 @@ impl WorkflowClient for Client {
         request: Request<v1::SubmitTasksRequest>,
     ) -> Result<Response<v1::SubmitTasksResponse>, Status> {
         let call = self.call(&request, Needs::Operator, "").await?;
+        call.admit().await?;
         let mut items = Vec::with_capacity(request.get_ref().items.len());
         for item in request.into_inner().items {
             own_tenant(&call, &item.org_id)?;

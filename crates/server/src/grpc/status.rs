@@ -28,7 +28,7 @@ pub(super) fn refused(refusal: Refusal) -> Status {
         Class::Unimplemented => Grpc::Unimplemented,
         Class::Internal => Grpc::Internal,
     };
-    let Refusal { code, mut message } = refusal;
+    let Refusal { code, mut message, .. } = refusal;
     if let Some((end, _)) = message.char_indices().nth(MAX_MESSAGE_CHARS) {
         message.truncate(end);
         message.push('\u{2026}');

@@ -57,6 +57,8 @@ impl TaskExecution for Tasks {
         let create = create(request.into_inner(), call.traceparent.clone())?;
         if let Some(execution_id) = create.execution_id {
             tracing::warn!(%execution_id, "SubmitTask for a workflow's task is deprecated: schedule it by command");
+        } else {
+            call.admit().await?;
         }
         match call.run(create).await? {
             Reply::TaskCreated(created) => Ok(Response::new(convert::task_created(&created))),

@@ -95,6 +95,7 @@ impl WorkflowDispatch for Dispatch {
         request: Request<v1::StartWorkflowRequest>,
     ) -> Result<Response<v1::StartWorkflowResponse>, Status> {
         let call = self.call(&request, Needs::Operator, &request.get_ref().org_id).await?;
+        call.admit().await?;
         let start = convert::start(request.into_inner(), call.traceparent.clone())?;
         match call.run(start).await? {
             Reply::Started(started) => Ok(Response::new(convert::started(&started))),
@@ -162,6 +163,7 @@ impl WorkflowDispatch for Dispatch {
         request: Request<v1::SignalWithStartWorkflowRequest>,
     ) -> Result<Response<v1::SignalWithStartWorkflowResponse>, Status> {
         let call = self.call(&request, Needs::Operator, &request.get_ref().org_id).await?;
+        call.admit().await?;
         let message = request.into_inner();
         let start = StartWorkflow {
             priority_seconds: message.priority_seconds.into(),

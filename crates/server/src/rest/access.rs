@@ -59,6 +59,21 @@ impl FromRequestParts<Api> for Caller {
     type Rejection = RestError;
 
     async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, RestError> {
+        let Unmetered(caller) = Unmetered::from_request_parts(parts, api).await?;
+        api.admit(caller.tenant_id()).await?;
+        Ok(caller)
+    }
+}
+
+/// A caller whose request does not count towards the tenant's requests per second: whoever sets the limit must not be
+/// kept out by it.
+#[derive(Debug)]
+pub(super) struct Unmetered(pub(super) Caller);
+
+impl FromRequestParts<Api> for Unmetered {
+    type Rejection = RestError;
+
+    async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, RestError> {
         let principal = person(api, parts).await?;
         let path = RawPathParams::from_request_parts(parts, api).await;
         let path = path.map_err(|error| RestError::new(Code::TenantNotFound, error.to_string()))?;
@@ -76,7 +91,7 @@ impl FromRequestParts<Api> for Caller {
         let scope = principal.scope_for(&tenant).ok_or_else(missing)?;
         let traceparent = parts.headers.get("traceparent").and_then(|value| value.to_str().ok());
         let traceparent = traceparent.filter(|text| crate::trace::is_traceparent(text)).map(Into::into);
-        Ok(Self { api: api.clone(), scope, role: principal.role(), tenant, traceparent })
+        Ok(Self(Caller { api: api.clone(), scope, role: principal.role(), tenant, traceparent }))
     }
 }
 

@@ -5,9 +5,9 @@ use axum::http::{HeaderValue, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use flovyn_auth::AuthError;
 use flovyn_engine::code::Class;
-use flovyn_engine::{Code, Refusal};
+use flovyn_engine::{Code, Exceeded, Refusal};
 use flovyn_store::StoreError;
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// Where each code has its page.
 const PAGES: &str = "https://github.com/flovyn/flovyn/blob/main/docs/errors";
@@ -19,11 +19,13 @@ pub struct RestError {
     error: String,
     message: String,
     code: Code,
+    exceeded: Option<Exceeded>,
 }
 
 impl RestError {
     pub(super) fn new(code: Code, error: impl Into<String>) -> Self {
-        Self { status: status(code), error: error.into(), message: code.advice().to_owned(), code }
+        let message = code.advice().to_owned();
+        Self { status: status(code), error: error.into(), message, code, exceeded: None }
     }
 
     pub(super) fn unauthenticated() -> Self {
@@ -52,7 +54,7 @@ fn status(code: Code) -> StatusCode {
 
 impl From<Refusal> for RestError {
     fn from(refusal: Refusal) -> Self {
-        Self::new(refusal.code, refusal.message)
+        Self { exceeded: refusal.exceeded, ..Self::new(refusal.code, refusal.message) }
     }
 }
 
@@ -77,12 +79,15 @@ impl From<AuthError> for RestError {
 
 impl IntoResponse for RestError {
     fn into_response(self) -> Response {
-        let body = json!({
+        let mut body = json!({
             "error": self.error,
             "message": self.message,
             "code": self.code.to_string(),
             "link": format!("{PAGES}/{}.md", self.code),
         });
+        if let Some(exceeded) = &self.exceeded {
+            describe(&mut body, self.code, &self.error, exceeded);
+        }
         let mut response = (self.status, Json(body)).into_response();
         let headers = response.headers_mut();
         match self.status {
@@ -90,11 +95,28 @@ impl IntoResponse for RestError {
                 headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
             }
             StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS => {
-                headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+                let seconds = self.exceeded.map_or(1, |exceeded| exceeded.retry_after_seconds.max(1));
+                headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
             }
             _ => {}
         }
         response
+    }
+}
+
+/// A quota that is used up is told by a constant, so that programs can tell which one it is.
+fn describe(body: &mut Value, code: Code, sentence: &str, exceeded: &Exceeded) {
+    let (error, quota) = match code {
+        Code::MonthlyQuotaExceeded => ("MONTHLY_QUOTA_EXCEEDED", "monthly_workflow_runs"),
+        Code::ConcurrentQuotaExceeded => ("CONCURRENT_QUOTA_EXCEEDED", "concurrent_workflows"),
+        _ => ("RATE_LIMIT_EXCEEDED", "requests_per_second"),
+    };
+    body["error"] = error.into();
+    body["message"] = sentence.into();
+    body["quotaType"] = quota.into();
+    body["limit"] = exceeded.limit.into();
+    if let Some(current) = exceeded.current {
+        body["current"] = current.into();
     }
 }
 

@@ -12,6 +12,7 @@ mod extract;
 mod page;
 mod promises;
 mod queues;
+mod quota;
 mod stream;
 mod task_stream;
 mod tasks;
@@ -106,4 +107,6 @@ routes! {
     GET "/queues" queues::list;
     POST "/queues/{name}/pause" queues::pause;
     POST "/queues/{name}/resume" queues::resume;
+    GET "/quota" quota::get;
+    PUT "/quota" quota::set;
 }

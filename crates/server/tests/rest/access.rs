@@ -33,6 +33,7 @@ const READS: &[&str] = &[
     "/workers",
     "/definitions",
     "/queues",
+    "/quota",
 ];
 
 fn below(path: &str) -> Option<&str> {

@@ -21,6 +21,11 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
+    /// Seconds after which it may be worth another try.
+    pub(crate) fn retry_after(&self) -> Option<i64> {
+        self.headers.get("retry-after").map(|value| value.to_str().unwrap().parse().unwrap())
+    }
+
     /// The body, if the status is this one.
     #[track_caller]
     pub(crate) fn ok(self, status: u16) -> Value {

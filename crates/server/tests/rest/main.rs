@@ -3,7 +3,7 @@
 //! - `trigger`, `keys`, `limits`, `batches`: starting workflows.
 //! - `executions`, `actions`, `promises`, `follow`: looking at executions, acting on them, following them.
 //! - `tasks`, `task_life`: standalone tasks.
-//! - `admin`: tenants, worker tokens, queues, workers.
+//! - `admin`, `quotas`, `rates`: tenants, worker tokens, queues, workers; what a tenant may use.
 //! - `jwks`, `api_keys`, `cors`: who is let in, with which credential, from which page.
 //! - `access`, `bad_input`: every route, with whoever may not and with whatever is wrong.
 
@@ -30,6 +30,8 @@ mod jwks;
 mod keys;
 mod limits;
 mod promises;
+mod quotas;
+mod rates;
 mod task_life;
 mod tasks;
 mod trigger;

@@ -70,6 +70,12 @@ impl World {
         self.own("DELETE", path, "").await
     }
 
+    /// Sets the limits of tenant one.
+    pub(crate) async fn limit(&self, limits: &Value) -> Value {
+        let root = self.token(&["*"], "server-admin");
+        self.call(&root, "PUT", "/api/tenants/one/quota", &limits.to_string()).await.ok(200)
+    }
+
     /// Starts one of the kind that the worker knows.
     pub(crate) async fn start_order(&self) -> String {
         let body = self.own("POST", "/workflows/order/trigger", r#"{"input":{"order":1}}"#).await.ok(201);

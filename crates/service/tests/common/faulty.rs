@@ -172,6 +172,7 @@ pass_on! {
     fn batch_cleanup(before_ms: i64, limit: usize) -> usize;
     fn tenant_get(id: TenantId) -> Option<Tenant>;
     fn tenant_by_slug(slug: &str) -> Option<Tenant>;
+    fn quota_get(tenant: TenantId) -> Option<Quota>;
     fn worker_token_by_hash(hash: &[u8]) -> Option<WorkerToken>;
     fn worker_token_list(tenant: TenantId) -> Vec<WorkerToken>;
     fn worker_list(tenant: TenantId) -> Vec<(Worker, Vec<WorkerCapability>)>;

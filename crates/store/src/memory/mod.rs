@@ -130,6 +130,10 @@ impl Store for MemoryStore {
         Ok(self.tables().tenants.values().find(|row| *row.slug == *slug).cloned())
     }
 
+    async fn quota_get(&self, tenant: TenantId) -> StoreResult<Option<Quota>> {
+        Ok(self.tables().quotas.get(&(tenant,)).cloned())
+    }
+
     async fn worker_token_by_hash(&self, hash: &[u8]) -> StoreResult<Option<WorkerToken>> {
         Ok(self.tables().worker_tokens.values().find(|row| *row.hash == *hash).cloned())
     }

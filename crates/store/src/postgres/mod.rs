@@ -189,6 +189,10 @@ impl Store for PostgresStore {
         self.shared.record("WHERE t.slug = $1", vec![Value::Text(slug)]).await
     }
 
+    async fn quota_get(&self, tenant: TenantId) -> StoreResult<Option<Quota>> {
+        self.shared.record("WHERE t.tenant_id = $1", vec![tenant.value()]).await
+    }
+
     async fn worker_token_by_hash(&self, hash: &[u8]) -> StoreResult<Option<WorkerToken>> {
         self.shared.record("WHERE t.hash = $1", vec![Value::Bytes(hash)]).await
     }

@@ -167,6 +167,10 @@ impl Store for SqliteStore {
         self.read(move |conn| query::one(conn, "WHERE slug = ?1", &[Value::Text(&slug)])).await
     }
 
+    async fn quota_get(&self, tenant: TenantId) -> StoreResult<Option<Quota>> {
+        self.read(move |conn| query::one(conn, "WHERE tenant_id = ?1", &[tenant.value()])).await
+    }
+
     async fn worker_token_by_hash(&self, hash: &[u8]) -> StoreResult<Option<WorkerToken>> {
         let hash = hash.to_owned();
         self.read(move |conn| query::one(conn, "WHERE hash = ?1", &[Value::Bytes(&hash)])).await

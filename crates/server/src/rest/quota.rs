@@ -1,0 +1,87 @@
+//! What a tenant may use, and what it has used.
+
+use axum::Json;
+use flovyn_auth::Role;
+use flovyn_engine::Reply;
+use flovyn_engine::request::SetQuota;
+use flovyn_engine::state::{Quota, next_month_ms};
+use serde::{Deserialize, Serialize};
+
+use super::access::{Caller, Unmetered};
+use super::body::read;
+use super::error::RestError;
+use super::extract::Body;
+use super::times::iso;
+use super::trigger::unexpected;
+
+/// All limits; one that is left out or `null` is none.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct QuotaRequest {
+    #[serde(alias = "monthly_workflow_runs")]
+    monthly_workflow_runs: Option<i64>,
+    #[serde(alias = "concurrent_workflows")]
+    concurrent_workflows: Option<i64>,
+    #[serde(alias = "requests_per_second")]
+    requests_per_second: Option<i64>,
+    burst: Option<i64>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct QuotaResponse {
+    monthly_workflow_runs: Option<i64>,
+    concurrent_workflows: Option<i64>,
+    requests_per_second: Option<i64>,
+    burst: Option<i64>,
+    /// `null` for a tenant that never had a quota: nothing is counted for it.
+    current: Option<QuotaUse>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct QuotaUse {
+    monthly_workflow_runs: i64,
+    concurrent_workflows: i64,
+    /// When the runs of the month begin at nought again.
+    month_ends_at: String,
+}
+
+fn response(quota: Option<&Quota>, now_ms: i64) -> QuotaResponse {
+    QuotaResponse {
+        monthly_workflow_runs: quota.and_then(|quota| quota.monthly_workflow_runs),
+        concurrent_workflows: quota.and_then(|quota| quota.concurrent_workflows),
+        requests_per_second: quota.and_then(|quota| quota.requests_per_second),
+        burst: quota.and_then(Quota::burst_or_default),
+        current: quota.map(|quota| QuotaUse {
+            monthly_workflow_runs: quota.runs_at(now_ms),
+            concurrent_workflows: quota.open_workflows,
+            month_ends_at: iso(next_month_ms(now_ms)),
+        }),
+    }
+}
+
+pub(super) async fn get(caller: Caller) -> Result<Json<QuotaResponse>, RestError> {
+    let quota = caller.store().quota_get(caller.tenant_id()).await?;
+    let now = caller.store().now().await?;
+    Ok(Json(response(quota.as_ref(), now.ms)))
+}
+
+/// Limits are set by whoever runs the server, not by the tenant itself.
+pub(super) async fn set(
+    Unmetered(caller): Unmetered,
+    Body(body): Body,
+) -> Result<Json<QuotaResponse>, RestError> {
+    caller.must_be(Role::ServerAdmin)?;
+    let request: QuotaRequest = read(&body)?;
+    let set = SetQuota {
+        monthly_workflow_runs: request.monthly_workflow_runs,
+        concurrent_workflows: request.concurrent_workflows,
+        requests_per_second: request.requests_per_second,
+        burst: request.burst,
+    };
+    let Reply::Quota(quota) = caller.run(set).await? else { return Err(unexpected()) };
+    caller.api().rates().forget(caller.tenant_id());
+    let now = caller.store().now().await?;
+    Ok(Json(response(Some(&quota), now.ms)))
+}
