@@ -1,12 +1,14 @@
 //! Quotas: what is counted when, what is refused, what is given back. That the count of open workflows is right is
 //! checked after every batch, like every promise.
 
+use std::sync::Arc;
+
 use flovyn_engine::ids::Payload;
 use flovyn_engine::request::*;
 use flovyn_engine::state::{Quota, Taken, next_month_ms};
-use flovyn_engine::{Code, Exceeded, Op, Refusal, Reply};
+use flovyn_engine::{Batch, BatchStep, Code, Exceeded, Limits, Loaded, Now, Op, Refusal, Reply, Request};
 
-use crate::world::{QUEUE, TENANT, World, done, id, schedule_child, submit};
+use crate::world::{BEGIN_MS, QUEUE, TENANT, World, done, id, schedule_child, submit};
 
 const NONE: SetQuota = SetQuota {
     monthly_workflow_runs: None,
@@ -59,6 +61,29 @@ fn refusal(world: &mut World, op: impl Into<Op>) -> Refusal {
     let refusal = world.ask(op).unwrap_err();
     assert!(before == world.snapshot(), "{refusal} left a trace");
     refusal
+}
+
+/// Loads that a start takes, and of the first one how many quotas it looks at and how many it locks.
+fn loads(found: Option<Quota>) -> (usize, usize, usize) {
+    let request = Arc::new(Request::new(TENANT, 1, start()));
+    let mut batch = Batch::new(vec![request], Arc::new(Limits::default()));
+    let (mut loads, mut asked, mut loaded) = (0, None, None);
+    while let BatchStep::Load(wants) = batch.advance(loaded.take()) {
+        let mut answer = Loaded::at(Now::same(BEGIN_MS));
+        if !wants.quotas.is_empty() {
+            answer.quotas.extend(found.clone());
+        }
+        asked.get_or_insert((wants.quotas.peek.len(), wants.quotas.lock.len()));
+        (loads, loaded) = (loads + 1, Some(answer));
+    }
+    let (looked_at, locked) = asked.unwrap();
+    (loads, looked_at, locked)
+}
+
+#[test]
+fn a_tenant_without_a_quota_pays_a_look_and_no_further_load() {
+    assert_eq!(loads(None), (1, 1, 0));
+    assert_eq!(loads(Some(quota(&world(NONE)))), (2, 1, 0));
 }
 
 #[test]
