@@ -6,6 +6,7 @@ use std::time::Duration;
 use flovyn_proto::v1;
 use flovyn_proto::v1::worker_stream_client::WorkerStreamClient;
 use tokio::sync::mpsc;
+use tokio::task::JoinSet;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Streaming;
 
@@ -106,10 +107,13 @@ async fn serve(
     mut inbound: Streaming<v1::ServerFrame>,
     lease: Duration,
 ) -> Option<String> {
-    let sender = tokio::spawn(send(desk.clone(), outbound.clone(), lease / 3));
+    // In a set, which ends it when this ends in whatever way: heartbeats of a worker that was aborted would keep its claims
+    // alive for good.
+    let mut sender = JoinSet::new();
+    sender.spawn(send(desk.clone(), outbound.clone(), lease / 3));
     let drained = drained(setup, desk);
     tokio::pin!(drained);
-    let reason = loop {
+    loop {
         tokio::select! {
             frame = inbound.message() => match frame {
                 Ok(Some(frame)) => take_in(setup, cache, desk, frame),
@@ -125,9 +129,7 @@ async fn serve(
                 break None;
             }
         }
-    };
-    sender.abort();
-    reason
+    }
 }
 
 /// Completes when the worker was told to stop and has finished, or has had its time.

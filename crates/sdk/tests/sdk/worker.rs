@@ -155,3 +155,22 @@ async fn a_worker_that_stops_finishes_what_it_has() {
     );
     other.stop().await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_aborted_worker_holds_on_to_nothing() {
+    let server = TestServer::start().await;
+    let workflow = |context: WorkflowContext, _: Value| async move {
+        context.set_state("step", "waiting")?;
+        context.wait_for_signal::<Value>("go").await
+    };
+    let worker = || server.worker().workflow_fn("w", workflow).build().unwrap().start();
+    let first = worker();
+    let handle = server.client().start_raw("w", Value::Null, StartOptions::default()).await.unwrap();
+    while handle.query::<String>("step").await.is_err() {}
+    first.abort();
+    // The server may think for a moment that the first one is there, but not for as long as somebody sends heartbeats for it.
+    handle.signal("go", &json!("on")).await.unwrap();
+    let second = worker();
+    assert_eq!(handle.result(PATIENCE).await.unwrap(), json!("on"));
+    second.stop().await;
+}
