@@ -1,6 +1,9 @@
 //! The `flovyn` binary: one file per command in `commands`. Data goes to stdout, all else to stderr.
 
+mod client;
 mod commands;
+mod local;
+mod terminal;
 
 use std::process::ExitCode;
 
@@ -19,6 +22,8 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
+    /// See it work: a server, a worker and one order, in about seven seconds.
+    Demo(commands::demo::Demo),
     /// Run a server on this machine for development: one command, no configuration.
     Dev(commands::dev::Dev),
     /// Run a server with a configuration.
@@ -33,6 +38,7 @@ enum Command {
 #[tokio::main]
 async fn main() -> ExitCode {
     let result = match Arguments::parse().command {
+        Command::Demo(demo) => demo.run().await,
         Command::Dev(dev) => dev.run().await,
         Command::Server(server) => server.run().await,
         Command::Migrate(migrate) => migrate.run().await,

@@ -1,6 +1,7 @@
-//! One file per command.
+//! One file or folder per command.
 
 pub(crate) mod api_key;
+pub(crate) mod demo;
 pub(crate) mod dev;
 pub(crate) mod migrate;
 pub(crate) mod server;

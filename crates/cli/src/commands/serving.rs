@@ -9,20 +9,47 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 /// When storage has failed, stopping may fail too: the process goes anyway.
 const STOP_AFTER_FAILURE: Duration = Duration::from_secs(15);
 
+/// Why a server is to end.
+#[derive(Debug)]
+pub(crate) enum End {
+    /// Ctrl-C or SIGTERM.
+    Told,
+    /// Its work is done.
+    Done,
+    /// Storage has failed for good.
+    Failed(String),
+}
+
 /// Serves until Ctrl-C or SIGTERM, then stops gracefully; a second one ends the process at once.
 pub(crate) async fn until_told(server: Server, telemetry: Guard, mut signals: Signals) -> Result<(), String> {
-    let reason = tokio::select! {
-        () = signals.next() => None,
-        reason = server.fatal() => Some(reason),
-    };
-    if let Some(reason) = reason {
+    let end = until_end(&server, &mut signals).await;
+    stop(server, telemetry, signals, end).await
+}
+
+/// Waits until somebody or something ends the server. It is not stopped yet.
+pub(crate) async fn until_end(server: &Server, signals: &mut Signals) -> End {
+    tokio::select! {
+        () = signals.next() => {
+            eprintln!("flovyn: stopping; press Ctrl-C again to stop at once");
+            End::Told
+        }
+        reason = server.fatal() => End::Failed(reason),
+    }
+}
+
+pub(crate) async fn stop(
+    server: Server,
+    telemetry: Guard,
+    mut signals: Signals,
+    end: End,
+) -> Result<(), String> {
+    if let End::Failed(reason) = end {
         let _ = tokio::time::timeout(STOP_AFTER_FAILURE, server.stop()).await;
         telemetry.flush().await;
         return Err(format!(
             "storage failed for good: {reason}; check the disk or the database, then start again"
         ));
     }
-    eprintln!("flovyn: stopping; press Ctrl-C again to stop at once");
     tokio::select! {
         () = async { server.stop().await; telemetry.flush().await } => Ok(()),
         () = signals.next() => {

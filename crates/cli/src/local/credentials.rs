@@ -9,19 +9,19 @@ use super::data_dir::{DataDir, read_if_there, write_secret};
 
 const TEN_YEARS_SECONDS: i64 = 10 * 365 * 24 * 60 * 60;
 
-#[derive(Serialize, Deserialize)]
-pub(super) struct Credentials {
-    pub(super) tenant: String,
-    pub(super) tenant_id: String,
-    pub(super) http_url: String,
-    pub(super) grpc_url: String,
-    pub(super) worker_token: String,
-    pub(super) api_token: String,
+#[derive(Clone, Serialize, Deserialize)]
+pub(crate) struct Credentials {
+    pub(crate) tenant: String,
+    pub(crate) tenant_id: String,
+    pub(crate) http_url: String,
+    pub(crate) grpc_url: String,
+    pub(crate) worker_token: String,
+    pub(crate) api_token: String,
 }
 
 impl Credentials {
     /// Those of the last start, or new ones. Addresses and ids are filled in once the server runs.
-    pub(super) fn load_or_make(data_dir: &DataDir, jwt: &JwtVerifier, tenant: &str) -> Result<Self, String> {
+    pub(crate) fn load_or_make(data_dir: &DataDir, jwt: &JwtVerifier, tenant: &str) -> Result<Self, String> {
         let path = data_dir.credentials_file();
         let mut credentials = match read_if_there(&path)? {
             Some(text) => serde_json::from_str(&text).map_err(|error| {
@@ -48,7 +48,7 @@ impl Credentials {
         Ok(credentials)
     }
 
-    pub(super) fn save(&self, data_dir: &DataDir) -> Result<(), String> {
+    pub(crate) fn save(&self, data_dir: &DataDir) -> Result<(), String> {
         let mut text = serde_json::to_string_pretty(self).map_err(|error| error.to_string())?;
         text.push('\n');
         write_secret(&data_dir.credentials_file(), text.as_bytes())

@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 
 use flovyn_auth::random_hex;
 
-pub(super) struct DataDir {
+pub(crate) struct DataDir {
     path: PathBuf,
 }
 
 impl DataDir {
     /// Makes it if it is not there.
-    pub(super) fn open(path: &Path) -> Result<Self, String> {
+    pub(crate) fn open(path: &Path) -> Result<Self, String> {
         DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(|error| {
             format!(
                 "cannot make the data directory {}: {error}; choose another with --data-dir",
@@ -23,20 +23,20 @@ impl DataDir {
         Ok(Self { path: path.to_owned() })
     }
 
-    pub(super) fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    pub(super) fn database_url(&self) -> String {
+    pub(crate) fn database_url(&self) -> String {
         format!("sqlite:{}", self.path.join("flovyn.db").display())
     }
 
-    pub(super) fn credentials_file(&self) -> PathBuf {
+    pub(crate) fn credentials_file(&self) -> PathBuf {
         self.path.join("credentials.json")
     }
 
     /// The file with the secret that API tokens are signed with, made at the first start.
-    pub(super) fn jwt_secret(&self) -> Result<PathBuf, String> {
+    pub(crate) fn jwt_secret(&self) -> Result<PathBuf, String> {
         let path = self.path.join("jwt.secret");
         if !path.exists() {
             write_secret(&path, format!("{}\n", random_hex()?).as_bytes())?;
@@ -46,7 +46,7 @@ impl DataDir {
 }
 
 /// Reads a file that may not be there.
-pub(super) fn read_if_there(path: &Path) -> Result<Option<String>, String> {
+pub(crate) fn read_if_there(path: &Path) -> Result<Option<String>, String> {
     match fs::read_to_string(path) {
         Ok(text) => Ok(Some(text)),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
@@ -55,7 +55,7 @@ pub(super) fn read_if_there(path: &Path) -> Result<Option<String>, String> {
 }
 
 /// Writes all of a file or nothing of it, for its owner only.
-pub(super) fn write_secret(path: &Path, content: &[u8]) -> Result<(), String> {
+pub(crate) fn write_secret(path: &Path, content: &[u8]) -> Result<(), String> {
     let draft = path.with_extension(format!("draft-{}", std::process::id()));
     let write = || -> std::io::Result<()> {
         let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&draft)?;

@@ -1,0 +1,135 @@
+//! Server-sent events: a parser of their format, and a stream that feeds it.
+
+use std::time::Duration;
+
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+use serde::de::DeserializeOwned;
+
+use super::{ClientError, Result};
+
+/// The server sends a comment every 15 seconds when there is nothing else.
+const SILENCE: Duration = Duration::from_secs(60);
+/// No event is as large.
+const MAX_EVENT_BYTES: usize = 16 << 20;
+
+/// Events as they come.
+#[derive(Debug)]
+pub(crate) struct EventStream {
+    body: Incoming,
+    parser: Parser,
+}
+
+impl EventStream {
+    pub(super) fn new(body: Incoming) -> Self {
+        Self { body, parser: Parser::default() }
+    }
+
+    /// The next event of this type, other types left out; `None` when the stream has ended. What is cancelled while it
+    /// waits loses nothing.
+    pub(crate) async fn next<T: DeserializeOwned>(&mut self, wanted: Option<&str>) -> Result<Option<T>> {
+        loop {
+            while let Some(event) = self.parser.next() {
+                if wanted.is_none_or(|wanted| wanted == event.kind) {
+                    let data = serde_json::from_str(&event.data);
+                    return data.map(Some).map_err(|error| ClientError::Unexpected(error.to_string()));
+                }
+            }
+            let frame = tokio::time::timeout(SILENCE, self.body.frame()).await;
+            let frame = frame.map_err(|_| ClientError::Broken(format!("silent for {SILENCE:?}")))?;
+            let Some(frame) = frame else { return Ok(None) };
+            let frame = frame.map_err(|error| ClientError::Broken(error.to_string()))?;
+            if let Some(bytes) = frame.data_ref() {
+                self.parser.feed(bytes)?;
+            }
+        }
+    }
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Event {
+    kind: String,
+    data: String,
+}
+
+/// Cuts bytes into events, wherever the network has cut them.
+#[derive(Debug, Default)]
+struct Parser {
+    /// Bytes that are not read yet.
+    rest: Vec<u8>,
+    /// The event that is being read, if it has begun.
+    begun: Option<Event>,
+}
+
+impl Parser {
+    fn feed(&mut self, bytes: &[u8]) -> Result<()> {
+        self.rest.extend_from_slice(bytes);
+        let size = self.rest.len() + self.begun.as_ref().map_or(0, |event| event.data.len());
+        if size > MAX_EVENT_BYTES {
+            return Err(ClientError::Unexpected(format!("an event above {MAX_EVENT_BYTES} bytes")));
+        }
+        Ok(())
+    }
+
+    fn next(&mut self) -> Option<Event> {
+        while let Some(end) = self.rest.iter().position(|byte| *byte == b'\n') {
+            let line: Vec<u8> = self.rest.drain(..=end).collect();
+            let line = String::from_utf8_lossy(&line);
+            let line = line.trim_end_matches(['\r', '\n']);
+            if line.is_empty() {
+                // An empty line after comments alone ends nothing.
+                if let Some(event) = self.begun.take() {
+                    return Some(event);
+                }
+                continue;
+            }
+            let (field, value) = line.split_once(':').unwrap_or((line, ""));
+            let value = value.strip_prefix(' ').unwrap_or(value);
+            match field {
+                "event" => self.begun.get_or_insert_default().kind = value.to_owned(),
+                "data" => {
+                    let data = &mut self.begun.get_or_insert_default().data;
+                    if !data.is_empty() {
+                        data.push('\n');
+                    }
+                    data.push_str(value);
+                }
+                // An id, which is for those who come back; a comment; or what a later server may add.
+                _ => {}
+            }
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event(kind: &str, data: &str) -> Event {
+        Event { kind: kind.into(), data: data.into() }
+    }
+
+    #[test]
+    fn events_are_the_same_wherever_they_are_cut() {
+        let text = ": hello\n\nid: 1\nevent: A\ndata: {\"é\":1}\n\nevent:B\r\ndata:x\r\ndata: y\r\nstrange: z\r\n\r\n:\n\nevent: C";
+        let expected = [event("A", "{\"é\":1}"), event("B", "x\ny")];
+        for size in 1..=text.len() {
+            let mut parser = Parser::default();
+            let mut found = Vec::new();
+            for bytes in text.as_bytes().chunks(size) {
+                parser.feed(bytes).unwrap();
+                found.extend(std::iter::from_fn(|| parser.next()));
+            }
+            assert_eq!(found, expected, "in pieces of {size}");
+        }
+    }
+
+    #[test]
+    fn an_event_without_end_is_refused() {
+        let mut parser = Parser::default();
+        let piece = vec![b'x'; MAX_EVENT_BYTES / 2 + 1];
+        parser.feed(&piece).unwrap();
+        assert!(parser.feed(&piece).is_err());
+    }
+}

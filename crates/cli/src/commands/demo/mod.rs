@@ -1,0 +1,198 @@
+//! `flovyn demo`: a server, a worker and one order in one process, to be watched.
+//!
+//! - `order`: the workflow and its tasks, written as any user would. `workers`: who runs them.
+//! - `walk`: triggers an order and tells what happens. `follow`: where it knows from.
+//! - `screen`, `timeline`: how it looks.
+
+mod follow;
+mod order;
+mod screen;
+mod timeline;
+mod walk;
+mod workers;
+
+use std::io::Write;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use clap::Args;
+use flovyn_server::config::Telemetry;
+use flovyn_server::telemetry;
+use serde_json::Value;
+use tempfile::TempDir;
+
+use self::order::{Purchase, approval_key};
+use self::screen::Screen;
+use self::timeline::Timeline;
+use self::walk::{Story, Walk, timer_name};
+use self::workers::Workers;
+use super::serving::{self, End};
+use crate::client::Client;
+use crate::local::{self, LocalServer, TENANT, write_secret};
+use crate::terminal::Paint;
+
+/// Much longer than it takes.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// For `curl -H @FILE`: a token is long, and does not belong into the list of processes.
+const AUTHORIZATION: &str = "auth";
+
+#[derive(Args)]
+pub(crate) struct Demo {
+    /// Where to keep the database and the credentials; without it, a new temporary directory that is removed at the end.
+    #[arg(long, value_name = "DIR")]
+    data_dir: Option<PathBuf>,
+    /// Address for HTTP, of this machine only; if its port is in use, a free one is taken.
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8080")]
+    http: SocketAddr,
+    /// Address for gRPC, of this machine only; if its port is in use, a free one is taken.
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:9090")]
+    grpc: SocketAddr,
+    /// End after the order, instead of keeping the server up for a look.
+    #[arg(long)]
+    exit: bool,
+}
+
+impl Demo {
+    pub(crate) async fn run(self) -> Result<(), String> {
+        let log = Telemetry { log_filter: Some("error".to_owned()), ..Telemetry::default() };
+        let telemetry = telemetry::install(&log).map_err(|error| error.to_string())?;
+        let mut signals = serving::Signals::new()?;
+        let home = Home::open(self.data_dir.as_deref())?;
+        let options = local::Options { http: self.http, grpc: self.grpc, virtual_clock: false };
+        let (local, in_use) = LocalServer::start_anywhere(home.path(), options).await?;
+        let screen = Screen::new(Paint::for_stderr());
+        introduce(&screen, &local, &home, &in_use);
+
+        let mut workers = Workers::start(&local.credentials).map_err(|error| error.to_string())?;
+        let shown = tokio::select! {
+            shown = self.show(&local, &home, &screen, &mut workers) => shown.map(|()| None),
+            end = serving::until_end(&local.server, &mut signals) => Ok(Some(end)),
+        };
+        let (end, outcome) = match shown {
+            Ok(None) if self.exit => (End::Done, Ok(())),
+            Ok(None) => (serving::until_end(&local.server, &mut signals).await, Ok(())),
+            Ok(Some(end)) => (end, Err("interrupted before the order was done".to_owned())),
+            Err(what) => (End::Done, Err(what)),
+        };
+        workers.stop().await;
+        serving::stop(local.server, telemetry, signals, end).await?;
+        outcome
+    }
+
+    /// One order with all that is said about it.
+    async fn show(
+        &self,
+        local: &LocalServer,
+        home: &Home,
+        screen: &Screen,
+        workers: &mut Workers,
+    ) -> Result<(), String> {
+        let credentials = &local.credentials;
+        let client = Client::new(&credentials.http_url, TENANT, &credentials.api_token)?;
+        let walk = Walk { client: &client, screen, workers, purchase: purchase() };
+        let late = |_| format!("the order has not ended within {PATIENCE:?}: is this machine very busy?");
+        let story = tokio::time::timeout(PATIENCE, walk.run()).await.map_err(late)??;
+        screen.heading("Timeline");
+        let timeline = Timeline::new(&story.events, &story.attempts, timer_name);
+        for line in timeline.lines(screen.paint) {
+            eprintln!("{line}");
+        }
+        screen.heading("Result");
+        print(&story.output).map_err(|error| format!("cannot write the result: {error}"))?;
+        if !self.exit {
+            look_around(screen, &client, local, home, &story)?;
+        }
+        Ok(())
+    }
+}
+
+/// Where the demo keeps its data.
+enum Home {
+    Given(PathBuf),
+    Temporary(TempDir),
+}
+
+impl Home {
+    fn open(given: Option<&Path>) -> Result<Self, String> {
+        match given {
+            Some(path) => Ok(Self::Given(path.to_owned())),
+            None => tempfile::Builder::new().prefix("flovyn-demo-").tempdir().map(Self::Temporary).map_err(
+                |error| format!("cannot make a temporary directory: {error}; choose one with --data-dir"),
+            ),
+        }
+    }
+
+    fn path(&self) -> &Path {
+        match self {
+            Self::Given(path) => path,
+            Self::Temporary(folder) => folder.path(),
+        }
+    }
+}
+
+fn introduce(screen: &Screen, local: &LocalServer, home: &Home, in_use: &[SocketAddr]) {
+    let credentials = &local.credentials;
+    let kept = match home {
+        Home::Given(_) => "kept",
+        Home::Temporary(_) => "removed at the end",
+    };
+    screen.heading("flovyn demo: one order, from the card to the parcel");
+    screen.plain(&format!("REST    {}/api/tenants/{TENANT}", credentials.http_url));
+    screen.plain(&format!("gRPC    {}, for the worker in this process", credentials.grpc_url));
+    for address in in_use {
+        screen.plain(&format!("        ({address} is in use: a free port is taken instead)"));
+    }
+    screen.plain(&format!("Data    {}, {kept}", home.path().display()));
+    eprintln!();
+}
+
+fn purchase() -> Purchase {
+    // Unique, also where the data is kept: one demo at a time has the directory, and takes more than a second.
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    Purchase { id: format!("order-{now}"), item: "espresso machine".into(), price: 749 }
+}
+
+/// The result is data: it alone goes to stdout.
+fn print(value: &Value) -> std::io::Result<()> {
+    let mut out = std::io::stdout().lock();
+    serde_json::to_writer_pretty(&mut out, value)?;
+    writeln!(out)?;
+    out.flush()
+}
+
+/// What to try while the server is up, in lines to copy.
+fn look_around(
+    screen: &Screen,
+    client: &Client,
+    local: &LocalServer,
+    home: &Home,
+    story: &Story,
+) -> Result<(), String> {
+    let credentials = &local.credentials;
+    let file = home.path().join(AUTHORIZATION);
+    write_secret(&file, format!("Authorization: Bearer {}\n", credentials.api_token).as_bytes())?;
+    let file = std::path::absolute(&file).unwrap_or(file);
+    // No remarks behind the commands: an interactive zsh takes them for arguments.
+    screen.heading("Server and worker stay up for a look. In another terminal:");
+    eprintln!(
+        "    API={api}\n    \
+         AUTH=@{file}\n    \
+         ID={id}\n    \
+         curl -H $AUTH $API/workflow-executions/$ID\n    \
+         curl -H $AUTH $API/workflow-executions/$ID/events\n    \
+         curl {url}/_/metrics\n\n  \
+         Start an order of your own. It waits until you approve of it:\n\n    \
+         curl -H $AUTH $API/workflows/order/trigger \\\n      \
+         -d '{{\"input\": {{\"id\": \"mine\", \"item\": \"lamp\", \"price\": 40}}}}'\n    \
+         curl -H $AUTH $API/promises/key:{key}/resolve \\\n      \
+         -d '{{\"value\": {{\"by\": \"me\"}}}}'\n\n  \
+         Press Ctrl-C to stop.\n",
+        api = client.base(),
+        url = credentials.http_url,
+        file = file.display(),
+        id = story.execution_id,
+        key = approval_key("mine"),
+    );
+    Ok(())
+}

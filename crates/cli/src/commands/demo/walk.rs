@@ -1,0 +1,150 @@
+//! One order from its trigger to its result, shown as it happens. All of it goes through the public REST API.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::follow::{Follower, Seen};
+use super::order::{Approval, PACKING_TIMER, Purchase, approval_key};
+use super::screen::{Mark, Screen};
+use super::workers::Workers;
+use crate::client::answers::{Attempt, Attempts, Execution, LogEvent, Started, Task};
+use crate::client::{Client, path};
+
+/// So long the demo lets people look before it goes on.
+const LOOK: Duration = Duration::from_millis(700);
+
+/// What is known when the order is done.
+pub(super) struct Story {
+    pub(super) execution_id: String,
+    pub(super) output: Value,
+    pub(super) events: Vec<LogEvent>,
+    /// By the task's id.
+    pub(super) attempts: HashMap<String, Vec<Attempt>>,
+}
+
+pub(super) struct Walk<'a> {
+    pub(super) client: &'a Client,
+    pub(super) screen: &'a Screen,
+    pub(super) workers: &'a mut Workers,
+    pub(super) purchase: Purchase,
+}
+
+impl Walk<'_> {
+    /// Triggers the order, shows what becomes of it, and approves of it when it asks.
+    pub(super) async fn run(mut self) -> Result<Story, String> {
+        let trigger = ["workflows", "order", "trigger"];
+        self.screen.line(Mark::Demo, "POST", &path(&trigger));
+        let started: Started = self.client.post(&trigger, &json!({ "input": self.purchase })).await?;
+        let execution_id = started.workflow_execution_id;
+        let mut follower = Follower::open(self.client, &execution_id).await?;
+        let mut events = Vec::new();
+        let mut tasks = OpenTasks::default();
+        while let Some(seen) = follower.next().await? {
+            match seen {
+                Seen::Task(task) => tasks.show(self.screen, &task),
+                Seen::Event(event) => {
+                    show(self.screen, &mut tasks, &event);
+                    if event.event_type == "PROMISE_CREATED" {
+                        self.approve(&execution_id).await?;
+                    }
+                    events.push(event);
+                }
+            }
+        }
+        self.finish(execution_id, events).await
+    }
+
+    /// What a person would do, after a look. Meanwhile the worker crashes, to show that nothing is lost.
+    async fn approve(&mut self, execution_id: &str) -> Result<(), String> {
+        tokio::time::sleep(LOOK).await;
+        self.workers.crash().map_err(|error| error.to_string())?;
+        self.screen.line(Mark::Demo, "worker", "is killed; a new one goes on from the history");
+        tokio::time::sleep(LOOK).await;
+        let execution: Execution = self.client.get(&["workflow-executions", execution_id]).await?;
+        let waits: Vec<String> = execution.waiting_on.iter().map(ToString::to_string).collect();
+        let found = format!("is {}, and says for what: {}", execution.status, waits.join(", "));
+        self.screen.line(Mark::Waits, "order", &found);
+        tokio::time::sleep(LOOK).await;
+        let promise = format!("key:{}", approval_key(&self.purchase.id));
+        let resolve = ["promises", promise.as_str(), "resolve"];
+        self.screen.line(Mark::Demo, "POST", &path(&resolve));
+        Ok(self.client.post(&resolve, &json!({ "value": Approval { by: "Grace".into() } })).await?)
+    }
+
+    async fn finish(&self, execution_id: String, events: Vec<LogEvent>) -> Result<Story, String> {
+        let execution: Execution = self.client.get(&["workflow-executions", &execution_id]).await?;
+        if execution.status != "COMPLETED" {
+            let reason = execution.error.unwrap_or_default();
+            return Err(format!("the order ended as {} instead of COMPLETED: {reason}", execution.status));
+        }
+        let mut attempts = HashMap::new();
+        for event in events.iter().filter(|event| event.event_type == "TASK_SCHEDULED") {
+            let id = event.text("taskExecutionId");
+            let of_task: Attempts = self.client.get(&["tasks", id, "attempts"]).await?;
+            attempts.insert(id.to_owned(), of_task.attempts);
+        }
+        Ok(Story { execution_id, output: execution.output.unwrap_or_default(), events, attempts })
+    }
+}
+
+/// The tasks that have not ended, with their types and the last attempt shown.
+#[derive(Default)]
+struct OpenTasks(HashMap<String, (String, i64)>);
+
+impl OpenTasks {
+    /// The streams of tasks run beside that of the history: what comes after a task's end is old.
+    fn show(&mut self, screen: &Screen, task: &Task) {
+        let Some((task_type, shown)) = self.0.get_mut(&task.id) else { return };
+        let attempt = task.execution_count;
+        match (task.status.as_str(), &task.error) {
+            ("RUNNING", _) if *shown < attempt => {
+                *shown = attempt;
+                screen.line(Mark::Begins, task_type, &format!("attempt {attempt}"));
+            }
+            ("PENDING", Some(error)) => {
+                screen.line(Mark::Failed, task_type, &format!("attempt {attempt} failed: {error}"));
+            }
+            _ => {}
+        }
+    }
+
+    fn end(&mut self, event: &LogEvent) -> String {
+        let ended = self.0.remove(event.text("taskExecutionId"));
+        ended.map(|(task_type, _)| task_type).unwrap_or_default()
+    }
+}
+
+fn show(screen: &Screen, tasks: &mut OpenTasks, event: &LogEvent) {
+    let line = |mark, name: &str, what: &str| screen.line(mark, name, what);
+    match event.event_type.as_str() {
+        "WORKFLOW_STARTED" => line(Mark::Begins, event.text("workflowKind"), "started"),
+        "TASK_SCHEDULED" => {
+            let opened = (event.text("taskType").to_owned(), 0);
+            tasks.0.insert(event.text("taskExecutionId").to_owned(), opened);
+        }
+        "TASK_COMPLETED" => line(Mark::Done, &tasks.end(event), &format!("done: {}", event.data["output"])),
+        "TASK_FAILED" => line(Mark::Failed, &tasks.end(event), event.text("error")),
+        "PROMISE_CREATED" => {
+            line(Mark::Waits, event.text("promiseName"), "a promise: the order waits for a person")
+        }
+        "PROMISE_RESOLVED" => {
+            let by = event.data["value"]["by"].as_str().unwrap_or("somebody");
+            line(Mark::Done, event.text("promiseName"), &format!("given by {by}"));
+        }
+        "TIMER_STARTED" => {
+            let ms = event.data["durationMs"].as_i64().unwrap_or_default();
+            line(Mark::Waits, &timer_name(event.text("timerId")), &format!("a timer of {ms} ms"));
+        }
+        "TIMER_FIRED" => line(Mark::Done, &timer_name(event.text("timerId")), "the time is up"),
+        "WORKFLOW_COMPLETED" => line(Mark::Done, "order", "completed"),
+        "WORKFLOW_EXECUTION_FAILED" => line(Mark::Failed, "order", event.text("error")),
+        other => line(Mark::Begins, "order", other),
+    }
+}
+
+/// The history numbers timers; people call them by what they are for.
+pub(super) fn timer_name(timer_id: &str) -> String {
+    if timer_id == PACKING_TIMER { "packing".to_owned() } else { timer_id.to_owned() }
+}

@@ -1,0 +1,150 @@
+//! A server for one developer, on this machine only. It makes its own database, tenant and credentials, and keeps them in
+//! its data directory. What is said about it on the terminal is for the commands to say.
+
+mod credentials;
+mod data_dir;
+
+use std::fmt;
+use std::io::ErrorKind;
+use std::net::SocketAddr;
+use std::path::Path;
+
+use flovyn_server::config::{Config, Jwt, Listen, Metrics, TenantConfig, WorkerTokenConfig};
+use flovyn_server::{Server, ServerOptions, StartError};
+
+pub(crate) use self::credentials::Credentials;
+pub(crate) use self::data_dir::{DataDir, write_secret};
+
+pub(crate) const TENANT: &str = "default";
+
+/// How it is to run.
+#[derive(Debug, Clone)]
+pub(crate) struct Options {
+    pub(crate) http: SocketAddr,
+    pub(crate) grpc: SocketAddr,
+    /// Time stands still until it is moved.
+    pub(crate) virtual_clock: bool,
+}
+
+/// Why it does not run, in terms of the options `--http`, `--grpc` and `--data-dir` that its commands have.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    InUse { option: &'static str, address: SocketAddr },
+    Other(String),
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::InUse { option, address } => write!(
+                f,
+                "{address} is in use already: stop what listens there, or choose another port with {option} 127.0.0.1:0"
+            ),
+            Self::Other(what) => f.write_str(what),
+        }
+    }
+}
+
+impl From<String> for Failure {
+    fn from(what: String) -> Self {
+        Self::Other(what)
+    }
+}
+
+/// Commands end with a text.
+impl From<Failure> for String {
+    fn from(failure: Failure) -> Self {
+        failure.to_string()
+    }
+}
+
+impl From<StartError> for Failure {
+    fn from(error: StartError) -> Self {
+        match error {
+            StartError::Bind { listener, address, error } if error.kind() == ErrorKind::AddrInUse => {
+                Self::InUse { option: if listener == "HTTP" { "--http" } else { "--grpc" }, address }
+            }
+            StartError::Store(error) => Self::Other(format!("{error} (--data-dir)")),
+            other => Self::Other(other.to_string()),
+        }
+    }
+}
+
+/// A running one.
+pub(crate) struct LocalServer {
+    pub(crate) server: Server,
+    pub(crate) credentials: Credentials,
+    pub(crate) data_dir: DataDir,
+}
+
+impl LocalServer {
+    pub(crate) async fn start(data_dir: &Path, options: &Options) -> Result<Self, Failure> {
+        for (option, address) in [("--http", options.http), ("--grpc", options.grpc)] {
+            if !address.ip().is_loopback() {
+                return Err(Failure::Other(format!(
+                    "{option} {address}: this server listens on this machine only; use 127.0.0.1, or `flovyn server` \
+                     to serve others"
+                )));
+            }
+        }
+        let data_dir = DataDir::open(data_dir)?;
+        let jwt = Jwt::with_secret_file(data_dir.jwt_secret()?, "flovyn-dev", "flovyn");
+        let verifier = jwt.verifier().map_err(|error| error.to_string())?;
+        let mut credentials = Credentials::load_or_make(&data_dir, &verifier, TENANT)?;
+
+        let server = Server::start(server_options(&data_dir, options, jwt, &credentials)).await?;
+        let tenant = server.api().service().store().tenant_by_slug(TENANT).await;
+        let tenant = tenant.map_err(|error| error.to_string())?;
+        let tenant = tenant.ok_or_else(|| "the tenant has gone; start again".to_owned())?;
+        credentials.tenant_id = tenant.id.to_string();
+        credentials.http_url = format!("http://{}", server.http_addr());
+        credentials.grpc_url = format!("http://{}", server.grpc_addr());
+        // Only now: a process that could not start must not change what the running one has written.
+        credentials.save(&data_dir)?;
+        Ok(Self { server, credentials, data_dir })
+    }
+
+    /// The same, on a free port wherever an address is in use. Also says which those were.
+    pub(crate) async fn start_anywhere(
+        data_dir: &Path,
+        mut options: Options,
+    ) -> Result<(Self, Vec<SocketAddr>), Failure> {
+        let mut in_use = Vec::new();
+        loop {
+            match Self::start(data_dir, &options).await {
+                Ok(local) => return Ok((local, in_use)),
+                // A port 0 that is in use means that none is free.
+                Err(Failure::InUse { option, address }) if address.port() != 0 => {
+                    let taken = if option == "--http" { &mut options.http } else { &mut options.grpc };
+                    taken.set_port(0);
+                    in_use.push(address);
+                }
+                Err(failure) => return Err(failure),
+            }
+        }
+    }
+}
+
+fn server_options(
+    data_dir: &DataDir,
+    options: &Options,
+    jwt: Jwt,
+    credentials: &Credentials,
+) -> ServerOptions {
+    let mut config = Config::local(data_dir.database_url());
+    config.http.address = options.http;
+    config.grpc = Listen { address: options.grpc };
+    config.auth.jwt = Some(jwt);
+    config.metrics = Metrics { public: true };
+    config.tenants = vec![TenantConfig {
+        id: None,
+        slug: TENANT.to_owned(),
+        name: None,
+        retention_ms: None,
+        worker_tokens: vec![WorkerTokenConfig {
+            name: "dev".to_owned(),
+            token: credentials.worker_token.clone(),
+        }],
+    }];
+    ServerOptions { local_only: true, virtual_clock: options.virtual_clock, ..ServerOptions::new(config) }
+}
