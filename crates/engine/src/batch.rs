@@ -9,6 +9,7 @@ use std::sync::Arc;
 use crate::code::{Code, Refusal};
 use crate::ids::{ExecutionId, Ids, Now, TenantId};
 use crate::limits::Limits;
+use crate::note::Note;
 use crate::reply::Reply;
 use crate::request::Request;
 use crate::rules::{self, Work};
@@ -48,6 +49,7 @@ pub struct Batch {
     deferred: BTreeSet<(TenantId, ExecutionId)>,
     asked: Arc<Wants>,
     rounds: usize,
+    notes: Vec<Note>,
 }
 
 enum Readiness {
@@ -70,6 +72,7 @@ impl Batch {
             deferred: BTreeSet::new(),
             asked: Arc::default(),
             rounds: 0,
+            notes: Vec::new(),
         }
     }
 
@@ -144,6 +147,7 @@ impl Batch {
     }
 
     fn decide(&mut self, request: &Request, now: Now) -> Decided {
+        let noted = self.notes.len();
         let mut work = Work {
             tenant_id: request.tenant_id,
             set: &mut self.set,
@@ -151,6 +155,7 @@ impl Batch {
             limits: &self.limits,
             ids: Ids::new(request.seed),
             keep_on_refusal: false,
+            notes: &mut self.notes,
         };
         let rule = request.op.rule();
         // A fault in one rule must not hurt the other requests: what it wrote is taken back.
@@ -165,12 +170,12 @@ impl Batch {
                 if keep_on_refusal {
                     self.set.keep();
                 } else {
-                    self.set.undo();
+                    self.undo(noted);
                 }
                 Decided::Refused(refusal)
             }
             Err(panic) => {
-                self.set.undo();
+                self.undo(noted);
                 let what = panic_message(panic.as_ref());
                 Decided::Refused(Refusal::new(
                     Code::Internal,
@@ -178,6 +183,17 @@ impl Batch {
                 ))
             }
         }
+    }
+
+    /// Takes back what a request did, down to the notes that were there before it.
+    fn undo(&mut self, noted: usize) {
+        self.set.undo();
+        self.notes.truncate(noted);
+    }
+
+    /// What is worth counting once the batch is durable.
+    pub fn take_notes(&mut self) -> Vec<Note> {
+        std::mem::take(&mut self.notes)
     }
 
     /// Net row changes of all requests, once every one of them is decided.

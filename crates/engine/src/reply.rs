@@ -48,6 +48,10 @@ pub enum Reply {
     Cleaned {
         count: usize,
     },
+    /// What was found to have no live cause, in words.
+    Looked {
+        orphans: Vec<String>,
+    },
     Tenant(Tenant),
     WorkerToken(WorkerToken),
     Registered {

@@ -12,6 +12,7 @@ use tokio::sync::watch;
 
 use crate::issuer::Issuer;
 use crate::live::Live;
+use crate::metrics::Metrics;
 use crate::rates::Rates;
 
 /// The other header that an API key may come in.
@@ -38,14 +39,21 @@ struct Inner {
     draining: watch::Receiver<bool>,
     live: Live,
     rates: Rates,
+    metrics: Arc<Metrics>,
 }
 
 impl Api {
     /// `draining` turns true when the server begins to stop: polls end, streams are told.
-    pub fn new(service: Service, authenticators: Authenticators, draining: watch::Receiver<bool>) -> Self {
+    pub fn new(
+        service: Service,
+        authenticators: Authenticators,
+        draining: watch::Receiver<bool>,
+        metrics: Arc<Metrics>,
+    ) -> Self {
         let worker_tokens = WorkerTokens::new(service.store().clone());
         let (live, rates) = (Live::default(), Rates::default());
-        Self { inner: Arc::new(Inner { service, worker_tokens, authenticators, draining, live, rates }) }
+        let inner = Inner { service, worker_tokens, authenticators, draining, live, rates, metrics };
+        Self { inner: Arc::new(inner) }
     }
 
     pub fn service(&self) -> &Service {
@@ -71,6 +79,10 @@ impl Api {
 
     pub fn rates(&self) -> &Rates {
         &self.inner.rates
+    }
+
+    pub fn metrics(&self) -> &Metrics {
+        &self.inner.metrics
     }
 
     /// Who sends these headers: somebody with a worker token, or with a JWT or an API key where they are configured.

@@ -4,6 +4,7 @@
 //! read, the last good one stays.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use axum::http::Uri;
@@ -12,6 +13,7 @@ use tokio::sync::Mutex;
 
 use crate::config::{ConfigError, Jwt, KeySource};
 use crate::fetch::Fetcher;
+use crate::metrics::Metrics;
 
 /// Tokens that name unknown keys make the set be read again at most this often: anybody can send such a token.
 const ON_DEMAND_EVERY: Duration = Duration::from_secs(10);
@@ -41,6 +43,7 @@ pub struct Issuer {
     refresh_every: Duration,
     /// When a set was last read on demand. Held while it is read, so that many tokens cause one reading.
     on_demand: Mutex<Option<Instant>>,
+    metrics: Arc<Metrics>,
 }
 
 impl Issuer {
@@ -48,7 +51,7 @@ impl Issuer {
     ///
     /// # Errors
     /// When they cannot be read or used: a server with a broken authenticator must not start.
-    pub async fn open(config: &Jwt) -> Result<Self, ConfigError> {
+    pub async fn open(config: &Jwt, metrics: Arc<Metrics>) -> Result<Self, ConfigError> {
         let source = match config.key_source()? {
             KeySource::Secret(_) | KeySource::Pem(..) => None,
             KeySource::JwksFile(path, _) => Some(Source::File(path)),
@@ -70,7 +73,7 @@ impl Issuer {
             _ => config.verifier()?,
         };
         let refresh_every = config.refresh_every();
-        Ok(Self { verifier, source, refresh_every, on_demand: Mutex::default() })
+        Ok(Self { verifier, source, refresh_every, on_demand: Mutex::default(), metrics })
     }
 
     /// Whose token this is.
@@ -96,7 +99,7 @@ impl Issuer {
     }
 
     /// Reads the set again, now and then, until it is dropped.
-    pub(crate) async fn keep_fresh(self: std::sync::Arc<Self>) {
+    pub(crate) async fn keep_fresh(self: Arc<Self>) {
         while self.source.is_some() {
             tokio::time::sleep(self.refresh_every).await;
             self.refresh().await;
@@ -106,8 +109,7 @@ impl Issuer {
     async fn refresh(&self) {
         let Some(source) = &self.source else { return };
         let read = source.read().await.and_then(|document| self.verifier.replace_keys(&document));
-        let result = if read.is_ok() { "ok" } else { "failed" };
-        metrics::counter!("flovyn_jwks_refreshes_total", "result" => result).increment(1);
+        self.metrics.keys_read(read.is_ok());
         match read {
             Ok(keys) => tracing::debug!(keys, "the issuer's keys were read again"),
             Err(error) => {

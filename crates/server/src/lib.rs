@@ -8,6 +8,7 @@ pub mod grpc;
 pub mod http;
 pub mod issuer;
 pub mod live;
+pub mod metrics;
 pub mod provision;
 pub mod rates;
 pub mod rest;

@@ -18,6 +18,7 @@ use crate::api::{Api, Authenticators};
 use crate::config::{Auth, Config, ConfigError};
 use crate::http::{self, HttpState};
 use crate::issuer::Issuer;
+use crate::metrics::Metrics;
 use crate::provision::provision;
 use crate::tls;
 use crate::virtual_clock::VirtualClock;
@@ -84,7 +85,8 @@ impl Server {
     pub async fn start(options: ServerOptions) -> Result<Self, StartError> {
         let ServerOptions { config, local_only, virtual_clock } = options;
         config.check()?;
-        let authenticators = authenticators(&config.auth).await?;
+        let metrics = Arc::new(Metrics::new());
+        let authenticators = authenticators(&config.auth, &metrics).await?;
         let tls = config.tls.as_ref().map(tls::load).transpose()?;
         let clock = virtual_clock.then(|| Arc::new(VirtualClock::default()));
         let store = open_store(&config.database_url.0, clock.clone()).await?;
@@ -100,6 +102,7 @@ impl Server {
                     tracing::error!(what, "storage failed for good");
                     fatal_sender.send_replace(Some(what.to_owned()));
                 }),
+                recorder: metrics.recorder(),
                 ..ServiceOptions::default()
             },
         );
@@ -111,8 +114,7 @@ impl Server {
         let (draining, drains) = watch::channel(false);
         let (http_ends, http_stopped) = watch::channel(false);
         let key_refresh = authenticators.issuer.clone().map(|issuer| tokio::spawn(issuer.keep_fresh()));
-        let api = Api::new(service, authenticators, drains.clone());
-        let metrics = http::install_metrics();
+        let api = Api::new(service, authenticators, drains.clone(), metrics.clone());
         let (grpc_tls, http_tls) = tls.map(|tls| (tls.grpc, tls.http)).unzip();
         let grpc = serve_grpc(api.clone(), grpc_listener, grpc_tls, until_true(drains))?;
         let state = HttpState {
@@ -127,7 +129,7 @@ impl Server {
         let http =
             tokio::spawn(http::serve::serve(http_listener, http_tls, router, until_true(http_stopped)));
         let upkeep = tokio::spawn(async move {
-            while let Some(metrics) = metrics {
+            loop {
                 tokio::time::sleep(METRICS_UPKEEP).await;
                 metrics.run_upkeep();
             }
@@ -196,9 +198,9 @@ async fn closed(store: &std::sync::Weak<dyn Store>, until: tokio::time::Instant)
 }
 
 /// What is configured but does not work stops the start: nobody is let in by an authenticator that is missing.
-async fn authenticators(config: &Auth) -> Result<Authenticators, ConfigError> {
+async fn authenticators(config: &Auth, metrics: &Arc<Metrics>) -> Result<Authenticators, ConfigError> {
     let issuer = match &config.jwt {
-        Some(jwt) => Some(Arc::new(Issuer::open(jwt).await?)),
+        Some(jwt) => Some(Arc::new(Issuer::open(jwt, metrics.clone()).await?)),
         None => None,
     };
     let keys = config.api_keys.iter().map(|key| key.read()).collect::<Result<_, _>>()?;
@@ -234,9 +236,8 @@ fn serve_grpc(
     if let Some(tls) = tls {
         builder = builder.tls_config(tls).map_err(|error| ConfigError::new(format!("tls: {error}")))?;
     }
-    let counted = crate::grpc::routes(api)
-        .into_axum_router()
-        .layer(axum::middleware::from_fn(crate::grpc::request_metrics::count));
+    let count = axum::middleware::from_fn_with_state(api.clone(), crate::grpc::request_metrics::count);
+    let counted = crate::grpc::routes(api).into_axum_router().layer(count);
     let router = builder.add_routes(counted.into());
     let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
     Ok(tokio::spawn(async move {

@@ -175,7 +175,10 @@ impl Shared {
         let result = self.store.transact(driver.clone(), options).await;
         let (decided, handed, summary) = driver.lock().unwrap_or_else(PoisonError::into_inner).take();
         match result {
-            Ok(()) => Ok(Committed { decided, handed, summary }),
+            Ok(()) => {
+                self.measure(&decided, &summary);
+                Ok(Committed { decided, handed, summary })
+            }
             Err(error) => {
                 for poller in handed {
                     self.dispatch.put_back(poller);
@@ -183,6 +186,15 @@ impl Shared {
                 Err(error)
             }
         }
+    }
+
+    /// Only what is durable counts.
+    fn measure(&self, decided: &[Decided], summary: &Summary) {
+        self.meters.batch_requests.record(decided.len() as f64);
+        if let Some(since) = summary.written_since {
+            self.meters.commit.record(since.elapsed().as_secs_f64());
+        }
+        self.meters.count(&summary.notes);
     }
 
     /// A batch that was not written. A conflict is decided once more; then the batch is halved until the guilty

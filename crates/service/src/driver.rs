@@ -2,9 +2,10 @@
 //! whoever waits for it, so that a step of a workflow costs one fsync and not two.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use flovyn_engine::state::{ClockKind, Execution, Lane, Task, TaskStatus, WorkClass};
-use flovyn_engine::{Batch, BatchStep, Change, Decided, Limits, Loaded, Mutations, Request};
+use flovyn_engine::{Batch, BatchStep, Change, Decided, Limits, Loaded, Mutations, Note, Request};
 use flovyn_store::{Decider, Step};
 
 use crate::dispatch::{Dispatch, HandOff, Poller};
@@ -26,6 +27,9 @@ pub(crate) struct Driver {
 #[derive(Debug, Default)]
 pub(crate) struct Summary {
     pub(crate) rows: usize,
+    pub(crate) notes: Vec<Note>,
+    /// When its changes went to the database, if there were any.
+    pub(crate) written_since: Option<Instant>,
     /// Work made ready that nobody here took: other processes may want it.
     pub(crate) left_ready: Vec<Lane>,
     /// Earliest new moment for the due loop, by clock.
@@ -135,7 +139,12 @@ impl Decider for Driver {
             BatchStep::Decided => {
                 let mutations = self.batch.take_mutations();
                 self.summarise(&mutations);
-                if mutations.is_empty() { Step::Done } else { Step::Commit(Box::new(mutations)) }
+                self.summary.notes = self.batch.take_notes();
+                if mutations.is_empty() {
+                    return Step::Done;
+                }
+                self.summary.written_since = Some(Instant::now());
+                Step::Commit(Box::new(mutations))
             }
         }
     }

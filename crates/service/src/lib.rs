@@ -9,6 +9,7 @@ mod dispatch;
 mod driver;
 mod job;
 pub mod loops;
+pub mod metrics;
 mod service;
 mod stats;
 mod waiting;

@@ -18,6 +18,7 @@ use crate::chatter::Chatter;
 use crate::dispatch::Dispatch;
 use crate::job::{self, Asker, Job, PollAsker};
 use crate::loops::{self, DueSignal};
+use crate::metrics::{Meters, SharedRecorder};
 use crate::stats::Stats;
 use crate::watch::Watchers;
 
@@ -35,6 +36,8 @@ pub struct Options {
     /// Tells other processes about ready work, and listens to them. Without, polling alone finds it.
     pub hints: bool,
     pub loops: loops::Options,
+    /// Where figures go.
+    pub recorder: SharedRecorder,
 }
 
 impl Default for Options {
@@ -44,6 +47,7 @@ impl Default for Options {
             on_fatal: Box::new(|what| tracing::error!(what, "fatal storage error")),
             hints: true,
             loops: loops::Options::default(),
+            recorder: Arc::new(metrics::NoopRecorder),
         }
     }
 }
@@ -63,6 +67,7 @@ pub(crate) struct Shared {
     pub(crate) limits: Arc<Limits>,
     pub(crate) dispatch: Dispatch,
     pub(crate) stats: Stats,
+    pub(crate) meters: Meters,
     pub(crate) due_signal: DueSignal,
     pub(crate) hints: bool,
     pub(crate) watchers: Watchers,
@@ -107,6 +112,7 @@ impl Service {
             limits: Arc::new(options.limits),
             dispatch: Dispatch::default(),
             stats: Stats::default(),
+            meters: Meters::new(&options.recorder),
             due_signal: DueSignal::default(),
             hints: options.hints,
             watchers: Watchers::default(),

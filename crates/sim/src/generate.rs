@@ -86,7 +86,8 @@ impl Generator {
             24..34 => self.claim(WorkClass::Task).into(),
             34..52 => self.submit(world, tenant),
             52..66 => self.task_report(world, tenant),
-            66..80 => self.fire(world),
+            66..78 => self.fire(world),
+            78..80 => self.look(world),
             80..90 => self.outside(world, tenant),
             90..96 => self.task_admin(world, tenant),
             _ => self.admin(world, tenant),
@@ -258,6 +259,13 @@ impl Generator {
             Some(due) => FireDue { due: due.clone() }.into(),
             None => CleanIdempotencyKeys { until_ms: self.now_ms, max: 100 }.into(),
         }
+    }
+
+    fn look(&mut self, world: &Snapshot) -> Op {
+        let executions = world.executions.iter().map(|row| Open::Execution(row.id));
+        let all: Vec<Open> = executions.chain(world.tasks.iter().map(|row| Open::Task(row.id))).collect();
+        let subject = self.rng.pick(&all).copied().unwrap_or(Open::Task(Uuid::nil()));
+        LookForOrphans { subject }.into()
     }
 
     fn outside(&mut self, world: &Snapshot, _tenant: TenantId) -> Op {

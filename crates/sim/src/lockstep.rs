@@ -158,8 +158,12 @@ fn account(report: &mut Report, requests: &[Arc<Request>], decided: &[Decided]) 
     Ok(())
 }
 
-/// A worker gets only what it asked for, and never twice.
+/// A worker gets only what it asked for, and never twice; and what looks for orphans finds none, as the promises hold.
 fn check_reply(request: &Request, reply: &Reply) -> Result<(), String> {
+    if let Reply::Looked { orphans } = reply {
+        let found = orphans.join("; ");
+        return if found.is_empty() { Ok(()) } else { Err(format!("{found}, by {request:?}")) };
+    }
     let (flovyn_engine::Op::Claim(claim), Reply::Claimed(claimed)) = (&request.op, reply) else {
         return Ok(());
     };

@@ -193,6 +193,11 @@ pub trait Store: Send + Sync + 'static {
         queue: &str,
         limit: usize,
     ) -> StoreResult<Vec<Lane>>;
+    /// Whether it is this process's turn to do what only one of them does, once in `every_ms`. Whoever asks first
+    /// once the time is over has the turn; one that dies with it is not waited for beyond that.
+    async fn turn_take(&self, _name: &str, _every_ms: i64) -> StoreResult<bool> {
+        Ok(true)
+    }
     /// Forgets up to `limit` ids of batches that nobody can ask about any more. Returns how many.
     async fn batch_cleanup(&self, before_ms: i64, limit: usize) -> StoreResult<usize>;
 

@@ -76,7 +76,23 @@ impl View<'_> {
 
 /// Checks every promise on a consistent snapshot taken at `now`.
 pub fn check(snapshot: &Snapshot, now: Now) -> Vec<Violation> {
-    let mut view = View {
+    let mut view = view(snapshot, now);
+    history::check(&mut view);
+    claims::check(&mut view);
+    orphans::check(&mut view);
+    quotas::check(&mut view);
+    view.found
+}
+
+/// Checks P6 alone, on rows that belong together: something open, and what was found of its causes.
+pub(crate) fn orphans(snapshot: &Snapshot, now: Now) -> Vec<Violation> {
+    let mut view = view(snapshot, now);
+    orphans::check(&mut view);
+    view.found
+}
+
+fn view(snapshot: &Snapshot, now: Now) -> View<'_> {
+    View {
         snapshot,
         now,
         executions: snapshot.executions.iter().map(|row| (row.key(), row)).collect(),
@@ -87,12 +103,7 @@ pub fn check(snapshot: &Snapshot, now: Now) -> Vec<Violation> {
         due: group(&snapshot.due, |row| (row.class, row.tenant_id, row.id)),
         ready: group(&snapshot.ready, |row| (row.lane.tenant_id, row.id)),
         found: Vec::new(),
-    };
-    history::check(&mut view);
-    claims::check(&mut view);
-    orphans::check(&mut view);
-    quotas::check(&mut view);
-    view.found
+    }
 }
 
 fn group<K: Ord, R>(rows: &[R], key: impl Fn(&R) -> K) -> BTreeMap<K, Vec<&R>> {

@@ -163,7 +163,7 @@ pub(crate) fn finish(work: &mut Work<'_>, execution: &mut Execution, origin: Ori
     alarm::clear(work, DueClass::ExecutionAlarm, execution.key(), execution.alarm_ms.take());
     alarm::clear(work, DueClass::ExecutionLease, execution.key(), execution.lease_alarm_ms.take());
     if execution.status != ExecutionStatus::Completed {
-        key::release(work, KeySpace::Work, execution.idempotency_key.as_ref(), execution.id);
+        key::clear(work, execution.idempotency_key.as_ref(), execution.id);
     }
     if execution.open_tasks + execution.open_timers + execution.open_promises > 0 {
         follow_up(work, DueClass::CloseItems, execution.id, None);

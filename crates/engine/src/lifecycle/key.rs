@@ -5,6 +5,7 @@ use uuid::Uuid;
 use crate::check;
 use crate::code::Refusal;
 use crate::ids::{TenantId, Text};
+use crate::note::Noted;
 use crate::request::KeySpec;
 use crate::rules::Work;
 use crate::state::{Execution, HolderClass, IdempotencyKey, KeySpace, Task};
@@ -56,16 +57,28 @@ pub(crate) fn take(
         created_ms: work.now.ms,
         expires_ms: work.now.ms.saturating_add(ttl_ms),
     });
+    if space == KeySpace::Work {
+        work.note(Noted::KeyTaken);
+    }
     Ok(())
 }
 
-/// Frees the key if this holder still has it.
-pub(crate) fn release(work: &mut Work<'_>, space: KeySpace, name: Option<&Text>, holder_id: Uuid) {
-    let Some(name) = name else { return };
+/// Frees the key of work that failed or was cancelled, so that it can be tried again under the same one.
+pub(crate) fn clear(work: &mut Work<'_>, name: Option<&Text>, holder_id: Uuid) {
+    if release(work, KeySpace::Work, name, holder_id) {
+        work.note(Noted::KeyCleared);
+    }
+}
+
+/// Frees the key if this holder still has it. Whether it had.
+pub(crate) fn release(work: &mut Work<'_>, space: KeySpace, name: Option<&Text>, holder_id: Uuid) -> bool {
+    let Some(name) = name else { return false };
     let key = (work.tenant_id, space, name.clone());
-    if work.set.keys.get(&key).is_some_and(|row| row.holder_id == holder_id) {
+    let held = work.set.keys.get(&key).is_some_and(|row| row.holder_id == holder_id);
+    if held {
         work.set.keys.delete(&key);
     }
+    held
 }
 
 /// Asks for the key that `release` may have to free.

@@ -231,7 +231,7 @@ pub(crate) fn finish(work: &mut Work<'_>, task: &mut Task, end: End) {
         }
     };
     if task.status != TaskStatus::Completed {
-        key::release(work, KeySpace::Work, task.idempotency_key.as_ref(), task.id);
+        key::clear(work, task.idempotency_key.as_ref(), task.id);
     }
     if let Some(event) = event {
         tell_workflow(work, task, event);

@@ -2,7 +2,7 @@
 
 use uuid::Uuid;
 
-use crate::ids::{Payload, Text, WorkerId};
+use crate::ids::{ExecutionId, Payload, TaskId, Text, WorkerId};
 use crate::state::{Due, WorkClass};
 
 /// A row of the due table whose time has come.
@@ -16,6 +16,19 @@ pub struct CleanIdempotencyKeys {
     /// Where to look: keys that expire until then. Only those that have expired are removed.
     pub until_ms: i64,
     pub max: usize,
+}
+
+/// Looks whether something that is open has a live cause. Changes nothing.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LookForOrphans {
+    pub subject: Open,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Open {
+    /// With its open timers and tasks.
+    Execution(ExecutionId),
+    Task(TaskId),
 }
 
 #[derive(Debug, Clone, PartialEq)]

@@ -60,7 +60,7 @@ ops! {
     RetryWorkflow, DeleteWorkflow,
     CreateTask, CreateTasks, CompleteTask, FailTask, HeartbeatTask, ReportProgress, AppendLogLine, SetTaskState,
     GetTaskState, ListTaskState, ClearTaskState, ClearAllTaskState, CancelTask, RetryTask, DeleteTask,
-    FireDue, CleanIdempotencyKeys,
+    FireDue, CleanIdempotencyKeys, LookForOrphans,
     CreateTenant, UpdateTenant, CreateWorkerToken, RevokeWorkerToken, RegisterWorker, HeartbeatWorker,
     ForgetWorkers, PauseQueue, ResumeQueue, SetQuota, TakeRequests,
 }
@@ -79,6 +79,7 @@ impl Request {
             Op::Claim(op) => op.max * 3,
             Op::FireDue(op) if op.due.class.is_follow_up() => 4 * crate::limits::FOLLOW_UP_ROWS,
             Op::CleanIdempotencyKeys(op) => op.max,
+            Op::LookForOrphans(_) => 20,
             Op::ReleaseForBuild(op) => op.max * 3,
             _ => 5,
         }

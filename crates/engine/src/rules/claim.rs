@@ -5,9 +5,10 @@ use uuid::Uuid;
 use crate::check;
 use crate::code::{Code, Refusal};
 use crate::event::TaskPayloads;
-use crate::ids::TenantId;
+use crate::ids::{TenantId, Text};
 use crate::lifecycle::{alarm, key, task};
 use crate::limits::Limits;
+use crate::note::Noted;
 use crate::reply::{Activation, Claimed, Reply, TaskDelivery};
 use crate::request::{Claim, Claimer};
 use crate::rules::{Rule, Work};
@@ -146,6 +147,7 @@ fn take_workflow(work: &mut Work<'_>, claim: &Claim, lane: &Lane, id: Uuid) -> O
     let row = candidate(&work.set.executions, &(work.tenant_id, id));
     let mut execution = row.filter(|row| row.is_in_ready() && stands_in(&row.ready(), lane))?;
     work.set.remove_ready(execution.ready());
+    note_workflow(work, &execution);
     execution.status = ExecutionStatus::Running;
     execution.started_ms.get_or_insert(work.now.ms);
     execution.epoch += 1;
@@ -211,6 +213,7 @@ fn take_task(work: &mut Work<'_>, claim: &Claim, lane: &Lane, id: Uuid) -> Optio
         return None;
     }
     work.set.remove_ready(task.ready());
+    note_task(work, &task);
     task.status = TaskStatus::Running;
     task.started_ms = Some(work.now.ms);
     // Counted now, not when it is reported: a task that kills its worker cannot come back for ever.
@@ -232,6 +235,26 @@ fn take_task(work: &mut Work<'_>, claim: &Claim, lane: &Lane, id: Uuid) -> Optio
     task::arm(work, &mut task);
     work.set.tasks.put(task.clone());
     Some(TaskDelivery { token: task.epoch, task })
+}
+
+/// It has waited since the last event, or since the time it was to begin at. How long after a failed activation says
+/// nothing about workers.
+fn note_workflow(work: &mut Work<'_>, execution: &Execution) {
+    if execution.activation_failures == 0 {
+        let since_ms = execution.last_event_ms.max(execution.scheduled_ms.unwrap_or(i64::MIN));
+        note_handed(work, WorkClass::Workflow, &execution.queue, since_ms);
+    }
+}
+
+fn note_task(work: &mut Work<'_>, task: &Task) {
+    if task.execution_count == task.retry_base {
+        note_handed(work, WorkClass::Task, &task.queue, task.scheduled_or_created_ms().max(task.created_ms));
+    }
+}
+
+fn note_handed(work: &mut Work<'_>, class: WorkClass, queue: &Text, since_ms: i64) {
+    let waited_ms = work.now.ms.saturating_sub(since_ms).max(0);
+    work.note(Noted::Handed { class, queue: queue.clone(), waited_ms });
 }
 
 fn owner_has_finished(work: &Work<'_>, task: &Task) -> bool {

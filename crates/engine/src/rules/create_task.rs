@@ -5,6 +5,7 @@ use crate::code::{Code, Refusal};
 use crate::ids::{TaskId, TenantId, Text};
 use crate::lifecycle::{execution, key, task};
 use crate::limits::Limits;
+use crate::note::Noted;
 use crate::reply::{Reply, TaskCreated};
 use crate::request::{CreateTask, CreateTasks, TaskSpec};
 use crate::rules::{Rule, Work};
@@ -62,6 +63,7 @@ fn create(work: &mut Work<'_>, request: &CreateTask) -> Result<TaskCreated, Refu
     if let Some(key) = &request.spec.key
         && let Some(existing) = existing(work, &request.spec, &key.name)?
     {
+        work.note(Noted::KeyHit);
         return Ok(created(&existing, true, false));
     }
     let owner = request.execution_id.map(|id| execution::find_open(work, id)).transpose()?;
@@ -121,6 +123,7 @@ pub(crate) fn new_row(
         (None, Some(owner)) => owner.queue.clone(),
         (None, None) => DEFAULT_QUEUE.into(),
     };
+    work.note(Noted::TaskSubmitted { task_type: spec.task_type.clone(), queue: queue.clone() });
     Ok(Task {
         tenant_id: work.tenant_id,
         id,

@@ -13,6 +13,7 @@ mod fire_due;
 mod follow_up;
 mod give_back;
 mod heartbeat;
+mod look_for_orphans;
 mod queue;
 mod quota;
 mod release_held_back;
@@ -33,6 +34,7 @@ pub(crate) use claim::needs_pool;
 use crate::code::Refusal;
 use crate::ids::{Ids, Now, TenantId};
 use crate::limits::Limits;
+use crate::note::{Note, Noted};
 use crate::reply::Reply;
 use crate::working_set::{Needs, WorkingSet};
 
@@ -60,4 +62,11 @@ pub(crate) struct Work<'a> {
     pub(crate) ids: Ids,
     /// The refusal that follows has an effect of its own, which is kept.
     pub(crate) keep_on_refusal: bool,
+    pub(crate) notes: &'a mut Vec<Note>,
+}
+
+impl Work<'_> {
+    pub(crate) fn note(&mut self, what: Noted) {
+        self.notes.push(Note { tenant_id: self.tenant_id, what });
+    }
 }

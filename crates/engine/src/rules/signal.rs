@@ -6,6 +6,7 @@ use crate::event::{EventData, EventKind};
 use crate::ids::{Payload, TenantId, Text};
 use crate::lifecycle::{execution, key, quota};
 use crate::limits::Limits;
+use crate::note::Noted;
 use crate::reply::Reply;
 use crate::request::{SignalWithStart, SignalWorkflow};
 use crate::rules::start_workflow;
@@ -58,7 +59,10 @@ impl Rule for SignalWithStart {
             .filter(|execution| !execution.status.is_terminal() && !execution.purging);
         let created = open.is_none();
         let mut execution = match open {
-            Some(execution) => execution,
+            Some(execution) => {
+                work.note(Noted::KeyHit);
+                execution
+            }
             None => {
                 let id = work.ids.uuid(work.now.ms);
                 start_workflow::create_counted(work, id, &self.start, None)?

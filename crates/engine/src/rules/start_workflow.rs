@@ -6,6 +6,7 @@ use crate::event::{EventData, EventKind};
 use crate::ids::{ExecutionId, TenantId, Text};
 use crate::lifecycle::{execution, key, quota};
 use crate::limits::Limits;
+use crate::note::Noted;
 use crate::reply::{Reply, Started};
 use crate::request::{StartWorkflow, StartWorkflows};
 use crate::rules::{Rule, Work};
@@ -65,6 +66,7 @@ impl Rule for StartWorkflows {
 /// Starts it, or answers with the execution that its key already has.
 pub(crate) fn start(work: &mut Work<'_>, request: &StartWorkflow) -> Result<Started, Refusal> {
     if let Some(existing) = existing(work, request)? {
+        work.note(Noted::KeyHit);
         return Ok(started(&existing, true, false));
     }
     let id = work.ids.uuid(work.now.ms);

@@ -1,6 +1,6 @@
 //! Counts gRPC requests by method and status, and gives each a span.
 
-use axum::extract::Request;
+use axum::extract::{Request, State};
 use axum::http::HeaderMap;
 use axum::middleware::Next;
 use axum::response::Response;
@@ -8,6 +8,8 @@ use opentelemetry::propagation::{Extractor, TextMapPropagator};
 use opentelemetry_sdk::propagation::TraceContextPropagator;
 use tracing::Instrument;
 use tracing_opentelemetry::OpenTelemetrySpanExt;
+
+use crate::api::Api;
 
 /// The status of a method that does not exist.
 const UNIMPLEMENTED: &str = "12";
@@ -26,9 +28,9 @@ impl Extractor for HeaderExtractor<'_> {
 }
 
 /// A status that comes in trailers, after the answer began, is not seen here: such a request counts as begun well.
-pub(crate) async fn count(request: Request, next: Next) -> Response {
-    let method = request.uri().path().to_owned();
-    let span = tracing::debug_span!(target: "flovyn", "grpc.request", rpc.method = %method);
+pub(crate) async fn count(State(api): State<Api>, request: Request, next: Next) -> Response {
+    let uri = request.uri().clone();
+    let span = tracing::debug_span!(target: "flovyn", "grpc.request", rpc.method = %uri.path());
     if !span.is_disabled() {
         // Only where a collector wants it. A failure says that there is none.
         let _ = span.set_parent(TraceContextPropagator::new().extract(&HeaderExtractor(request.headers())));
@@ -36,8 +38,7 @@ pub(crate) async fn count(request: Request, next: Next) -> Response {
     let response = next.run(request).instrument(span).await;
     let status = response.headers().get("grpc-status").and_then(|status| status.to_str().ok()).unwrap_or("0");
     // Callers choose paths: those that lead nowhere must not become labels.
-    let method = if status == UNIMPLEMENTED { "unknown".to_owned() } else { method };
-    metrics::counter!("flovyn_grpc_requests_total", "method" => method, "code" => status.to_owned())
-        .increment(1);
+    let method = if status == UNIMPLEMENTED { "unknown" } else { uri.path() };
+    api.metrics().grpc_answered(method, status);
     response
 }

@@ -36,7 +36,6 @@ pub struct HttpState {
 }
 
 pub(crate) use cors::layer as cors_layer;
-pub(crate) use metrics::install as install_metrics;
 
 /// All paths.
 pub fn router(state: HttpState) -> Router {

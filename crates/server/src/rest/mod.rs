@@ -53,6 +53,7 @@ macro_rules! routes {
                 .fallback(error::no_such_path)
                 .method_not_allowed_fallback(error::no_such_method)
                 .layer(DefaultBodyLimit::max(MAX_BODY_BYTES))
+                .layer(axum::middleware::from_fn_with_state(api.clone(), crate::metrics::rest::measure))
                 .with_state(api)
         }
     };

@@ -169,6 +169,7 @@ fn workflow(caller: &Caller, request: TriggerWorkflowRequest) -> Result<StartWor
 }
 
 fn answer(caller: &Caller, started: &Started) -> TriggerWorkflowResponse {
+    caller.api().metrics().triggered(caller.tenant_id(), &started.kind, started.key_new);
     let path = format!("workflow-executions/{}", started.execution_id);
     TriggerWorkflowResponse {
         workflow_execution_id: started.execution_id.to_string(),
@@ -241,10 +242,12 @@ pub(super) async fn signal_with_start(
     }
     let start = workflow(&caller, start)?;
     let value = payload(request.signal_value, "null");
+    let kind = start.kind.clone();
     let signal = SignalWithStart { start, name: request.signal_name.into(), value };
     let Reply::Signalled { execution_id, sequence, created } = caller.run(signal).await? else {
         return Err(unexpected());
     };
+    caller.api().metrics().triggered(caller.tenant_id(), &kind, created);
     let status = if created { StatusCode::CREATED } else { StatusCode::OK };
     let response = SignalWithStartResponse {
         workflow_execution_id: execution_id.to_string(),

@@ -3,6 +3,7 @@
 //! - `trigger`, `keys`, `limits`, `batches`: starting workflows.
 //! - `executions`, `actions`, `promises`, `follow`: looking at executions, acting on them, following them.
 //! - `tasks`, `task_life`: standalone tasks.
+//! - `metrics`: what a scraper sees of all that.
 //! - `admin`, `quotas`, `rates`: tenants, worker tokens, queues, workers; what a tenant may use.
 //! - `jwks`, `api_keys`, `cors`: who is let in, with which credential, from which page.
 //! - `access`, `bad_input`: every route, with whoever may not and with whatever is wrong.
@@ -29,6 +30,7 @@ mod issuer;
 mod jwks;
 mod keys;
 mod limits;
+mod metrics;
 mod promises;
 mod quotas;
 mod rates;

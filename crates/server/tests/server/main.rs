@@ -5,6 +5,7 @@
 mod clock;
 mod config;
 mod http;
+mod metrics_page;
 mod provision;
 mod start;
 mod tls;

@@ -120,7 +120,10 @@ impl DueLoop {
     async fn fire(&self, due: &Due) -> bool {
         let stats = &self.service.shared.stats;
         match self.service.call(due.tenant_id, FireDue { due: due.clone() }).await {
-            Ok(Reply::Fired(Fired::Acted { .. })) => Stats::add(&stats.fired, 1),
+            Ok(Reply::Fired(Fired::Acted { late_ms })) => {
+                Stats::add(&stats.fired, 1);
+                self.service.shared.meters.fired(due.class, late_ms);
+            }
             Ok(Reply::Fired(Fired::Stale)) => Stats::add(&stats.stale, 1),
             Ok(_) => {}
             Err(refusal) => {

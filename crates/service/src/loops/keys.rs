@@ -1,4 +1,4 @@
-//! Removes idempotency keys whose time is over.
+//! Removes idempotency keys whose time is over: in one process at a time, however many there are.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use flovyn_engine::request::CleanIdempotencyKeys;
 use flovyn_engine::{Code, Refusal, Reply};
 use uuid::Uuid;
 
-use crate::loops::{Options, Stopped, pause};
+use crate::loops::{Options, Stopped, pause, turn};
 use crate::service::Service;
 
 /// Keys in one transaction.
@@ -24,10 +24,18 @@ impl KeyLoop {
     }
 
     pub(crate) async fn run(self, mut stopped: Stopped) {
-        while pause(&mut stopped, self.every).await {
-            if let Err(refusal) = self.tick().await {
+        while pause(&mut stopped, turn::look_every(&self.service, self.every)).await {
+            if let Err(refusal) = self.tick_in_turn().await {
                 tracing::warn!(%refusal, "expired idempotency keys could not be removed");
             }
+        }
+    }
+
+    /// Does it if it is this process's turn. Returns how many keys it removed then.
+    pub async fn tick_in_turn(&self) -> Result<Option<usize>, Refusal> {
+        match turn::take(&self.service, "clean_idempotency_keys", self.every).await? {
+            true => self.tick().await.map(Some),
+            false => Ok(None),
         }
     }
 
@@ -39,6 +47,7 @@ impl KeyLoop {
         loop {
             let reply = self.service.call(Uuid::nil(), CleanIdempotencyKeys { until_ms, max: PAGE }).await?;
             let Reply::Cleaned { count } = reply else { return Ok(total) };
+            self.service.shared.meters.keys_expired.increment(count as u64);
             total += count;
             if count < PAGE {
                 return Ok(total);

@@ -5,14 +5,17 @@
 mod batches;
 mod due;
 mod keys;
+mod orphans;
 mod reports;
 mod retention;
+mod turn;
 mod wake;
 mod workers;
 
 pub use due::DueLoop;
 pub(crate) use due::DueSignal;
 pub use keys::KeyLoop;
+pub use orphans::OrphanLoop;
 pub use retention::RetentionLoop;
 pub use wake::WakeLoop;
 
@@ -32,6 +35,7 @@ pub struct Options {
     /// Rows that one look at the due table takes.
     pub due_page: usize,
     pub key_cleanup: Duration,
+    pub orphans: Duration,
     pub retention: Duration,
     pub reports: Duration,
     pub batch_cleanup: Duration,
@@ -45,6 +49,7 @@ impl Default for Options {
             poll: Duration::from_secs(1),
             due_page: 512,
             key_cleanup: Duration::from_secs(300),
+            orphans: Duration::from_secs(60),
             retention: Duration::from_secs(60),
             reports: Duration::from_millis(100),
             batch_cleanup: Duration::from_secs(3_600),
@@ -63,6 +68,7 @@ pub(crate) fn start(service: &Service, options: &Options, stopped: &Stopped) -> 
     vec![
         tokio::spawn(DueLoop::new(service.clone(), options).run(stopped.clone())),
         tokio::spawn(KeyLoop::new(service.clone(), options).run(stopped.clone())),
+        tokio::spawn(OrphanLoop::new(service.clone(), options).run(stopped.clone())),
         tokio::spawn(RetentionLoop::new(service.clone(), options).run(stopped.clone())),
         tokio::spawn(WakeLoop::new(service.clone(), options).run(stopped.clone())),
         tokio::spawn(reports::run(service.clone(), options.reports, stopped.clone())),

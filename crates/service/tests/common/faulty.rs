@@ -169,6 +169,7 @@ pass_on! {
     fn task_finished(tenant: TenantId, before_ms: i64, limit: usize) -> Vec<TaskId>;
     fn lanes_with_work(lanes: &[Lane]) -> Vec<Lane>;
     fn lanes_of_queue(tenant: TenantId, class: WorkClass, queue: &str, limit: usize) -> Vec<Lane>;
+    fn turn_take(name: &str, every_ms: i64) -> bool;
     fn batch_cleanup(before_ms: i64, limit: usize) -> usize;
     fn tenant_get(id: TenantId) -> Option<Tenant>;
     fn tenant_by_slug(slug: &str) -> Option<Tenant>;

@@ -21,5 +21,6 @@ mod pollers;
 mod races;
 mod repeats;
 mod routing;
+mod turns;
 mod upkeep;
 mod why;

@@ -10,8 +10,11 @@ use crate::postgres::error;
 
 /// Never change one that has been released: add the next. Processes of the version before go on working while it
 /// is applied and afterwards: a new column needs a default, and nothing they use may go.
-const MIGRATIONS: &[&str] =
-    &[include_str!("migrations/0001_init.sql"), include_str!("migrations/0002_quota.sql")];
+const MIGRATIONS: &[&str] = &[
+    include_str!("migrations/0001_init.sql"),
+    include_str!("migrations/0002_quota.sql"),
+    include_str!("migrations/0003_turn.sql"),
+];
 
 /// Any number that no other program uses on the same database ("flovyn" in ASCII).
 const LOCK: i64 = 0x66_6c_6f_76_79_6e;

@@ -172,6 +172,10 @@ impl Store for PostgresStore {
         query::lanes_of_queue(&self.shared, tenant, class, queue, limit).await
     }
 
+    async fn turn_take(&self, name: &str, every_ms: i64) -> StoreResult<bool> {
+        query::turn_take(&self.shared, name, every_ms).await
+    }
+
     async fn batch_cleanup(&self, before_ms: i64, limit: usize) -> StoreResult<usize> {
         let text = "WITH gone AS (DELETE FROM batch WHERE id IN (\
                     SELECT id FROM batch WHERE committed_ms < $1 ORDER BY committed_ms LIMIT $2) RETURNING 1) \

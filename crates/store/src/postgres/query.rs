@@ -79,6 +79,18 @@ pub(super) async fn due_next(shared: &Shared, clock: ClockKind) -> StoreResult<O
     rows.first().map(|row| codec::get(row, 0)).transpose()
 }
 
+/// One statement: of two processes that ask at once, the second waits for the first one's row and then finds it moved on.
+const TURN_TAKE: &str = "\
+    WITH clock AS (SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now_ms) \
+    INSERT INTO turn AS t (name, next_ms) SELECT $1, now_ms + $2 FROM clock \
+    ON CONFLICT (name) DO UPDATE SET next_ms = excluded.next_ms WHERE t.next_ms <= excluded.next_ms - $2 \
+    RETURNING 1";
+
+pub(super) async fn turn_take(shared: &Shared, name: &str, every_ms: i64) -> StoreResult<bool> {
+    let rows = shared.query(TURN_TAKE, vec![Value::Text(name), Value::Int(every_ms)]).await?;
+    Ok(!rows.is_empty())
+}
+
 pub(super) async fn lanes_with_work(shared: &Arc<Shared>, lanes: &[Lane]) -> StoreResult<Vec<Lane>> {
     if lanes.is_empty() {
         return Ok(Vec::new());

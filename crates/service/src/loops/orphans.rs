@@ -1,0 +1,145 @@
+//! Looks for orphans: open work that nothing would ever go on with. There should be none; this counts and warns, so that a
+//! fault shows as a figure and not as a workflow that is silently late.
+//!
+//! A page at a time, round and round through everything that is open, in one process at a time. Each is looked at under
+//! lock, so that work on its way is never taken for an orphan.
+
+use std::time::Duration;
+
+use flovyn_engine::ids::TenantId;
+use flovyn_engine::request::{LookForOrphans, Open};
+use flovyn_engine::state::TaskStatus;
+use flovyn_engine::{Code, Refusal, Reply};
+use flovyn_store::{ExecutionFilter, Page, StoreResult, TaskFilter};
+use futures::future::join_all;
+use uuid::Uuid;
+
+use crate::loops::{Options, Stopped, pause, turn};
+use crate::service::Service;
+
+/// Executions or tasks that one tick looks at.
+const PAGE: usize = 200;
+/// Tenants without open work that one tick passes over.
+const TENANTS: usize = 100;
+/// What is looked through for each tenant.
+const STAGES: [Stage; 3] =
+    [Stage::Executions, Stage::Tasks(TaskStatus::Pending), Stage::Tasks(TaskStatus::Running)];
+
+#[derive(Debug, Clone, Copy)]
+enum Stage {
+    Executions,
+    Tasks(TaskStatus),
+}
+
+#[derive(Debug)]
+pub struct OrphanLoop {
+    service: Service,
+    every: Duration,
+    place: Place,
+}
+
+/// Where the next tick goes on.
+#[derive(Debug, Default)]
+struct Place {
+    tenant: Option<TenantId>,
+    stage: usize,
+    after: Option<(i64, Uuid)>,
+}
+
+impl OrphanLoop {
+    pub fn new(service: Service, options: &Options) -> Self {
+        Self { service, every: options.orphans, place: Place::default() }
+    }
+
+    pub(crate) async fn run(mut self, mut stopped: Stopped) {
+        while pause(&mut stopped, turn::look_every(&self.service, self.every)).await {
+            let done = match turn::take(&self.service, "look_for_orphans", self.every).await {
+                Ok(true) => self.tick().await.map(|_| ()),
+                Ok(false) => Ok(()),
+                Err(refusal) => Err(refusal),
+            };
+            if let Err(refusal) = done {
+                tracing::warn!(%refusal, "orphans could not be looked for; trying again later");
+            }
+        }
+    }
+
+    /// Looks at the next page. Returns how many orphans it found.
+    pub async fn tick(&mut self) -> Result<usize, Refusal> {
+        let page = self.next_page().await;
+        let page = page.map_err(|error| Refusal::new(Code::StoreUnavailable, error.to_string()))?;
+        let look = |(tenant, subject): &(TenantId, Open)| {
+            self.service.call(*tenant, LookForOrphans { subject: *subject })
+        };
+        let mut found = 0;
+        let looks: Vec<_> = page.iter().map(look).collect();
+        for (reply, (tenant, subject)) in join_all(looks).await.into_iter().zip(&page) {
+            let Reply::Looked { orphans } = reply? else { continue };
+            self.service.shared.meters.orphans_checked.increment(1);
+            for what in &orphans {
+                tracing::warn!(%tenant, ?subject, what, "found an orphan: please report it as a fault of Flovyn");
+            }
+            found += orphans.len();
+        }
+        self.service.shared.meters.orphans.increment(found as u64);
+        Ok(found)
+    }
+
+    /// At most a page of what is open, going on where the last one ended. Empty when all tenants have been looked at:
+    /// the next one begins anew.
+    async fn next_page(&mut self) -> StoreResult<Vec<(TenantId, Open)>> {
+        for _ in 0..TENANTS {
+            let Some(tenant) = self.tenant().await? else { break };
+            let page = self.page_of(tenant).await?;
+            if !page.is_empty() {
+                return Ok(page);
+            }
+        }
+        Ok(Vec::new())
+    }
+
+    async fn page_of(&mut self, tenant: TenantId) -> StoreResult<Vec<(TenantId, Open)>> {
+        while let Some(stage) = STAGES.get(self.place.stage) {
+            let found = self.list(tenant, *stage).await?;
+            match found.last() {
+                Some((place, _)) if found.len() == PAGE => self.place.after = Some(*place),
+                _ => {
+                    self.place.stage += 1;
+                    self.place.after = None;
+                }
+            }
+            if !found.is_empty() {
+                return Ok(found.into_iter().map(|(_, subject)| (tenant, subject)).collect());
+            }
+        }
+        self.place = Place { tenant: Some(tenant), stage: 0, after: None };
+        Ok(Vec::new())
+    }
+
+    /// The tenant whose work is being looked at, or the next one when a new round of stages begins.
+    async fn tenant(&mut self) -> StoreResult<Option<TenantId>> {
+        if (self.place.stage, self.place.after) != (0, None) {
+            return Ok(self.place.tenant);
+        }
+        let next = self.service.store().tenant_list(self.place.tenant, 1).await?;
+        self.place.tenant = next.first().map(|tenant| tenant.id);
+        Ok(self.place.tenant)
+    }
+
+    async fn list(&self, tenant: TenantId, stage: Stage) -> StoreResult<Vec<((i64, Uuid), Open)>> {
+        let page = Page { after: self.place.after, offset: 0, limit: PAGE };
+        let store = self.service.store();
+        Ok(match stage {
+            Stage::Executions => {
+                let filter = ExecutionFilter { open_only: true, ..ExecutionFilter::default() };
+                let rows = store.execution_list(tenant, &filter, page).await?;
+                rows.iter().map(|row| ((row.created_ms, row.id), Open::Execution(row.id))).collect()
+            }
+            Stage::Tasks(status) => {
+                let filter = TaskFilter { status: Some(status), ..TaskFilter::default() };
+                let rows = store.task_list(tenant, &filter, page).await?;
+                rows.iter().map(|row| ((row.created_ms, row.id), Open::Task(row.id))).collect()
+            }
+        })
+    }
+}

@@ -1,0 +1,23 @@
+//! Turns: what several processes on one database need not all do.
+
+use std::time::Duration;
+
+use flovyn_engine::{Code, Refusal};
+
+use crate::service::Service;
+
+/// Looks so many times for each turn, so that the turn of a process that died is taken soon.
+const LOOKS: u32 = 10;
+
+/// How long to sleep before asking for a turn that comes `every` so often.
+pub(super) fn look_every(service: &Service, every: Duration) -> Duration {
+    // A process that is alone has every turn.
+    if service.store().is_shared() { every / LOOKS } else { every }
+}
+
+/// Whether it is this process's turn now.
+pub(super) async fn take(service: &Service, name: &str, every: Duration) -> Result<bool, Refusal> {
+    let every_ms = i64::try_from(every.as_millis()).unwrap_or(i64::MAX);
+    let taken = service.store().turn_take(name, every_ms).await;
+    taken.map_err(|error| Refusal::new(Code::StoreUnavailable, error.to_string()))
+}

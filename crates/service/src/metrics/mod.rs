@@ -1,0 +1,78 @@
+//! What the service tells about itself. Knows how to count, not who reads it: that is the recorder it is given.
+//!
+//! Handles are made once and kept; counting is an addition in memory, or a look-up where the label is the user's.
+
+pub mod catalog;
+mod family;
+
+use std::sync::Arc;
+
+use flovyn_engine::state::{DueClass, SmallEnum};
+use flovyn_engine::{Note, Noted};
+use metrics::{Counter, Histogram};
+use uuid::fmt::Hyphenated;
+
+pub use catalog::{Kind, Metric};
+pub use family::{Family, MAX_LABEL_SETS, OTHER};
+
+/// Where figures go.
+pub type SharedRecorder = Arc<dyn metrics::Recorder + Send + Sync>;
+
+pub(crate) struct Meters {
+    key_hits: Family<Counter>,
+    key_misses: Family<Counter>,
+    key_cleared: Family<Counter>,
+    pub(crate) keys_expired: Counter,
+    task_submitted: Family<Counter>,
+    schedule_to_start: Family<Histogram>,
+    lateness: Family<Histogram>,
+    pub(crate) batch_requests: Histogram,
+    pub(crate) commit: Histogram,
+    pub(crate) orphans: Counter,
+    pub(crate) orphans_checked: Counter,
+}
+
+impl Meters {
+    pub(crate) fn new(recorder: &SharedRecorder) -> Self {
+        for metric in catalog::ALL {
+            metric.describe(recorder);
+        }
+        Self {
+            key_hits: Family::new(&catalog::KEY_HITS, recorder, 1),
+            key_misses: Family::new(&catalog::KEY_MISSES, recorder, 1),
+            key_cleared: Family::new(&catalog::KEY_CLEARED, recorder, 1),
+            keys_expired: catalog::KEYS_EXPIRED.counter(recorder),
+            task_submitted: Family::new(&catalog::TASK_SUBMITTED, recorder, 3),
+            schedule_to_start: Family::new(&catalog::SCHEDULE_TO_START, recorder, 2),
+            lateness: Family::new(&catalog::TIMER_LATENESS, recorder, 0),
+            batch_requests: catalog::BATCH_REQUESTS.histogram(recorder),
+            commit: catalog::COMMIT.histogram(recorder),
+            orphans: catalog::ORPHANS.counter(recorder),
+            orphans_checked: catalog::ORPHANS_CHECKED.counter(recorder),
+        }
+    }
+
+    /// Counts what a batch that is durable now has done.
+    pub(crate) fn count(&self, notes: &[Note]) {
+        let mut buffer = [0; Hyphenated::LENGTH];
+        for note in notes {
+            let tenant = &*note.tenant_id.hyphenated().encode_lower(&mut buffer);
+            match &note.what {
+                Noted::KeyHit => self.key_hits.with(&[tenant]).increment(1),
+                Noted::KeyTaken => self.key_misses.with(&[tenant]).increment(1),
+                Noted::KeyCleared => self.key_cleared.with(&[tenant]).increment(1),
+                Noted::TaskSubmitted { task_type, queue } => {
+                    self.task_submitted.with(&[tenant, task_type, queue]).increment(1);
+                }
+                Noted::Handed { class, queue, waited_ms } => {
+                    let histogram = self.schedule_to_start.with(&[tenant, queue, class.name()]);
+                    histogram.record(*waited_ms as f64 / 1_000.0);
+                }
+            }
+        }
+    }
+
+    pub(crate) fn fired(&self, class: DueClass, late_ms: i64) {
+        self.lateness.with(&[class.name()]).record(late_ms as f64 / 1_000.0);
+    }
+}
