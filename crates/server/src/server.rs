@@ -121,6 +121,7 @@ impl Server {
             api: api.clone(),
             started: Instant::now(),
             public_metrics: config.metrics.public,
+            public_docs: config.docs_are_public(),
             clock,
             local_only,
             cors: config.http.cors.as_ref().map(http::cors_layer),

@@ -1,16 +1,26 @@
 //! What something waits for, in the words that people and programs read. The facts come from the engine.
 
 use flovyn_engine::why::Waiting;
-use serde_json::{Value, json};
+use serde::Serialize;
+use utoipa::ToSchema;
 
-/// One thing that is waited for.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// One thing that is waited for. Fields without content are left out.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
 pub struct WaitingOn {
+    /// Such as `TASK`, `TIMER`, `PROMISE`, `CHILD`, `SIGNAL`, `NO_WORKER` or `QUEUE_PAUSED`.
     pub kind: &'static str,
     /// Of the task, promise or child.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    #[schema(required = false)]
     pub id: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    #[schema(required = false)]
     pub name: String,
+    /// The same for people.
     pub message: String,
+    /// When it ends by itself, in milliseconds since 1970.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub until_ms: Option<i64>,
 }
 
@@ -32,19 +42,6 @@ impl WaitingOn {
     fn until(mut self, until_ms: i64) -> Self {
         self.until_ms = Some(until_ms);
         self
-    }
-
-    /// Fields without content are left out.
-    pub fn json(&self) -> Value {
-        let mut object = json!({ "kind": self.kind, "message": self.message });
-        let more = [("id", &self.id), ("name", &self.name)];
-        for (key, text) in more.into_iter().filter(|(_, text)| !text.is_empty()) {
-            object[key] = json!(text);
-        }
-        if let Some(until_ms) = self.until_ms {
-            object["untilMs"] = json!(until_ms);
-        }
-        object
     }
 }
 

@@ -33,6 +33,7 @@ pub const KEYS: &[(&str, Kind)] = &[
     ("auth.jwt.tenants_claim", Text),
     ("auth.jwt.role_claim", Text),
     ("metrics.public", Switch),
+    ("docs.public", Switch),
     ("telemetry.otlp_endpoint", Text),
     ("telemetry.log_format", Text),
     ("telemetry.log_filter", Text),

@@ -45,6 +45,8 @@ pub struct Config {
     #[serde(default)]
     pub metrics: Metrics,
     #[serde(default)]
+    pub docs: Docs,
+    #[serde(default)]
     pub telemetry: Telemetry,
     #[serde(default)]
     pub limits: LeaseLimits,
@@ -64,10 +66,16 @@ impl Config {
             tls: None,
             auth: Auth::default(),
             metrics: Metrics::default(),
+            docs: Docs::default(),
             telemetry: Telemetry::default(),
             limits: LeaseLimits::default(),
             tenants: Vec::new(),
         }
+    }
+
+    /// Whether `/api/docs` needs no credential: on this machine it does not, unless that is said.
+    pub fn docs_are_public(&self) -> bool {
+        self.docs.public.unwrap_or(self.http.address.ip().is_loopback())
     }
 }
 
@@ -140,6 +148,14 @@ pub struct Metrics {
     /// Whether `/_/metrics` needs no credential.
     #[serde(default)]
     pub public: bool,
+}
+
+/// The API's own documentation. It is the same for everybody and holds nothing of any tenant.
+#[derive(Debug, Clone, Copy, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Docs {
+    /// Whether `/api/docs` needs no credential. None: only on a loopback address.
+    pub public: Option<bool>,
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]

@@ -46,7 +46,7 @@ impl WorkflowQuery for Queries {
             "__waiting" => {
                 let waiting = service.why_execution(tenant_id, execution_id).await.map_err(not_read)?;
                 let items = waiting.unwrap_or_default();
-                json(items.iter().map(waiting::describe).map(|item| item.json()).collect())
+                json(json!(items.iter().map(waiting::describe).collect::<Vec<_>>()))
             }
             name => {
                 let states = store.execution_states(tenant_id, execution_id).await.map_err(not_read)?;

@@ -6,29 +6,90 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use serde_json::{Value, json};
+use serde::Serialize;
+use utoipa::ToSchema;
 
 use super::HttpState;
 
 /// A store that takes longer to tell the time is of no use to callers.
 const STORE_ANSWERS_WITHIN: Duration = Duration::from_secs(2);
 
-/// For people: what runs here, and whether it is ready.
-pub(super) async fn health(State(state): State<HttpState>) -> Response {
-    answer(check(&state).await, |body| {
-        body["version"] = json!(env!("CARGO_PKG_VERSION"));
-        body["uptimeSeconds"] = json!(state.started.elapsed().as_secs());
+/// Whether the server can be used.
+#[derive(Debug, Default, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct HealthResponse {
+    /// `ok` or `unavailable`.
+    status: &'static str,
+    /// Why it is not ready: `draining` or `storeUnavailable`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<&'static str>,
+    /// Of the server.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    version: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    uptime_seconds: Option<u64>,
+}
+
+/// What runs here, and whether it is ready
+#[utoipa::path(
+    get,
+    path = "/_/health",
+    operation_id = "getHealth",
+    tag = "Health",
+    security(()),
+    responses(
+        (status = 200, description = "It is ready", body = HealthResponse),
+        (status = 503, description = "It is not", body = HealthResponse),
+    ),
+)]
+pub(crate) async fn health(State(state): State<HttpState>) -> Response {
+    answer(HealthResponse {
+        version: Some(env!("CARGO_PKG_VERSION")),
+        uptime_seconds: Some(state.started.elapsed().as_secs()),
+        ..checked(&state).await
     })
 }
 
+/// Whether the process lives
+///
 /// For supervisors: a process that answers needs no restart, whatever its database does.
-pub(super) async fn live() -> Json<Value> {
-    Json(json!({ "status": "ok" }))
+#[utoipa::path(
+    get,
+    path = "/_/health/live",
+    operation_id = "getLiveness",
+    tag = "Health",
+    security(()),
+    responses((status = 200, description = "It lives", body = HealthResponse)),
+)]
+pub(crate) async fn live() -> Json<HealthResponse> {
+    Json(HealthResponse { status: "ok", ..HealthResponse::default() })
 }
 
+/// Whether it should be sent requests
+///
 /// For load balancers.
-pub(super) async fn ready(State(state): State<HttpState>) -> Response {
-    answer(check(&state).await, |_| {})
+#[utoipa::path(
+    get,
+    path = "/_/health/ready",
+    operation_id = "getReadiness",
+    tag = "Health",
+    security(()),
+    responses(
+        (status = 200, description = "It is ready", body = HealthResponse),
+        (status = 503, description = "It is not", body = HealthResponse),
+    ),
+)]
+pub(crate) async fn ready(State(state): State<HttpState>) -> Response {
+    answer(checked(&state).await)
+}
+
+async fn checked(state: &HttpState) -> HealthResponse {
+    match check(state).await {
+        Ok(()) => HealthResponse { status: "ok", ..HealthResponse::default() },
+        Err(reason) => {
+            HealthResponse { status: "unavailable", reason: Some(reason), ..HealthResponse::default() }
+        }
+    }
 }
 
 async fn check(state: &HttpState) -> Result<(), &'static str> {
@@ -46,13 +107,7 @@ async fn check(state: &HttpState) -> Result<(), &'static str> {
     }
 }
 
-fn answer(checked: Result<(), &'static str>, more: impl FnOnce(&mut Value)) -> Response {
-    let (status, mut body) = match checked {
-        Ok(()) => (StatusCode::OK, json!({ "status": "ok" })),
-        Err(reason) => {
-            (StatusCode::SERVICE_UNAVAILABLE, json!({ "status": "unavailable", "reason": reason }))
-        }
-    };
-    more(&mut body);
-    (status, Json(body)).into_response()
+fn answer(health: HealthResponse) -> Response {
+    let status = if health.reason.is_none() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    (status, Json(health)).into_response()
 }

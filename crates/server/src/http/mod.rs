@@ -3,7 +3,7 @@
 mod clock;
 mod cors;
 mod error;
-mod health;
+pub(crate) mod health;
 mod local_only;
 mod metrics;
 pub(crate) mod serve;
@@ -27,6 +27,8 @@ pub struct HttpState {
     pub started: Instant,
     /// Whether `/_/metrics` needs no credential.
     pub public_metrics: bool,
+    /// Whether `/api/docs` needs no credential.
+    pub public_docs: bool,
     /// There is a clock to move only where this is set.
     pub clock: Option<Arc<VirtualClock>>,
     /// Refuses requests that a foreign web page might send through a browser on this machine.
@@ -40,7 +42,7 @@ pub(crate) use cors::layer as cors_layer;
 /// All paths.
 pub fn router(state: HttpState) -> Router {
     let local_only = state.local_only;
-    let rest = crate::rest::router(state.api.clone());
+    let rest = crate::rest::router(state.api.clone(), state.public_docs);
     let rest = match state.cors.clone() {
         Some(cors) => rest.layer(cors),
         None => rest,

@@ -113,7 +113,7 @@ impl FromRequestParts<Api> for ServerAdmin {
 }
 
 /// Worker tokens are for gRPC only.
-async fn person(api: &Api, parts: &Parts) -> Result<Principal, RestError> {
+pub(super) async fn person(api: &Api, parts: &Parts) -> Result<Principal, RestError> {
     match api.authenticate(&parts.headers).await? {
         Principal::Worker { .. } => Err(RestError::unauthenticated()),
         principal => Ok(principal),

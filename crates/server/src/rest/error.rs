@@ -7,10 +7,27 @@ use flovyn_auth::AuthError;
 use flovyn_engine::code::Class;
 use flovyn_engine::{Code, Exceeded, Refusal};
 use flovyn_store::StoreError;
+use serde::Serialize;
 use serde_json::{Value, json};
+use utoipa::ToSchema;
+
+use super::problem::ProblemDetails;
 
 /// Where each code has its page.
 const PAGES: &str = "https://github.com/flovyn/flovyn/blob/main/docs/errors";
+
+/// Why a request was refused.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct ErrorResponse {
+    /// What is wrong with this very request.
+    error: String,
+    /// What to do.
+    message: String,
+    /// Stable, such as `FLV0031`.
+    code: String,
+    /// The page of the code.
+    link: String,
+}
 
 /// `error` is a sentence about this very request, `message` says what to do, `code` is stable and has a page.
 #[derive(Debug, Clone)]
@@ -35,6 +52,45 @@ impl RestError {
     pub(super) fn forbidden(error: impl Into<String>) -> Self {
         Self::new(Code::PermissionDenied, error)
     }
+
+    fn page(&self) -> String {
+        format!("{PAGES}/{}.md", self.code)
+    }
+
+    fn body(&self) -> ErrorResponse {
+        ErrorResponse {
+            error: self.error.clone(),
+            message: self.message.clone(),
+            code: self.code.to_string(),
+            link: self.page(),
+        }
+    }
+
+    pub(super) fn problem(self) -> ProblemDetails {
+        ProblemDetails {
+            page: self.page(),
+            title: words(&format!("{:?}", self.code)),
+            status: self.status.as_u16(),
+            detail: self.error.clone(),
+            code: self.code.to_string(),
+            error: self.error,
+            message: self.message,
+        }
+    }
+}
+
+/// `ExecutionNotFound` for people.
+fn words(name: &str) -> String {
+    let mut text = String::new();
+    for letter in name.chars() {
+        if letter.is_uppercase() && !text.is_empty() {
+            text.push(' ');
+            text.extend(letter.to_lowercase());
+        } else {
+            text.push(letter);
+        }
+    }
+    text
 }
 
 fn status(code: Code) -> StatusCode {
@@ -79,12 +135,7 @@ impl From<AuthError> for RestError {
 
 impl IntoResponse for RestError {
     fn into_response(self) -> Response {
-        let mut body = json!({
-            "error": self.error,
-            "message": self.message,
-            "code": self.code.to_string(),
-            "link": format!("{PAGES}/{}.md", self.code),
-        });
+        let mut body = json!(self.body());
         if let Some(exceeded) = &self.exceeded {
             describe(&mut body, self.code, &self.error, exceeded);
         }
@@ -100,6 +151,8 @@ impl IntoResponse for RestError {
             }
             _ => {}
         }
+        // For whoever wants it in another form.
+        response.extensions_mut().insert(self);
         response
     }
 }
@@ -121,11 +174,22 @@ fn describe(body: &mut Value, code: Code, sentence: &str, exceeded: &Exceeded) {
 }
 
 pub(super) async fn no_such_path(uri: Uri) -> RestError {
-    let error = format!("there is nothing at /api{}", uri.path());
+    no_such_path_at(uri.path())
+}
+
+/// Below `/api`.
+pub(super) fn no_such_path_at(path: &str) -> RestError {
+    let error = format!("there is nothing at /api{path}");
     RestError { status: StatusCode::NOT_FOUND, ..RestError::new(Code::NotOffered, error) }
 }
 
 pub(super) async fn no_such_method(uri: Uri) -> RestError {
     let error = format!("/api{} does not answer this method", uri.path());
     RestError { status: StatusCode::METHOD_NOT_ALLOWED, ..RestError::new(Code::NotOffered, error) }
+}
+
+/// An engine that answers with the wrong kind of reply is a fault of ours.
+pub(super) fn unexpected() -> RestError {
+    tracing::error!("the engine gave another kind of reply than expected");
+    RestError::new(Code::Internal, "an unexpected reply")
 }

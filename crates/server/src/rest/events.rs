@@ -2,36 +2,50 @@
 
 use axum::Json;
 use axum::extract::Path;
-use flovyn_engine::Code;
 use flovyn_store::LoggedEvent;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use utoipa::{IntoParams, ToSchema};
 
 use super::access::Caller;
 use super::body::json;
 use super::error::RestError;
 use super::executions::{execution_id, find};
 use super::extract::Query;
+use super::page::up_to;
 use super::times::iso;
 
 const DEFAULT_LIMIT: usize = 100;
 const MAX_LIMIT: usize = 1_000;
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(rename_all = "camelCase", default)]
+#[into_params(parameter_in = Query)]
 pub(super) struct EventQuery {
+    /// Number of the last event that is known.
+    #[param(required = false)]
     since_sequence: i64,
+    /// Default 100.
+    #[param(minimum = 1, maximum = 1_000)]
     limit: Option<usize>,
 }
 
-#[derive(Debug, Serialize)]
+/// An event of the history.
+#[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(as = WorkflowEvent)]
 pub(super) struct EventInfo {
+    /// From 1 on, without gaps.
     pub(super) sequence: i64,
+    /// Such as `WORKFLOW_STARTED` or `TASK_COMPLETED`.
     pub(super) event_type: String,
+    #[schema(format = "date-time")]
     timestamp: String,
     timestamp_ms: i64,
+    /// `COMMAND` of the workflow, or `EXTERNAL`.
     origin: String,
+    /// What belongs to this type of event.
+    #[schema(value_type = Value)]
     data: Option<Box<RawValue>>,
 }
 
@@ -49,26 +63,34 @@ impl EventInfo {
     }
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(as = WorkflowEventList)]
 pub(super) struct EventList {
+    #[schema(format = "uuid")]
     execution_id: String,
     created_at_ms: i64,
     events: Vec<EventInfo>,
-    /// Where the next page begins.
+    /// Where the next page begins, if there are more.
     #[serde(skip_serializing_if = "Option::is_none")]
     next_since_sequence: Option<i64>,
 }
 
+/// Read the history of an execution
+#[utoipa::path(
+    get,
+    path = "/workflow-executions/{executionId}/events",
+    operation_id = "listExecutionEvents",
+    tag = "Executions",
+    params(("executionId" = String, Path, description = "Id of the execution"), EventQuery),
+    responses((status = 200, description = "A page of events", body = EventList)),
+)]
 pub(super) async fn list(
     caller: Caller,
     Path((_, name)): Path<(String, String)>,
     Query(query): Query<EventQuery>,
 ) -> Result<Json<EventList>, RestError> {
-    let limit = query.limit.unwrap_or(DEFAULT_LIMIT);
-    if !(1..=MAX_LIMIT).contains(&limit) {
-        return Err(RestError::new(Code::InvalidPage, format!("limit is from 1 to {MAX_LIMIT}")));
-    }
+    let limit = up_to(MAX_LIMIT, query.limit.unwrap_or(DEFAULT_LIMIT))?;
     let row = find(&caller, execution_id(&name)?).await?;
     let since = query.since_sequence.max(0);
     let events = caller.store().event_page(caller.tenant_id(), row.id, since, limit).await?;

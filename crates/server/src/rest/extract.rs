@@ -3,8 +3,9 @@
 use axum::body::Bytes;
 use axum::extract::rejection::BytesRejection;
 use axum::extract::{FromRequest, FromRequestParts, Request};
-use axum::http::StatusCode;
+use axum::http::header::CONTENT_ENCODING;
 use axum::http::request::Parts;
+use axum::http::{HeaderValue, StatusCode};
 use flovyn_engine::Code;
 use serde::de::DeserializeOwned;
 
@@ -19,6 +20,12 @@ impl FromRequest<Api> for Body {
     type Rejection = RestError;
 
     async fn from_request(request: Request, api: &Api) -> Result<Self, RestError> {
+        // Nothing is unpacked here: a small body cannot grow to a large one.
+        let plain = |value: &HeaderValue| value.as_bytes().eq_ignore_ascii_case(b"identity");
+        if !request.headers().get_all(CONTENT_ENCODING).iter().all(plain) {
+            let error = "the body is compressed: send it without Content-Encoding";
+            return Err(RestError::new(Code::InvalidPayload, error));
+        }
         let refused = |rejection: BytesRejection| match rejection.status() {
             StatusCode::PAYLOAD_TOO_LARGE => {
                 RestError::new(Code::PayloadTooLarge, "the body is larger than 16 MiB")

@@ -5,15 +5,29 @@
 mod access;
 mod body;
 mod cursor;
+mod docs;
 mod error;
 mod events;
+mod examples;
+mod execution_actions;
+mod execution_info;
+mod execution_list;
 mod executions;
 mod extract;
+mod filter;
+mod key_header;
+mod names;
+pub mod openapi;
 mod page;
+mod problem;
 mod promises;
 mod queues;
 mod quota;
+mod refusals;
 mod stream;
+mod task_create;
+mod task_history;
+mod task_info;
 mod task_stream;
 mod tasks;
 mod tenants;
@@ -24,6 +38,7 @@ mod workers;
 
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
+use axum::middleware::from_fn;
 use axum::routing::{MethodFilter, on};
 
 pub use error::RestError;
@@ -42,9 +57,10 @@ macro_rules! routes {
             $((stringify!($method), concat!("/api/tenants/{tenant}", $path)),)*
         ];
 
-        /// All paths below `/api`.
-        pub fn router(api: Api) -> Router {
+        /// All paths below `/api`. The documentation of the API needs a credential unless it is public.
+        pub fn router(api: Api, public_docs: bool) -> Router {
             Router::new()
+                .merge(docs::router(&api, public_docs))
                 .route("/tenants", on(MethodFilter::POST, tenants::create))
                 $(
                     .route(concat!("/tenants/{tenant}", $path), on(MethodFilter::$method, $handler))
@@ -53,6 +69,7 @@ macro_rules! routes {
                 .fallback(error::no_such_path)
                 .method_not_allowed_fallback(error::no_such_method)
                 .layer(DefaultBodyLimit::max(MAX_BODY_BYTES))
+                .layer(from_fn(problem::answer))
                 .layer(axum::middleware::from_fn_with_state(api.clone(), crate::metrics::rest::measure))
                 .with_state(api)
         }
@@ -65,37 +82,37 @@ routes! {
     POST "/workflows/batch" trigger::batch;
     POST "/workflows/{name}/trigger" trigger::trigger;
     GET "/workflows/{name}/status" executions::status;
-    POST "/workflows/{name}/cancel" executions::cancel;
-    GET "/workflow-executions" executions::list;
+    POST "/workflows/{name}/cancel" execution_actions::cancel;
+    GET "/workflow-executions" execution_list::list;
     POST "/workflow-executions" trigger::start;
     POST "/workflow-executions/signal-with-start" trigger::signal_with_start;
     GET "/workflow-executions/{name}" executions::get;
-    DELETE "/workflow-executions/{name}" executions::delete;
+    DELETE "/workflow-executions/{name}" execution_actions::delete;
     GET "/workflow-executions/{name}/events" events::list;
-    GET "/workflow-executions/{name}/tasks" executions::tasks;
-    GET "/workflow-executions/{name}/children" executions::children;
+    GET "/workflow-executions/{name}/tasks" execution_list::tasks;
+    GET "/workflow-executions/{name}/children" execution_list::children;
     GET "/workflow-executions/{name}/state" executions::state;
     GET "/workflow-executions/{name}/stream" stream::execution;
-    POST "/workflow-executions/{name}/cancel" executions::cancel;
-    POST "/workflow-executions/{name}/terminate" executions::terminate;
-    POST "/workflow-executions/{name}/retry" executions::retry;
-    POST "/workflow-executions/{name}/signal" executions::signal;
+    POST "/workflow-executions/{name}/cancel" execution_actions::cancel;
+    POST "/workflow-executions/{name}/terminate" execution_actions::terminate;
+    POST "/workflow-executions/{name}/retry" execution_actions::retry;
+    POST "/workflow-executions/{name}/signal" execution_actions::signal;
     GET "/tasks" tasks::list;
-    POST "/tasks" tasks::create;
-    POST "/tasks/batch" tasks::batch;
+    POST "/tasks" task_create::create;
+    POST "/tasks/batch" task_create::batch;
     GET "/tasks/{name}" tasks::get;
     DELETE "/tasks/{name}" tasks::cancel;
-    GET "/tasks/{name}/attempts" tasks::attempts;
-    GET "/tasks/{name}/logs" tasks::logs;
+    GET "/tasks/{name}/attempts" task_history::attempts;
+    GET "/tasks/{name}/logs" task_history::logs;
     GET "/tasks/{name}/stream" task_stream::task;
     POST "/tasks/{name}/retry" tasks::retry;
     GET "/task-executions" tasks::list;
-    POST "/task-executions" tasks::create;
-    POST "/task-executions/batch" tasks::batch;
+    POST "/task-executions" task_create::create;
+    POST "/task-executions/batch" task_create::batch;
     GET "/task-executions/{name}" tasks::get;
     DELETE "/task-executions/{name}" tasks::cancel;
-    GET "/task-executions/{name}/attempts" tasks::attempts;
-    GET "/task-executions/{name}/logs" tasks::logs;
+    GET "/task-executions/{name}/attempts" task_history::attempts;
+    GET "/task-executions/{name}/logs" task_history::logs;
     GET "/task-executions/{name}/stream" task_stream::task;
     POST "/task-executions/{name}/retry" tasks::retry;
     POST "/promises/{promise}/resolve" promises::resolve;

@@ -2,6 +2,7 @@
 
 use flovyn_engine::Code;
 use flovyn_store::Page;
+use uuid::Uuid;
 
 use super::cursor;
 use super::error::RestError;
@@ -15,11 +16,7 @@ pub(super) fn page(
     offset: Option<usize>,
     after: Option<&str>,
 ) -> Result<Page, RestError> {
-    let wrong = |error: String| RestError::new(Code::InvalidPage, error);
-    let limit = limit.unwrap_or(DEFAULT_LIMIT);
-    if !(1..=MAX_LIMIT).contains(&limit) {
-        return Err(wrong(format!("limit is from 1 to {MAX_LIMIT}")));
-    }
+    let limit = up_to(MAX_LIMIT, limit.unwrap_or(DEFAULT_LIMIT))?;
     let offset = offset.unwrap_or(0);
     if offset > MAX_OFFSET {
         return Err(wrong(format!("offset is up to {MAX_OFFSET}: use the cursor to go farther")));
@@ -29,4 +26,20 @@ pub(super) fn page(
         Some(text) => Some(cursor::read(text).ok_or_else(|| wrong("cursor is not one of ours".into()))?),
     };
     Ok(Page { after, offset, limit })
+}
+
+/// Where the next page begins: after the last row of a full one.
+pub(super) fn next<R>(rows: &[R], page: Page, key: impl Fn(&R) -> (i64, Uuid)) -> Option<String> {
+    let last = rows.last().filter(|_| rows.len() == page.limit)?;
+    let (created_ms, id) = key(last);
+    Some(cursor::write(created_ms, id))
+}
+
+/// A page size, if it is allowed.
+pub(super) fn up_to(most: usize, limit: usize) -> Result<usize, RestError> {
+    if (1..=most).contains(&limit) { Ok(limit) } else { Err(wrong(format!("limit is from 1 to {most}"))) }
+}
+
+fn wrong(error: String) -> RestError {
+    RestError::new(Code::InvalidPage, error)
 }

@@ -7,6 +7,7 @@ use flovyn_engine::Code;
 use flovyn_engine::request::{Answer, AnswerPromise, PromiseRef};
 use serde::Deserialize;
 use serde_json::value::RawValue;
+use utoipa::ToSchema;
 
 use super::access::Caller;
 use super::body::{payload, read, read_or_default};
@@ -14,18 +15,33 @@ use super::error::RestError;
 use super::executions::id;
 use super::extract::Body;
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
-struct ResolveRequest {
+#[schema(as = ResolvePromiseRequest)]
+pub(super) struct ResolveRequest {
+    /// Any JSON; null when it is left out.
+    #[schema(value_type = Value)]
     value: Option<Box<RawValue>>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-struct RejectRequest {
+#[schema(as = RejectPromiseRequest)]
+pub(super) struct RejectRequest {
+    /// What the workflow gets as the error.
     error: String,
 }
 
+/// Resolve a promise
+#[utoipa::path(
+    post,
+    path = "/promises/{promise}/resolve",
+    operation_id = "resolvePromise",
+    tag = "Promises",
+    params(("promise" = String, Path, description = "Id of the promise, or `key:` and its key")),
+    request_body = Option<ResolveRequest>,
+    responses((status = 204, description = "It is resolved")),
+)]
 pub(super) async fn resolve(
     caller: Caller,
     Path((_, promise)): Path<(String, String)>,
@@ -36,6 +52,16 @@ pub(super) async fn resolve(
     answer(&caller, &promise, Answer::Resolve(payload(request.value, "null"))).await
 }
 
+/// Reject a promise
+#[utoipa::path(
+    post,
+    path = "/promises/{promise}/reject",
+    operation_id = "rejectPromise",
+    tag = "Promises",
+    params(("promise" = String, Path, description = "Id of the promise, or `key:` and its key")),
+    request_body = RejectRequest,
+    responses((status = 204, description = "It is rejected")),
+)]
 pub(super) async fn reject(
     caller: Caller,
     Path((_, promise)): Path<(String, String)>,

@@ -9,6 +9,7 @@ use flovyn_auth::Role;
 use flovyn_engine::request::{PauseQueue, ResumeQueue};
 use flovyn_engine::state::WorkClass;
 use serde::Serialize;
+use utoipa::ToSchema;
 
 use super::access::Caller;
 use super::error::RestError;
@@ -17,24 +18,38 @@ use super::times::iso;
 /// Depths are exact up to this.
 const COUNTED: i64 = 10_000;
 
-#[derive(Debug, Default, Serialize)]
+/// A queue. Depths are exact up to 10,000.
+#[derive(Debug, Default, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(as = Queue)]
 pub(super) struct QueueInfo {
     name: String,
     paused: bool,
     pending_workflows: i64,
     pending_tasks: i64,
+    /// Since when the oldest waits.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(format = "date-time")]
     oldest_at: Option<String>,
     #[serde(skip)]
     oldest_ms: Option<i64>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub(super) struct QueueList {
     queues: Vec<QueueInfo>,
 }
 
+/// List queues
+///
+/// Those in which something waits, and those that are paused.
+#[utoipa::path(
+    get,
+    path = "/queues",
+    operation_id = "listQueues",
+    tag = "Queues",
+    responses((status = 200, description = "The queues", body = QueueList)),
+)]
 pub(super) async fn list(caller: Caller) -> Result<Json<QueueList>, RestError> {
     let (store, tenant_id) = (caller.store(), caller.tenant_id());
     let mut queues: BTreeMap<String, QueueInfo> = BTreeMap::new();
@@ -55,6 +70,17 @@ pub(super) async fn list(caller: Caller) -> Result<Json<QueueList>, RestError> {
     Ok(Json(QueueList { queues: named.collect() }))
 }
 
+/// Pause a queue
+///
+/// Nothing is handed out from it until it is resumed. What runs goes on.
+#[utoipa::path(
+    post,
+    path = "/queues/{queue}/pause",
+    operation_id = "pauseQueue",
+    tag = "Queues",
+    params(("queue" = String, Path, description = "Name of the queue")),
+    responses((status = 204, description = "It is paused")),
+)]
 pub(super) async fn pause(
     caller: Caller,
     Path((_, name)): Path<(String, String)>,
@@ -64,6 +90,15 @@ pub(super) async fn pause(
     Ok(StatusCode::NO_CONTENT)
 }
 
+/// Resume a queue
+#[utoipa::path(
+    post,
+    path = "/queues/{queue}/resume",
+    operation_id = "resumeQueue",
+    tag = "Queues",
+    params(("queue" = String, Path, description = "Name of the queue")),
+    responses((status = 204, description = "It is not paused")),
+)]
 pub(super) async fn resume(
     caller: Caller,
     Path((_, name)): Path<(String, String)>,

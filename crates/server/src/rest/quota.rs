@@ -6,18 +6,18 @@ use flovyn_engine::Reply;
 use flovyn_engine::request::SetQuota;
 use flovyn_engine::state::{Quota, next_month_ms};
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 use super::access::{Caller, Unmetered};
 use super::body::read;
-use super::error::RestError;
+use super::error::{RestError, unexpected};
 use super::extract::Body;
 use super::times::iso;
-use super::trigger::unexpected;
 
 /// All limits; one that is left out or `null` is none.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct QuotaRequest {
+pub(super) struct QuotaRequest {
     #[serde(alias = "monthly_workflow_runs")]
     monthly_workflow_runs: Option<i64>,
     #[serde(alias = "concurrent_workflows")]
@@ -27,7 +27,7 @@ struct QuotaRequest {
     burst: Option<i64>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct QuotaResponse {
     monthly_workflow_runs: Option<i64>,
@@ -38,12 +38,13 @@ pub(super) struct QuotaResponse {
     current: Option<QuotaUse>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-struct QuotaUse {
+pub(super) struct QuotaUse {
     monthly_workflow_runs: i64,
     concurrent_workflows: i64,
     /// When the runs of the month begin at nought again.
+    #[schema(format = "date-time")]
     month_ends_at: String,
 }
 
@@ -61,13 +62,31 @@ fn response(quota: Option<&Quota>, now_ms: i64) -> QuotaResponse {
     }
 }
 
+/// Get the quota of a tenant
+#[utoipa::path(
+    get,
+    path = "/quota",
+    operation_id = "getQuota",
+    tag = "Tenants",
+    responses((status = 200, description = "What it may use, and what it has used", body = QuotaResponse)),
+)]
 pub(super) async fn get(caller: Caller) -> Result<Json<QuotaResponse>, RestError> {
     let quota = caller.store().quota_get(caller.tenant_id()).await?;
     let now = caller.store().now().await?;
     Ok(Json(response(quota.as_ref(), now.ms)))
 }
 
-/// Limits are set by whoever runs the server, not by the tenant itself.
+/// Set the quota of a tenant
+///
+/// Takes the role `server-admin`: limits are set by whoever runs the server, not by the tenant itself.
+#[utoipa::path(
+    put,
+    path = "/quota",
+    operation_id = "setQuota",
+    tag = "Tenants",
+    request_body = QuotaRequest,
+    responses((status = 200, description = "What it may use now", body = QuotaResponse)),
+)]
 pub(super) async fn set(
     Unmetered(caller): Unmetered,
     Body(body): Body,

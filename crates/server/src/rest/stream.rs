@@ -31,6 +31,24 @@ struct Follower {
     page: std::vec::IntoIter<EventInfo>,
 }
 
+/// Follow an execution live
+///
+/// Server-sent events: each event of the history as in its pages, with its number as the id. A connection that broke goes on
+/// with `Last-Event-ID`. The stream ends with the execution.
+#[utoipa::path(
+    get,
+    path = "/workflow-executions/{executionId}/stream",
+    operation_id = "followExecution",
+    tag = "Executions",
+    params(
+        ("executionId" = String, Path, description = "Id of the execution"),
+        ("Last-Event-ID" = Option<i64>, Header, description = "Number of the last event that is known"),
+    ),
+    responses((
+        status = 200, description = "Events as they come", content_type = "text/event-stream", body = String,
+        example = "id: 1\nevent: WORKFLOW_STARTED\ndata: {\"sequence\":1,\"eventType\":\"WORKFLOW_STARTED\"}\n\n",
+    )),
+)]
 pub(super) async fn execution(
     caller: Caller,
     Path((_, name)): Path<(String, String)>,

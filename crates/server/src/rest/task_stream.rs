@@ -12,7 +12,8 @@ use futures::stream;
 
 use super::access::Caller;
 use super::error::RestError;
-use super::tasks::{TaskInfo, find_any, task_id};
+use super::task_info::TaskInfo;
+use super::tasks::{find_any, task_id};
 use crate::live::LiveWatch;
 
 /// On a database that other processes write to, the task is looked at this often.
@@ -26,6 +27,20 @@ struct Follower {
     shown: Option<Task>,
 }
 
+/// Follow a task live
+///
+/// Server-sent events: `task` with the task whenever it has changed, `data` with what the task streams. Ends with the task.
+#[utoipa::path(
+    get,
+    path = "/tasks/{taskId}/stream",
+    operation_id = "followTask",
+    tag = "Tasks",
+    params(("taskId" = String, Path, description = "Id of the task")),
+    responses((
+        status = 200, description = "Events as they come", content_type = "text/event-stream", body = String,
+        example = "id: 3\nevent: task\ndata: {\"task_type\":\"send-email\",\"status\":\"RUNNING\"}\n\n",
+    )),
+)]
 pub(super) async fn task(
     caller: Caller,
     Path((_, name)): Path<(String, String)>,

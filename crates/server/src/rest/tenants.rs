@@ -6,30 +6,35 @@ use flovyn_engine::Reply;
 use flovyn_engine::request::CreateTenant;
 use flovyn_engine::state::Tenant;
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 use uuid::Uuid;
 
 use super::access::{Caller, ServerAdmin};
 use super::body::read;
-use super::error::RestError;
+use super::error::{RestError, unexpected};
 use super::extract::Body;
 use super::times::iso;
-use super::trigger::unexpected;
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct TenantRequest {
+pub(super) struct TenantRequest {
+    /// Small letters, digits and hyphens.
     slug: String,
+    /// For people; the slug when it is left out.
     name: Option<String>,
+    /// How long finished work is kept; for ever when it is left out.
     #[serde(alias = "retention_ms")]
     retention_ms: Option<i64>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct TenantResponse {
+    #[schema(format = "uuid")]
     id: String,
     slug: String,
     name: String,
+    #[schema(format = "date-time")]
     created_at: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     retention_ms: Option<i64>,
@@ -47,6 +52,17 @@ impl From<&Tenant> for TenantResponse {
     }
 }
 
+/// Create a tenant
+///
+/// Takes the role `server-admin`.
+#[utoipa::path(
+    post,
+    path = "/api/tenants",
+    operation_id = "createTenant",
+    tag = "Tenants",
+    request_body = TenantRequest,
+    responses((status = 201, description = "The new tenant", body = TenantResponse)),
+)]
 pub(super) async fn create(
     admin: ServerAdmin,
     Body(body): Body,
@@ -62,6 +78,14 @@ pub(super) async fn create(
     }
 }
 
+/// Get a tenant
+#[utoipa::path(
+    get,
+    path = "",
+    operation_id = "getTenant",
+    tag = "Tenants",
+    responses((status = 200, description = "The tenant", body = TenantResponse)),
+)]
 pub(super) async fn get(caller: Caller) -> Json<TenantResponse> {
     Json(TenantResponse::from(&caller.tenant))
 }

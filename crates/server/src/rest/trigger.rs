@@ -12,69 +12,97 @@ use flovyn_engine::request::{KeySpec, SignalWithStart, StartWorkflow, StartWorkf
 use flovyn_engine::{Code, Reply};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use utoipa::{IntoParams, ToSchema};
 
 use super::access::Caller;
 use super::body::{Object, given, payload, read, read_or_default};
-use super::error::RestError;
-use super::executions::{ExecutionInfo, wait_for};
+use super::error::{RestError, unexpected};
+use super::execution_info::ExecutionInfo;
+use super::executions::wait_for;
 use super::extract::{Body, Query};
+use super::key_header::{header_key, no_header_key};
+use super::names::ExecutionStatus;
 use super::times::{duration_ms, iso, moment};
 
-/// A body may name the key, and so may this header.
-const KEY_HEADER: &str = "idempotency-key";
 /// Longest wait for a result.
 const MAX_WAIT_MS: i64 = 300_000;
 
-#[derive(Debug, Default, Deserialize)]
+/// A workflow to be started. Everything may be left out, except `kind` where the path does not name it. Names in snake
+/// case are understood too.
+#[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub(super) struct TriggerWorkflowRequest {
     /// Only where the path does not name it.
     #[serde(alias = "workflowKind", alias = "workflow_kind")]
+    #[schema(min_length = 1, max_length = 255)]
     kind: Option<String>,
+    /// Any JSON up to 1 MiB; `{}` when it is left out.
     #[serde(deserialize_with = "given")]
+    #[schema(value_type = Value)]
     input: Option<Box<RawValue>>,
+    /// `default` when it is left out.
     #[serde(alias = "queue", alias = "task_queue")]
+    #[schema(min_length = 1, max_length = 255)]
     task_queue: Option<String>,
+    /// Negative is sooner.
     #[serde(alias = "priority_seconds")]
     priority_seconds: i64,
+    /// Only workers with this version of the kind take it.
     version: Option<String>,
+    /// The same as the header `Idempotency-Key`.
     #[serde(alias = "idempotency_key")]
+    #[schema(min_length = 1, max_length = 255)]
     idempotency_key: Option<String>,
+    /// From `1s` to `30d`; `24h` when it is left out.
     #[serde(rename = "idempotencyKeyTTL", alias = "idempotencyKeyTtl", alias = "idempotency_key_ttl")]
+    #[schema(pattern = "^[0-9]+[smhd]$")]
     idempotency_key_ttl: Option<String>,
+    /// Up to 20, to search for.
     #[serde(alias = "metadata")]
     labels: BTreeMap<String, String>,
+    /// Not handed out before.
     #[serde(alias = "scheduled_at")]
+    #[schema(format = "date-time")]
     scheduled_at: Option<String>,
+    /// How long it may take from start to end, such as `2h`.
     #[serde(alias = "execution_timeout")]
+    #[schema(pattern = "^[0-9]+[smhd]$")]
     execution_timeout: Option<String>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct TriggerWorkflowResponse {
+    #[schema(format = "uuid")]
     workflow_execution_id: String,
+    #[schema(value_type = ExecutionStatus)]
     status: String,
     kind: String,
+    #[schema(format = "date-time")]
     created_at: String,
     links: Links,
     idempotency_key_used: bool,
+    /// False: the execution was there already.
     idempotency_key_new: bool,
-    /// Where the caller waited for it.
+    /// If `wait` was asked for: the execution at the end of the wait.
     #[serde(skip_serializing_if = "Option::is_none")]
     execution: Option<ExecutionInfo>,
 }
 
-#[derive(Debug, Serialize)]
+/// Paths of what belongs to it.
+#[derive(Debug, Serialize, ToSchema)]
 pub(super) struct Links {
     #[serde(rename = "self")]
     own: String,
     events: String,
 }
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(default)]
+#[into_params(parameter_in = Query)]
 pub(super) struct Wait {
+    /// Wait so long for the result, up to `300s`, before answering.
+    #[param(pattern = "^[0-9]+[smhd]$", example = "0s")]
     wait: Option<String>,
 }
 
@@ -91,6 +119,25 @@ impl Wait {
 
 type Created = (StatusCode, Json<TriggerWorkflowResponse>);
 
+/// Trigger a workflow
+///
+/// Starts an execution of this kind. With an idempotency key that is in use, the execution that holds it is returned.
+#[utoipa::path(
+    post,
+    path = "/workflows/{kind}/trigger",
+    operation_id = "triggerWorkflow",
+    tag = "Workflows",
+    params(
+        ("kind" = String, Path, description = "Kind of the workflow", min_length = 1, max_length = 255),
+        ("Idempotency-Key" = Option<String>, Header, description = "The same as `idempotencyKey` in the body"),
+        Wait,
+    ),
+    request_body = Option<TriggerWorkflowRequest>,
+    responses(
+        (status = 201, description = "The new execution", body = TriggerWorkflowResponse),
+        (status = 200, description = "The execution that holds the idempotency key", body = TriggerWorkflowResponse),
+    ),
+)]
 pub(super) async fn trigger(
     caller: Caller,
     Path((_, kind)): Path<(String, String)>,
@@ -107,7 +154,24 @@ pub(super) async fn trigger(
     run(caller, request, &wait, &headers).await
 }
 
-/// The same with the kind in the body.
+/// Start a workflow
+///
+/// The same as triggering, with the kind in the body.
+#[utoipa::path(
+    post,
+    path = "/workflow-executions",
+    operation_id = "startWorkflow",
+    tag = "Workflows",
+    params(
+        ("Idempotency-Key" = Option<String>, Header, description = "The same as `idempotencyKey` in the body"),
+        Wait,
+    ),
+    request_body = TriggerWorkflowRequest,
+    responses(
+        (status = 201, description = "The new execution", body = TriggerWorkflowResponse),
+        (status = 200, description = "The execution that holds the idempotency key", body = TriggerWorkflowResponse),
+    ),
+)]
 pub(super) async fn start(
     caller: Caller,
     Query(wait): Query<Wait>,
@@ -138,13 +202,6 @@ async fn run(
     }
     let status = if started.key_new { StatusCode::CREATED } else { StatusCode::OK };
     Ok((status, Json(response)))
-}
-
-pub(super) fn header_key(headers: &HeaderMap) -> Result<Option<String>, RestError> {
-    let Some(value) = headers.get(KEY_HEADER) else { return Ok(None) };
-    let text =
-        value.to_str().map_err(|_| RestError::new(Code::InvalidName, "Idempotency-Key is not plain text"))?;
-    Ok(Some(text.to_owned()))
 }
 
 fn workflow(caller: &Caller, request: TriggerWorkflowRequest) -> Result<StartWorkflow, RestError> {
@@ -183,52 +240,92 @@ fn answer(caller: &Caller, started: &Started) -> TriggerWorkflowResponse {
     }
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-struct BatchRequest {
+pub(super) struct TriggerWorkflowsRequest {
     #[serde(alias = "items")]
+    #[schema(value_type = Vec<TriggerWorkflowRequest>, min_items = 1, max_items = 1_000)]
     workflows: Vec<Object<TriggerWorkflowRequest>>,
 }
 
-#[derive(Debug, Serialize)]
-pub(super) struct BatchResponse {
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct TriggerWorkflowsResponse {
+    /// In the order of the request.
     workflows: Vec<TriggerWorkflowResponse>,
 }
 
-/// All of them, or none.
+/// Start many workflows
+///
+/// All of them, or none. Keys stand in the items: the header `Idempotency-Key` is refused.
+#[utoipa::path(
+    post,
+    path = "/workflows/batch",
+    operation_id = "triggerWorkflows",
+    tag = "Workflows",
+    request_body = TriggerWorkflowsRequest,
+    responses(
+        (status = 201, description = "At least one is new", body = TriggerWorkflowsResponse),
+        (status = 200, description = "All of them were there already", body = TriggerWorkflowsResponse),
+    ),
+)]
 pub(super) async fn batch(
     caller: Caller,
+    headers: HeaderMap,
     Body(body): Body,
-) -> Result<(StatusCode, Json<BatchResponse>), RestError> {
+) -> Result<(StatusCode, Json<TriggerWorkflowsResponse>), RestError> {
     caller.must_be(Role::Operator)?;
-    let request: BatchRequest = read(&body)?;
+    no_header_key(&headers)?;
+    let request: TriggerWorkflowsRequest = read(&body)?;
     let items =
         request.workflows.into_iter().map(|item| workflow(&caller, item.0)).collect::<Result<_, _>>()?;
     let Reply::StartedMany(started) = caller.run(StartWorkflows { items }).await? else {
         return Err(unexpected());
     };
     let workflows = started.iter().map(|started| answer(&caller, started)).collect();
-    Ok((StatusCode::CREATED, Json(BatchResponse { workflows })))
+    let any_new = started.iter().any(|started| started.key_new);
+    let status = if any_new { StatusCode::CREATED } else { StatusCode::OK };
+    Ok((status, Json(TriggerWorkflowsResponse { workflows })))
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct SignalWithStartRequest {
+pub(super) struct SignalWithStartRequest {
     #[serde(alias = "signal_name")]
+    #[schema(min_length = 1, max_length = 255)]
     signal_name: String,
+    /// Any JSON; null when it is left out.
     #[serde(alias = "signal_value")]
+    #[schema(value_type = Value, required = false)]
     signal_value: Option<Box<RawValue>>,
+    /// With an idempotency key, by which the running execution is found.
+    #[schema(value_type = TriggerWorkflowRequest)]
     workflow: Object<TriggerWorkflowRequest>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct SignalWithStartResponse {
+    #[schema(format = "uuid")]
     workflow_execution_id: String,
+    /// False: the signal went to an execution that was there.
     workflow_created: bool,
+    /// Number of the signal's event in the history.
     signal_event_sequence: i64,
 }
 
+/// Signal a workflow, starting it if need be
+#[utoipa::path(
+    post,
+    path = "/workflow-executions/signal-with-start",
+    operation_id = "signalWithStart",
+    tag = "Workflows",
+    params(("Idempotency-Key" = Option<String>, Header, description = "The same as `idempotencyKey` of the workflow")),
+    request_body = SignalWithStartRequest,
+    responses(
+        (status = 201, description = "It was started", body = SignalWithStartResponse),
+        (status = 200, description = "It was there", body = SignalWithStartResponse),
+    ),
+)]
 pub(super) async fn signal_with_start(
     caller: Caller,
     headers: HeaderMap,
@@ -255,10 +352,4 @@ pub(super) async fn signal_with_start(
         signal_event_sequence: sequence,
     };
     Ok((status, Json(response)))
-}
-
-/// An engine that answers with the wrong kind of reply is a fault of ours.
-pub(super) fn unexpected() -> RestError {
-    tracing::error!("the engine gave another kind of reply than expected");
-    RestError::new(Code::Internal, "an unexpected reply")
 }

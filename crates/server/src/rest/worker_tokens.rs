@@ -8,35 +8,42 @@ use flovyn_engine::request::{CreateWorkerToken, RevokeWorkerToken};
 use flovyn_engine::state::WorkerToken;
 use flovyn_engine::{Code, Reply};
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 use super::access::Caller;
 use super::body::read;
-use super::error::RestError;
+use super::error::{RestError, unexpected};
 use super::executions::id;
 use super::extract::Body;
 use super::times::{iso, moment, optional_iso};
-use super::trigger::unexpected;
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct WorkerTokenRequest {
+pub(super) struct WorkerTokenRequest {
+    #[schema(min_length = 1, max_length = 255)]
     name: String,
+    /// Valid for ever when it is left out.
     #[serde(alias = "expires_at")]
+    #[schema(format = "date-time")]
     expires_at: Option<String>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct WorkerTokenResponse {
+    #[schema(format = "uuid")]
     id: String,
     name: String,
-    /// Only in the answer to its making.
+    /// The token itself, only in the answer to its making: it cannot be shown again.
     #[serde(skip_serializing_if = "Option::is_none")]
     token: Option<String>,
+    #[schema(format = "date-time")]
     created_at: String,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(format = "date-time")]
     expires_at: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(format = "date-time")]
     revoked_at: Option<String>,
 }
 
@@ -51,6 +58,17 @@ fn response(row: &WorkerToken, token: Option<String>) -> WorkerTokenResponse {
     }
 }
 
+/// Create a worker token
+///
+/// Takes the role `admin`. The token is shown this once.
+#[utoipa::path(
+    post,
+    path = "/worker-tokens",
+    operation_id = "createWorkerToken",
+    tag = "Workers",
+    request_body = WorkerTokenRequest,
+    responses((status = 201, description = "The new token", body = WorkerTokenResponse)),
+)]
 pub(super) async fn create(
     caller: Caller,
     Body(body): Body,
@@ -69,18 +87,39 @@ pub(super) async fn create(
     }
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct WorkerTokenList {
     worker_tokens: Vec<WorkerTokenResponse>,
 }
 
+/// List worker tokens
+///
+/// Takes the role `admin`. The tokens themselves are not shown.
+#[utoipa::path(
+    get,
+    path = "/worker-tokens",
+    operation_id = "listWorkerTokens",
+    tag = "Workers",
+    responses((status = 200, description = "The tokens, also revoked ones", body = WorkerTokenList)),
+)]
 pub(super) async fn list(caller: Caller) -> Result<Json<WorkerTokenList>, RestError> {
     caller.must_be(Role::Admin)?;
     let rows = caller.store().worker_token_list(caller.tenant_id()).await?;
     Ok(Json(WorkerTokenList { worker_tokens: rows.iter().map(|row| response(row, None)).collect() }))
 }
 
+/// Revoke a worker token
+///
+/// Takes the role `admin`. Workers that use it are turned away at once.
+#[utoipa::path(
+    delete,
+    path = "/worker-tokens/{workerTokenId}",
+    operation_id = "revokeWorkerToken",
+    tag = "Workers",
+    params(("workerTokenId" = String, Path, description = "Id of the worker token")),
+    responses((status = 204, description = "It is revoked")),
+)]
 pub(super) async fn revoke(
     caller: Caller,
     Path((_, name)): Path<(String, String)>,

@@ -6,15 +6,18 @@ use axum::Json;
 use flovyn_engine::state::{WorkClass, Worker, WorkerCapability};
 use serde::Serialize;
 use serde_json::value::RawValue;
+use utoipa::ToSchema;
 
 use super::access::Caller;
 use super::body::json;
 use super::error::RestError;
 use super::times::iso;
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(as = Worker)]
 pub(super) struct WorkerInfo {
+    #[schema(format = "uuid")]
     id: String,
     name: String,
     build_id: String,
@@ -22,18 +25,30 @@ pub(super) struct WorkerInfo {
     process_id: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     task_queue: Option<String>,
+    #[schema(format = "date-time")]
     registered_at: String,
+    #[schema(format = "date-time")]
     last_heartbeat_at: String,
     alive: bool,
+    /// Kinds of workflows that it runs.
     workflows: Vec<String>,
+    /// Types of tasks that it runs.
     tasks: Vec<String>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub(super) struct WorkerList {
     workers: Vec<WorkerInfo>,
 }
 
+/// List workers
+#[utoipa::path(
+    get,
+    path = "/workers",
+    operation_id = "listWorkers",
+    tag = "Workers",
+    responses((status = 200, description = "The workers that are known", body = WorkerList)),
+)]
 pub(super) async fn list(caller: Caller) -> Result<Json<WorkerList>, RestError> {
     let rows = caller.store().worker_list(caller.tenant_id()).await?;
     let now_ms = caller.store().now().await?.lease_ms;
@@ -61,25 +76,40 @@ fn kinds(can: &[WorkerCapability], class: WorkClass) -> Vec<String> {
     can.iter().filter(|one| one.class == class).map(|one| one.kind.to_string()).collect()
 }
 
-#[derive(Debug, Default, Serialize)]
+/// A kind of workflow or a type of task.
+#[derive(Debug, Default, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Definition {
     kind: String,
     versions: Vec<String>,
+    /// How many workers have it.
     workers: usize,
+    /// JSON Schema of its input, if a worker gave one.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Value, required = false)]
     input_schema: Option<Box<RawValue>>,
+    /// JSON Schema of its output, if a worker gave one.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Value, required = false)]
     output_schema: Option<Box<RawValue>>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, ToSchema)]
 pub(super) struct Definitions {
     workflows: Vec<Definition>,
     tasks: Vec<Definition>,
 }
 
+/// List definitions
+///
 /// What the workers that are known have registered.
+#[utoipa::path(
+    get,
+    path = "/definitions",
+    operation_id = "listDefinitions",
+    tag = "Workers",
+    responses((status = 200, description = "Kinds of workflows and types of tasks", body = Definitions)),
+)]
 pub(super) async fn definitions(caller: Caller) -> Result<Json<Definitions>, RestError> {
     let rows = caller.store().worker_list(caller.tenant_id()).await?;
     let of = |class: WorkClass| {

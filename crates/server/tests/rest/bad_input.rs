@@ -6,7 +6,7 @@ use serde_json::json;
 use crate::http::Answer;
 use crate::world::{World, on_both};
 
-on_both!(bodies, deep_nesting, oversize, paths, strange_texts);
+on_both!(bodies, deep_nesting, deep_payloads, oversize, compressed, paths, strange_texts);
 
 /// Routes that take a body.
 fn writing() -> impl Iterator<Item = String> {
@@ -92,9 +92,74 @@ async fn deep_nesting(world: World) {
 }
 
 async fn oversize(world: World) {
-    let path = "/api/tenants/one/workflows/order/trigger";
-    raw(&world, path, vec![b' '; (16 << 20) + 1]).await.refused(413, "FLV0020");
-    raw(&world, path, vec![b' '; 16 << 20]).await.ok(201);
+    let too_large = axum::body::Bytes::from(vec![b' '; (16 << 20) + 1]);
+    let bearer = format!("Bearer {}", world.admin);
+    for path in writing() {
+        let answer = world.http.send("POST", &path, &[("authorization", &bearer)], too_large.clone()).await;
+        answer.refused(413, "FLV0020");
+    }
+    assert_eq!(world.executions().await, 0);
+    raw(&world, "/api/tenants/one/workflows/order/trigger", vec![b' '; 16 << 20]).await.ok(201);
+}
+
+/// Nothing is unpacked, so a small body cannot become a large one, and no example of what is packed is believed.
+async fn compressed(world: World) {
+    let bearer = format!("Bearer {}", world.admin);
+    for path in writing() {
+        for encoding in
+            ["gzip", "x-gzip", "deflate", "br", "zstd", "gzip, gzip", "identity, gzip", "nonsense", ""]
+        {
+            for body in [&b"{}"[..], b"", b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x02\x03"] {
+                let headers = [("authorization", bearer.as_str()), ("content-encoding", encoding)];
+                let answer = world.http.send("POST", &path, &headers, body.to_vec()).await;
+                let refused = answer.refused(400, "FLV0001");
+                assert!(refused["error"].as_str().unwrap().contains("Content-Encoding"), "{path} {encoding}");
+            }
+        }
+    }
+    let headers = [("authorization", bearer.as_str()), ("content-encoding", "identity")];
+    world.http.send("POST", "/api/tenants/one/workflows/order/trigger", &headers, "{}").await.ok(201);
+    assert_eq!(world.executions().await, 1);
+}
+
+/// Wherever a payload may stand: it is refused, or kept as it is and given back.
+async fn deep_payloads(world: World) {
+    let text =
+        |opening: &str, closing: &str| format!("{}1{}", opening.repeat(10_000), closing.repeat(10_000));
+    let order = world.start_order().await;
+    for deep in [text("[", "]"), text("{\"a\":", "}")] {
+        let bodies = [
+            ("/workflows/deep/trigger".to_owned(), format!(r#"{{"input":{deep}}}"#)),
+            ("/workflow-executions".to_owned(), format!(r#"{{"kind":"k","input":{deep}}}"#)),
+            ("/workflows/batch".to_owned(), format!(r#"{{"workflows":[{{"kind":"k","input":{deep}}}]}}"#)),
+            (
+                "/workflow-executions/signal-with-start".to_owned(),
+                format!(
+                    r#"{{"signalName":"s","signalValue":{deep},"workflow":{{"kind":"k","input":{deep}}}}}"#
+                ),
+            ),
+            (format!("/workflow-executions/{order}/signal"), format!(r#"{{"name":"s","value":{deep}}}"#)),
+            ("/tasks".to_owned(), format!(r#"{{"task_type":"t","input":{deep}}}"#)),
+            ("/tasks/batch".to_owned(), format!(r#"{{"tasks":[{{"task_type":"t","input":{deep}}}]}}"#)),
+            ("/promises/key:none/resolve".to_owned(), format!(r#"{{"value":{deep}}}"#)),
+            // Where no payload belongs it is refused.
+            ("/workflows/deep/trigger".to_owned(), format!(r#"{{"labels":{deep}}}"#)),
+            ("/tasks".to_owned(), format!(r#"{{"task_type":"t","retry_policy":{deep}}}"#)),
+        ];
+        for (path, body) in bodies {
+            let answer = raw(&world, &format!("/api/tenants/one{path}"), body.into_bytes()).await;
+            if answer.status >= 300 {
+                is_refused(&answer, &path);
+            }
+        }
+    }
+    for path in [
+        "/workflow-executions".to_owned(),
+        "/tasks".to_owned(),
+        format!("/workflow-executions/{order}/events"),
+    ] {
+        assert_eq!(world.get(&path).await.status, 200, "{path}");
+    }
 }
 
 async fn paths(world: World) {

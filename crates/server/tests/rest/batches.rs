@@ -4,7 +4,13 @@ use serde_json::{Value, json};
 
 use crate::world::{World, on_both};
 
-on_both!(all_or_none_of_the_workflows, all_or_none_of_the_tasks, keys_within_a_batch);
+on_both!(
+    all_or_none_of_the_workflows,
+    all_or_none_of_the_tasks,
+    keys_within_a_batch,
+    what_was_there_already,
+    the_key_header_is_refused,
+);
 
 async fn all_or_none_of_the_workflows(world: World) {
     let good = |number: usize| json!({ "kind": format!("kind-{number}"), "input": number });
@@ -56,4 +62,37 @@ async fn keys_within_a_batch(world: World) {
         (&json!(true), &json!(false))
     );
     assert_eq!(world.executions().await, 1);
+}
+
+/// 201 as long as anything is new.
+async fn what_was_there_already(world: World) {
+    let item = |key: &str| json!({ "kind": "k", "idempotencyKey": key });
+    for (keys, status) in [(["a", "b"], 201), (["a", "b"], 200), (["b", "c"], 201), (["c", "a"], 200)] {
+        let request = json!({ "workflows": keys.map(item) });
+        world.post("/workflows/batch", &request).await.ok(status);
+    }
+    assert_eq!(world.executions().await, 3);
+    let item = |key: &str| json!({ "task_type": "t", "idempotency_key": key });
+    for (keys, status) in [(["d", "e"], 201), (["d", "e"], 200), (["e", "f"], 201)] {
+        let request = json!({ "tasks": keys.map(item) });
+        world.post("/tasks/batch", &request).await.ok(status);
+    }
+    assert_eq!(world.get("/tasks").await.ok(200)["total"], 3);
+}
+
+async fn the_key_header_is_refused(world: World) {
+    let bearer = format!("Bearer {}", world.admin);
+    let headers = [("authorization", bearer.as_str()), ("idempotency-key", "one")];
+    let batches = [
+        ("/workflows/batch", json!({ "workflows": [{ "kind": "k" }] })),
+        ("/tasks/batch", json!({ "tasks": [{ "task_type": "t" }] })),
+    ];
+    for (path, body) in batches {
+        let path = format!("/api/tenants/one{path}");
+        let refused =
+            world.http.send("POST", &path, &headers, body.to_string()).await.refused(400, "FLV0008");
+        assert!(refused["error"].as_str().unwrap().contains("Idempotency-Key"), "{refused}");
+    }
+    assert_eq!(world.executions().await, 0);
+    assert_eq!(world.get("/tasks").await.ok(200)["total"], 0);
 }

@@ -9,7 +9,7 @@ use crate::app::{command, schedule_task};
 use crate::worker::Worker;
 use crate::world::{World, complete_next, on_both, text};
 
-on_both!(listing_and_filters, pages, what_lies_below, history_in_pages, a_finished_one);
+on_both!(listing_and_filters, pages, what_lies_below, tasks_in_pages, history_in_pages, a_finished_one);
 
 async fn listing_and_filters(world: World) {
     let start = |kind: &str, queue: &str, label: &str| json!({ "kind": kind, "taskQueue": queue, "labels": { "env": label } });
@@ -109,6 +109,31 @@ async fn what_lies_below(world: World) {
     assert_eq!(world.get("/tasks").await.ok(200)["total"], 0);
     let found = world.get(&format!("/workflow-executions/{id}")).await.ok(200);
     assert_eq!(found["waitingOn"].as_array().unwrap().len(), 2, "{found}");
+}
+
+async fn tasks_in_pages(world: World) {
+    let mut worker = Worker::connect(&world.server).await;
+    let id = world.start_order().await;
+    let mut all: Vec<Uuid> = (0..7).map(|_| Uuid::new_v4()).collect();
+    let activation = worker.activation().await;
+    let commands = all.iter().map(|task| schedule_task(*task, 3)).collect();
+    worker.submit(&activation, commands, v1::WorkflowStatus::Suspended).await;
+    all.sort_unstable();
+    let below = format!("/workflow-executions/{id}/tasks");
+    let (mut seen, mut sizes, mut path) = (Vec::new(), Vec::new(), format!("{below}?limit=3"));
+    loop {
+        let body = world.get(&path).await.ok(200);
+        let tasks = body["tasks"].as_array().unwrap();
+        sizes.push(tasks.len());
+        seen.extend(tasks.iter().map(|task| text(&task["id"]).parse::<Uuid>().unwrap()));
+        let Some(cursor) = body["nextCursor"].as_str() else { break };
+        path = format!("{below}?limit=3&cursor={cursor}");
+    }
+    assert_eq!((seen, sizes), (all, vec![3, 3, 1]));
+    for query in ["limit=0", "limit=1001", "limit=x", "cursor=nonsense"] {
+        let answer = world.get(&format!("{below}?{query}")).await;
+        assert_eq!((answer.status, answer.body["code"].is_string()), (400, true), "{query}: {}", answer.text);
+    }
 }
 
 async fn history_in_pages(world: World) {

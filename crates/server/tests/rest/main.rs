@@ -6,6 +6,7 @@
 //! - `metrics`: what a scraper sees of all that.
 //! - `admin`, `quotas`, `rates`: tenants, worker tokens, queues, workers; what a tenant may use.
 //! - `jwks`, `api_keys`, `cors`: who is let in, with which credential, from which page.
+//! - `openapi`, `docs`, `problems`: the document of it all, who may read it, and refusals as RFC 9457 wants them.
 //! - `access`, `bad_input`: every route, with whoever may not and with whatever is wrong.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails right there")]
@@ -23,6 +24,7 @@ mod batches;
 #[path = "../grpc/common.rs"]
 mod common;
 mod cors;
+mod docs;
 mod executions;
 mod follow;
 mod http;
@@ -31,6 +33,8 @@ mod jwks;
 mod keys;
 mod limits;
 mod metrics;
+mod openapi;
+mod problems;
 mod promises;
 mod quotas;
 mod rates;

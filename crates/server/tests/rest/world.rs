@@ -4,7 +4,7 @@ use flovyn_auth::JwtVerifier;
 use flovyn_proto::v1;
 use flovyn_proto::v1::workflow_command::CommandData;
 use flovyn_server::config::Jwt;
-use flovyn_server::{Server, ServerOptions};
+use flovyn_server::{Config, Server, ServerOptions};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -27,12 +27,21 @@ pub(crate) struct World {
 
 impl World {
     pub(crate) async fn start(database: Database) -> Self {
+        Self::start_with(database, |_| {}).await
+    }
+
+    /// With changes to the configuration.
+    pub(crate) async fn start_with(database: Database, change: impl FnOnce(&mut Config)) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("secret");
         std::fs::write(&path, SECRET).unwrap();
         let config = Jwt::with_secret_file(path, "issuer", "audience");
         let jwt = config.verifier().unwrap();
-        let server = TestServer::start_with(database, |whole| whole.auth.jwt = Some(config)).await;
+        let set_up = |whole: &mut Config| {
+            whole.auth.jwt = Some(config);
+            change(whole);
+        };
+        let server = TestServer::start_with(database, set_up).await;
         let http = Http::new(server.server.http_addr());
         let admin = jwt.sign("somebody", &["one"], "admin", 1, FAR).unwrap();
         Self { server, http, admin, jwt, _secret: folder }

@@ -1,0 +1,61 @@
+//! The API's own documentation: the OpenAPI document and Swagger UI, both inside the binary. The same for everybody, with
+//! nothing of any tenant in it; still, others than this machine need a credential unless the configuration says otherwise.
+
+use std::sync::{Arc, LazyLock};
+
+use axum::Router;
+use axum::extract::{Path, Request, State};
+use axum::http::StatusCode;
+use axum::http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE, LOCATION, X_CONTENT_TYPE_OPTIONS};
+use axum::middleware::{Next, from_fn_with_state};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use flovyn_engine::Code;
+use utoipa_swagger_ui::Config;
+
+use super::access::person;
+use super::error::{RestError, no_such_path_at};
+use super::openapi;
+use crate::api::Api;
+
+const DOCUMENT: &str = "/api/docs/openapi.json";
+/// The pages need nothing from anywhere else, and get nothing from there.
+const ONLY_OURS: &str = "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:";
+
+static TEXT: LazyLock<String> = LazyLock::new(|| openapi::document().to_string());
+
+pub(super) fn router(api: &Api, public: bool) -> Router<Api> {
+    let router = Router::new()
+        .route("/docs", get(|| async { (StatusCode::PERMANENT_REDIRECT, [(LOCATION, "/api/docs/")]) }))
+        .route("/docs/", get(|| async { page("index.html") }))
+        .route("/docs/openapi.json", get(|| async { ([(CONTENT_TYPE, "application/json")], TEXT.as_str()) }))
+        .route("/docs/{file}", get(|Path(file): Path<String>| async move { page(&file) }));
+    if public { router } else { router.layer(from_fn_with_state(api.clone(), guard)) }
+}
+
+async fn guard(State(api): State<Api>, request: Request, next: Next) -> Result<Response, RestError> {
+    let (parts, body) = request.into_parts();
+    person(&api, &parts).await?;
+    Ok(next.run(Request::from_parts(parts, body)).await)
+}
+
+/// A file of Swagger UI.
+fn page(name: &str) -> Response {
+    // Its default is to send the document to a validator elsewhere.
+    let config = Config::from(DOCUMENT).validator_url("none");
+    match utoipa_swagger_ui::serve(name, Arc::new(config)) {
+        Ok(Some(file)) => {
+            let headers = [
+                (CONTENT_TYPE, file.content_type.as_str()),
+                (CONTENT_SECURITY_POLICY, ONLY_OURS),
+                (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+            ];
+            (headers, file.bytes.into_owned()).into_response()
+        }
+        Ok(None) => no_such_path_at(&format!("/docs/{name}")).into_response(),
+        Err(error) => {
+            tracing::error!(%error, "a page of the documentation could not be made");
+            RestError::new(Code::Internal, "the page could not be made").into_response()
+        }
+    }
+}

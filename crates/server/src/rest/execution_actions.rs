@@ -1,0 +1,200 @@
+//! Acting on an execution.
+
+use axum::Json;
+use axum::extract::Path;
+use axum::http::StatusCode;
+use flovyn_auth::Role;
+use flovyn_engine::Reply;
+use flovyn_engine::request::{
+    CancelWorkflow, DeleteWorkflow, RetryWorkflow, SignalWorkflow, TerminateWorkflow,
+};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use utoipa::ToSchema;
+
+use super::access::Caller;
+use super::body::{payload, read, read_or_default};
+use super::error::{RestError, unexpected};
+use super::executions::{StatusInfo, execution_id};
+use super::extract::Body;
+use super::names::ExecutionStatus;
+
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct CancelRequest {
+    /// Kept in the history.
+    reason: String,
+    /// Whether its children are cancelled too, which is the default.
+    cascade: Option<bool>,
+}
+
+/// Cancel an execution
+///
+/// A workflow whose worker knows cancellation is asked and may clean up first; any other is cancelled at once.
+#[utoipa::path(
+    post,
+    path = "/workflow-executions/{executionId}/cancel",
+    operation_id = "cancelExecution",
+    tag = "Executions",
+    params(("executionId" = String, Path, description = "Id of the execution")),
+    request_body = Option<CancelRequest>,
+    responses((status = 200, description = "Its status now", body = StatusInfo)),
+)]
+pub(super) async fn cancel(
+    caller: Caller,
+    Path((_, name)): Path<(String, String)>,
+    Body(body): Body,
+) -> Result<Json<StatusInfo>, RestError> {
+    caller.must_be(Role::Operator)?;
+    let request: CancelRequest = read_or_default(&body)?;
+    let execution_id = execution_id(&name)?;
+    let cascade = request.cascade.unwrap_or(true);
+    let reply = caller.run(CancelWorkflow { execution_id, reason: request.reason.into(), cascade }).await?;
+    let Reply::Cancelled { status } = reply else { return Err(unexpected()) };
+    Ok(Json(StatusInfo { workflow_execution_id: execution_id.to_string(), status: status.to_string() }))
+}
+
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct TerminateRequest {
+    /// Kept in the history.
+    reason: String,
+}
+
+/// Terminate an execution
+///
+/// It is cancelled at once, whatever its worker does; its children are cancelled too.
+#[utoipa::path(
+    post,
+    path = "/workflow-executions/{executionId}/terminate",
+    operation_id = "terminateExecution",
+    tag = "Executions",
+    params(("executionId" = String, Path, description = "Id of the execution")),
+    request_body = Option<TerminateRequest>,
+    responses((status = 200, description = "Its status now", body = StatusInfo)),
+)]
+pub(super) async fn terminate(
+    caller: Caller,
+    Path((_, name)): Path<(String, String)>,
+    Body(body): Body,
+) -> Result<Json<StatusInfo>, RestError> {
+    caller.must_be(Role::Operator)?;
+    let request: TerminateRequest = read_or_default(&body)?;
+    let execution_id = execution_id(&name)?;
+    let reply = caller.run(TerminateWorkflow { execution_id, reason: request.reason.into() }).await?;
+    let Reply::Cancelled { status } = reply else { return Err(unexpected()) };
+    Ok(Json(StatusInfo { workflow_execution_id: execution_id.to_string(), status: status.to_string() }))
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct RetryResponse {
+    #[schema(format = "uuid")]
+    workflow_execution_id: String,
+    /// The failed execution.
+    #[schema(format = "uuid")]
+    retry_of: String,
+    #[schema(value_type = ExecutionStatus)]
+    status: String,
+    links: RetryLinks,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct RetryLinks {
+    #[serde(rename = "self")]
+    own: String,
+}
+
+/// Retry a failed or cancelled execution
+///
+/// A new execution with the same input, linked to the old one.
+#[utoipa::path(
+    post,
+    path = "/workflow-executions/{executionId}/retry",
+    operation_id = "retryExecution",
+    tag = "Executions",
+    params(("executionId" = String, Path, description = "Id of the failed execution")),
+    responses((status = 201, description = "The new execution", body = RetryResponse)),
+)]
+pub(super) async fn retry(
+    caller: Caller,
+    Path((_, name)): Path<(String, String)>,
+) -> Result<(StatusCode, Json<RetryResponse>), RestError> {
+    caller.must_be(Role::Operator)?;
+    let retry_of = execution_id(&name)?;
+    let reply = caller.run(RetryWorkflow { execution_id: retry_of }).await?;
+    let Reply::Started(started) = reply else { return Err(unexpected()) };
+    let path = format!("workflow-executions/{}", started.execution_id);
+    let answer = RetryResponse {
+        workflow_execution_id: started.execution_id.to_string(),
+        retry_of: retry_of.to_string(),
+        status: started.status.to_string(),
+        links: RetryLinks { own: caller.link(&path) },
+    };
+    Ok((StatusCode::CREATED, Json(answer)))
+}
+
+/// Delete a finished execution
+///
+/// With its history and its tasks.
+#[utoipa::path(
+    delete,
+    path = "/workflow-executions/{executionId}",
+    operation_id = "deleteExecution",
+    tag = "Executions",
+    params(("executionId" = String, Path, description = "Id of the execution")),
+    responses((status = 204, description = "It is gone")),
+)]
+pub(super) async fn delete(
+    caller: Caller,
+    Path((_, name)): Path<(String, String)>,
+) -> Result<StatusCode, RestError> {
+    caller.must_be(Role::Admin)?;
+    caller.run(DeleteWorkflow { execution_id: execution_id(&name)? }).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct SignalRequest {
+    #[serde(alias = "signalName", alias = "signal_name")]
+    #[schema(min_length = 1, max_length = 255)]
+    name: String,
+    /// Any JSON; null when it is left out.
+    #[serde(alias = "signalValue", alias = "signal_value")]
+    #[schema(value_type = Value, required = false)]
+    value: Option<Box<RawValue>>,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct SignalResponse {
+    /// Number of the signal's event in the history.
+    signal_event_sequence: i64,
+}
+
+/// Send a signal to an execution
+#[utoipa::path(
+    post,
+    path = "/workflow-executions/{executionId}/signal",
+    operation_id = "signalExecution",
+    tag = "Executions",
+    params(("executionId" = String, Path, description = "Id of the execution")),
+    request_body = SignalRequest,
+    responses((status = 202, description = "It is in the history", body = SignalResponse)),
+)]
+pub(super) async fn signal(
+    caller: Caller,
+    Path((_, name)): Path<(String, String)>,
+    Body(body): Body,
+) -> Result<(StatusCode, Json<SignalResponse>), RestError> {
+    caller.must_be(Role::Operator)?;
+    let request: SignalRequest = read(&body)?;
+    let signal = SignalWorkflow {
+        execution_id: execution_id(&name)?,
+        name: request.name.into(),
+        value: payload(request.value, "null"),
+    };
+    let Reply::Signalled { sequence, .. } = caller.run(signal).await? else { return Err(unexpected()) };
+    Ok((StatusCode::ACCEPTED, Json(SignalResponse { signal_event_sequence: sequence })))
+}

@@ -1,0 +1,200 @@
+//! Many executions: all of a tenant, or what lies below one.
+
+use axum::Json;
+use axum::extract::Path;
+use flovyn_engine::Code;
+use flovyn_store::{ExecutionFilter, Page};
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+use uuid::Uuid;
+
+use super::access::Caller;
+use super::error::RestError;
+use super::execution_info::ExecutionInfo;
+use super::executions::{execution_id, find};
+use super::extract::Query;
+use super::filter::{one_of, sought};
+use super::names::ExecutionStatus;
+use super::page::{next, page, up_to};
+use super::task_info::TaskInfo;
+use super::times::moment;
+
+const DEFAULT_TASKS: usize = 100;
+const MAX_TASKS: usize = 1_000;
+
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[serde(rename_all = "camelCase", default)]
+#[into_params(parameter_in = Query)]
+pub(super) struct ListQuery {
+    #[param(value_type = Option<ExecutionStatus>)]
+    status: Option<String>,
+    kind: Option<String>,
+    #[serde(alias = "queue", alias = "task_queue")]
+    task_queue: Option<String>,
+    /// `name:value`
+    #[param(pattern = "^[^:]*:", example = "environment:production")]
+    label: Option<String>,
+    /// Only children of this execution.
+    #[serde(alias = "parent_id")]
+    #[param(format = "uuid")]
+    parent_id: Option<String>,
+    #[serde(alias = "created_after")]
+    #[param(format = "date-time")]
+    created_after: Option<String>,
+    #[serde(alias = "created_before")]
+    #[param(format = "date-time")]
+    created_before: Option<String>,
+    /// Default 50.
+    #[param(minimum = 1, maximum = 100)]
+    limit: Option<usize>,
+    #[param(maximum = 10_000)]
+    offset: Option<usize>,
+    /// `nextCursor` of the page before.
+    cursor: Option<String>,
+}
+
+impl ListQuery {
+    fn page(&self) -> Result<Page, RestError> {
+        page(self.limit, self.offset, self.cursor.as_deref())
+    }
+
+    fn filter(self) -> Result<ExecutionFilter, RestError> {
+        let label = match sought("label", self.label)? {
+            None => None,
+            Some(text) => {
+                let wrong = || RestError::new(Code::InvalidValue, "Invalid label. Expected: name:value");
+                let (name, value) = text.split_once(':').ok_or_else(wrong)?;
+                Some((name.into(), value.into()))
+            }
+        };
+        let parent_id = self.parent_id.as_deref().map(|text| {
+            Uuid::try_parse(text)
+                .map_err(|_| RestError::new(Code::InvalidId, format!("parentId '{text}' is not a UUID")))
+        });
+        let time = |field: &str, text: Option<String>| text.map(|text| moment(field, &text)).transpose();
+        Ok(ExecutionFilter {
+            status: one_of("status", self.status.as_deref())?,
+            kind: sought("kind", self.kind)?,
+            queue: sought("taskQueue", self.task_queue)?,
+            label,
+            parent_id: parent_id.transpose()?,
+            created_from_ms: time("createdAfter", self.created_after)?,
+            created_before_ms: time("createdBefore", self.created_before)?,
+            ..ExecutionFilter::default()
+        })
+    }
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ExecutionList {
+    executions: Vec<ExecutionInfo>,
+    limit: usize,
+    offset: usize,
+    /// There only if there may be more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_cursor: Option<String>,
+}
+
+/// List executions
+///
+/// The newest first. All filters that are given must match.
+#[utoipa::path(
+    get,
+    path = "/workflow-executions",
+    operation_id = "listExecutions",
+    tag = "Executions",
+    params(ListQuery),
+    responses((status = 200, description = "A page of executions", body = ExecutionList)),
+)]
+pub(super) async fn list(
+    caller: Caller,
+    Query(query): Query<ListQuery>,
+) -> Result<Json<ExecutionList>, RestError> {
+    let page = query.page()?;
+    listing(&caller, &query.filter()?, page).await
+}
+
+/// List the children of an execution
+#[utoipa::path(
+    get,
+    path = "/workflow-executions/{executionId}/children",
+    operation_id = "listExecutionChildren",
+    tag = "Executions",
+    params(("executionId" = String, Path, description = "Id of the execution"), ListQuery),
+    responses((status = 200, description = "A page of executions", body = ExecutionList)),
+)]
+pub(super) async fn children(
+    caller: Caller,
+    Path((_, name)): Path<(String, String)>,
+    Query(query): Query<ListQuery>,
+) -> Result<Json<ExecutionList>, RestError> {
+    let parent = find(&caller, execution_id(&name)?).await?;
+    let page = query.page()?;
+    let filter = ExecutionFilter { parent_id: Some(parent.id), ..query.filter()? };
+    listing(&caller, &filter, page).await
+}
+
+async fn listing(
+    caller: &Caller,
+    filter: &ExecutionFilter,
+    page: Page,
+) -> Result<Json<ExecutionList>, RestError> {
+    let rows = caller.store().execution_list(caller.tenant_id(), filter, page).await?;
+    Ok(Json(ExecutionList {
+        next_cursor: next(&rows, page, |row| (row.created_ms, row.id)),
+        executions: rows.iter().map(ExecutionInfo::listed).collect(),
+        limit: page.limit,
+        offset: page.offset,
+    }))
+}
+
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[serde(default)]
+#[into_params(parameter_in = Query)]
+pub(super) struct TasksQuery {
+    /// Default 100.
+    #[param(minimum = 1, maximum = 1_000)]
+    limit: Option<usize>,
+    /// `nextCursor` of the page before.
+    #[param(format = "uuid")]
+    cursor: Option<String>,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct ExecutionTasks {
+    tasks: Vec<TaskInfo>,
+    /// There only if there may be more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_cursor: Option<String>,
+}
+
+/// List the tasks of an execution
+///
+/// In the order of their ids.
+#[utoipa::path(
+    get,
+    path = "/workflow-executions/{executionId}/tasks",
+    operation_id = "listExecutionTasks",
+    tag = "Executions",
+    params(("executionId" = String, Path, description = "Id of the execution"), TasksQuery),
+    responses((status = 200, description = "A page of tasks", body = ExecutionTasks)),
+)]
+pub(super) async fn tasks(
+    caller: Caller,
+    Path((_, name)): Path<(String, String)>,
+    Query(query): Query<TasksQuery>,
+) -> Result<Json<ExecutionTasks>, RestError> {
+    let limit = up_to(MAX_TASKS, query.limit.unwrap_or(DEFAULT_TASKS))?;
+    // The last one's id is all it takes to go on.
+    let after = query.cursor.as_deref().filter(|text| !text.is_empty()).map(Uuid::try_parse).transpose();
+    let after = after.map_err(|_| RestError::new(Code::InvalidPage, "cursor is not one of ours"))?;
+    let row = find(&caller, execution_id(&name)?).await?;
+    let rows = caller.store().execution_tasks(caller.tenant_id(), row.id, false, after, limit).await?;
+    let next = rows.last().filter(|_| rows.len() == limit);
+    Ok(Json(ExecutionTasks {
+        next_cursor: next.map(|row| row.id.to_string()),
+        tasks: rows.iter().map(TaskInfo::of).collect(),
+    }))
+}

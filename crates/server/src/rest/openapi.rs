@@ -1,0 +1,144 @@
+//! The OpenAPI document. A new operation carries `#[utoipa::path]` and stands in the list of paths here; a test compares that
+//! list with the table of routes. What all operations share is put in afterwards: refusals, the tenant, examples.
+
+use serde_json::{Value, json};
+use utoipa::OpenApi;
+
+use super::error::ErrorResponse;
+use super::problem::ProblemDetails;
+use super::refusals::QuotaErrorResponse;
+use super::{
+    events, examples, execution_actions, execution_list, executions, promises, queues, quota, refusals,
+    stream, task_create, task_history, task_stream, tasks, tenants, trigger, worker_tokens, workers,
+};
+use crate::http::health;
+
+/// Below `/api/tenants/{tenant}`.
+#[derive(Debug, OpenApi)]
+#[openapi(paths(
+    tenants::get,
+    trigger::trigger,
+    trigger::start,
+    trigger::batch,
+    trigger::signal_with_start,
+    executions::status,
+    executions::get,
+    executions::state,
+    execution_list::list,
+    execution_list::children,
+    execution_list::tasks,
+    events::list,
+    stream::execution,
+    execution_actions::cancel,
+    execution_actions::terminate,
+    execution_actions::retry,
+    execution_actions::delete,
+    execution_actions::signal,
+    tasks::list,
+    tasks::get,
+    tasks::cancel,
+    tasks::retry,
+    task_create::create,
+    task_create::batch,
+    task_history::attempts,
+    task_history::logs,
+    task_stream::task,
+    promises::resolve,
+    promises::reject,
+    worker_tokens::list,
+    worker_tokens::create,
+    worker_tokens::revoke,
+    workers::list,
+    workers::definitions,
+    queues::list,
+    queues::pause,
+    queues::resume,
+    quota::get,
+    quota::set,
+))]
+struct OfTenant;
+
+#[derive(Debug, OpenApi)]
+#[openapi(
+    info(
+        title = "Flovyn",
+        description = "Durable workflows and tasks. Send a JWT or an API key as `Authorization: Bearer ...`.",
+        license(name = "Apache-2.0", identifier = "Apache-2.0"),
+    ),
+    paths(health::health, health::live, health::ready, tenants::create),
+    nest((path = "/api/tenants/{tenant}", api = OfTenant)),
+    components(schemas(ErrorResponse, QuotaErrorResponse, ProblemDetails)),
+    tags(
+        (name = "Health", description = "Whether the server can be used"),
+        (name = "Tenants", description = "Tenants"),
+        (name = "Workers", description = "Worker tokens, workers, and what they can run"),
+        (name = "Workflows", description = "Starting workflows"),
+        (name = "Executions", description = "Looking at executions and acting on them"),
+        (name = "Tasks", description = "Standalone tasks"),
+        (name = "Promises", description = "Answering promises"),
+        (name = "Queues", description = "Queues: how much waits in them, and pausing them"),
+    ),
+    security(("bearer_auth" = [])),
+)]
+struct Document;
+
+/// Whether a route is another name of one that is in the document, and is left out there. So is `/api/orgs` as a whole, which
+/// is `/api/tenants`.
+pub fn is_alias(path: &str) -> bool {
+    let below = path.strip_prefix("/api/tenants/{tenant}").unwrap_or(path);
+    // Those of `/tasks`, and of `/workflow-executions/{id}/cancel`.
+    below.starts_with("/task-executions") || below == "/workflows/{name}/cancel"
+}
+
+/// The whole document.
+pub fn document() -> Value {
+    let mut document = serde_json::to_value(Document::openapi()).expect("names and texts only");
+    document["components"]["securitySchemes"] =
+        json!({ "bearer_auth": { "type": "http", "scheme": "bearer", "bearerFormat": "JWT" } });
+    document["components"]["parameters"] = json!({ "tenant": {
+        "name": "tenant",
+        "in": "path",
+        "required": true,
+        "description": "Slug or id of the tenant",
+        "schema": { "type": "string" },
+        "example": "default",
+    }});
+    let paths = document["paths"].as_object_mut().expect("there are paths");
+    for (_, item) in paths.iter_mut().filter(|(path, _)| path.contains("{tenant}")) {
+        item["parameters"] = json!([{ "$ref": "#/components/parameters/tenant" }]);
+    }
+    refusals::add(&mut document);
+    for_each_operation(&mut document, |_, operation| tidy(operation));
+    examples::add(&mut document);
+    document
+}
+
+/// Calls it with the method and the operation, in every path.
+pub(super) fn for_each_operation(document: &mut Value, mut call: impl FnMut(&str, &mut Value)) {
+    let paths = document["paths"].as_object_mut().expect("there are paths");
+    let items = paths.values_mut().filter_map(Value::as_object_mut);
+    for (method, operation) in items.flatten().filter(|(name, _)| *name != "parameters") {
+        call(method, operation);
+    }
+}
+
+/// A parameter or a body that may be left out is left out, not null.
+fn tidy(operation: &mut Value) {
+    let parameters = operation.get_mut("parameters").and_then(Value::as_array_mut);
+    for schema in parameters.into_iter().flatten().filter_map(|parameter| parameter.get_mut("schema")) {
+        not_null(schema);
+    }
+    if let Some(schema) = operation.pointer_mut("/requestBody/content/application~1json/schema") {
+        not_null(schema);
+    }
+}
+
+fn not_null(schema: &mut Value) {
+    if let Some(Value::Array(types)) = schema.get_mut("type") {
+        types.retain(|name| name != "null");
+    }
+    let mut choices = schema.get("oneOf").and_then(Value::as_array).into_iter().flatten();
+    if let Some(only) = choices.find(|choice| choice["type"] != "null").cloned() {
+        *schema = only;
+    }
+}

@@ -1,0 +1,94 @@
+//! A task as it is shown. Names are in snake case here, as users of tasks know them.
+
+use flovyn_engine::state::Task;
+use flovyn_engine::state::TaskStatus as Status;
+use serde::Serialize;
+use serde_json::value::RawValue;
+use utoipa::ToSchema;
+
+use super::body::json;
+use super::names::TaskStatus;
+use super::times::{iso, optional_iso};
+use crate::waiting::WaitingOn;
+
+/// A task.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Task)]
+pub(super) struct TaskInfo {
+    #[schema(format = "uuid")]
+    id: String,
+    #[schema(format = "uuid")]
+    tenant_id: String,
+    task_type: String,
+    #[schema(value_type = TaskStatus)]
+    status: String,
+    /// Any JSON.
+    #[schema(value_type = Value)]
+    input: Option<Box<RawValue>>,
+    /// Of a completed one: any JSON.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Value, required = false)]
+    output: Option<Box<RawValue>>,
+    /// Of the last attempt.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+    queue: String,
+    /// Attempts so far.
+    execution_count: i64,
+    max_retries: i64,
+    /// From 0 to 1.
+    progress: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    progress_details: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    worker_id: Option<String>,
+    /// Not of standalone tasks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(format = "uuid")]
+    workflow_execution_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    idempotency_key: Option<String>,
+    #[schema(format = "date-time")]
+    created_at: String,
+    /// Not handed out before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(format = "date-time")]
+    scheduled_at: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(format = "date-time")]
+    started_at: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(format = "date-time")]
+    completed_at: Option<String>,
+    /// Of an open one that was asked for by its id.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) waiting_on: Option<WaitingOn>,
+}
+
+impl TaskInfo {
+    pub(super) fn of(row: &Task) -> Self {
+        let done = row.status == Status::Completed;
+        Self {
+            id: row.id.to_string(),
+            tenant_id: row.tenant_id.to_string(),
+            task_type: row.task_type.to_string(),
+            status: row.status.to_string(),
+            input: json(&row.input),
+            output: row.output.as_deref().and_then(json),
+            error: row.error.as_deref().filter(|_| !done).map(str::to_owned),
+            queue: row.queue.to_string(),
+            execution_count: row.execution_count,
+            max_retries: row.max_retries,
+            progress: if done { 1.0 } else { row.progress },
+            progress_details: row.progress_details.as_deref().map(str::to_owned),
+            worker_id: row.worker.as_deref().map(str::to_owned),
+            workflow_execution_id: row.execution_id.map(|id| id.to_string()),
+            idempotency_key: row.idempotency_key.as_deref().map(str::to_owned),
+            created_at: iso(row.created_ms),
+            scheduled_at: optional_iso(row.scheduled_ms),
+            started_at: optional_iso(row.started_ms),
+            completed_at: optional_iso(row.finished_ms),
+            waiting_on: None,
+        }
+    }
+}
