@@ -80,3 +80,10 @@ pub(crate) fn resident_mb_of(process: u32) -> f64 {
     let kilobytes = line.split_whitespace().nth(1).and_then(|field| field.parse::<f64>().ok());
     kilobytes.unwrap_or(0.0) / 1_024.0
 }
+
+/// Bytes that a process has had written to disk.
+pub(crate) fn written_bytes_of(process: u32) -> f64 {
+    let io = std::fs::read_to_string(format!("/proc/{process}/io")).unwrap_or_default();
+    let line = io.lines().find_map(|line| line.strip_prefix("write_bytes: "));
+    line.and_then(|number| number.trim().parse().ok()).unwrap_or(0.0)
+}

@@ -2,6 +2,7 @@
 //! stdout; progress goes to stderr. Figures are ratios of things measured in the same run where that is possible.
 
 mod backlog;
+mod e2e;
 mod engine;
 mod figures;
 mod idle;
@@ -60,6 +61,16 @@ enum Command {
         #[arg(long, default_value_t = 10)]
         seconds: u64,
     },
+    /// Server, worker and load as processes of their own: whole workflows per second, and how long one takes.
+    E2e(e2e::E2e),
+    /// The worker of `e2e`.
+    #[command(hide = true)]
+    E2eWorker {
+        #[arg(long)]
+        url: String,
+        #[arg(long)]
+        token: String,
+    },
     /// CPU and memory with many waiting workflows and timers.
     Idle {
         #[arg(long, default_value_t = 100_000)]
@@ -74,14 +85,20 @@ enum Command {
 async fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let result = match arguments.command {
-        Command::Engine { seconds, clients } => engine::run(arguments.store, seconds, &clients).await,
-        Command::Backlog { small, large } => backlog::run(arguments.store, small, large).await,
-        Command::Server { binary, polls, seconds } => server::run(binary, polls, seconds).await,
-        Command::Idle { workflows, seconds } => idle::run(arguments.store, workflows, seconds).await,
+        Command::E2e(options) => e2e::run(arguments.store, options).await.map(|()| None),
+        Command::E2eWorker { url, token } => e2e::worker(&url, &token).await.map(|()| None),
+        Command::Engine { seconds, clients } => {
+            engine::run(arguments.store, seconds, &clients).await.map(Some)
+        }
+        Command::Backlog { small, large } => backlog::run(arguments.store, small, large).await.map(Some),
+        Command::Server { binary, polls, seconds } => server::run(binary, polls, seconds).await.map(Some),
+        Command::Idle { workflows, seconds } => {
+            idle::run(arguments.store, workflows, seconds).await.map(Some)
+        }
     };
     match result {
         Ok(line) => {
-            print_line(&line);
+            line.iter().for_each(|line| print_line(line));
             ExitCode::SUCCESS
         }
         Err(what) => {

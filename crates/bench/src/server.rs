@@ -14,6 +14,7 @@ use tokio::task::JoinSet;
 use tonic::Request;
 use tonic::transport::{Channel, Endpoint};
 
+use crate::e2e::beside_this_one;
 use crate::figures::{Latencies, Line, cpu_seconds_of, resident_mb_of};
 
 const KIND: &str = "one-task";
@@ -62,13 +63,6 @@ pub(crate) async fn run(binary: Option<PathBuf>, polls: usize, seconds: u64) -> 
         .number("answer_p50_ms", answers.percentile_ms(50.0))
         .number("answer_p99_ms", answers.percentile_ms(99.0))
         .finish())
-}
-
-fn beside_this_one() -> Result<PathBuf, String> {
-    let own = std::env::current_exe().map_err(|error| error.to_string())?;
-    let binary = own.with_file_name("flovyn");
-    let missing = || format!("{} is not there: run `cargo build --release` first", binary.display());
-    if binary.exists() { Ok(binary) } else { Err(missing()) }
 }
 
 impl DevServer {

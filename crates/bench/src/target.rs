@@ -32,8 +32,7 @@ pub(crate) struct Target {
 
 impl Target {
     pub(crate) async fn new(database: Database) -> Result<Self, String> {
-        // On the file system of the working directory: a temporary one in memory would not show what fsync costs.
-        let directory = tempfile::tempdir_in(".").map_err(|error| error.to_string())?;
+        let directory = folder()?;
         let mut fresh = None;
         let store: Arc<dyn Store> = match database {
             Database::Sqlite => {
@@ -50,4 +49,12 @@ impl Target {
         let service = Service::start(store, Options::default());
         Ok(Self { service, _directory: directory, _database: fresh })
     }
+}
+
+/// A folder for a database, gone with its guard. Beside this program: a temporary one in memory would not show what fsync
+/// costs, and what a killed run leaves behind lies where other build products do.
+pub(crate) fn folder() -> Result<tempfile::TempDir, String> {
+    let own = std::env::current_exe().map_err(|error| error.to_string())?;
+    let beside = own.parent().ok_or("this program has no folder")?;
+    tempfile::tempdir_in(beside).map_err(|error| format!("no folder in {}: {error}", beside.display()))
 }

@@ -44,7 +44,7 @@ pub mod testing;
 mod wire;
 pub mod worker;
 
-pub use crate::client::{Client, StartOptions, WorkflowHandle};
+pub use crate::client::{Client, StartOptions, TaskHandle, WorkflowHandle};
 pub use crate::context::{ChildOptions, PromiseOptions, WorkflowContext, with_timeout};
 pub use crate::definition::{TaskDefinition, WorkflowDefinition};
 pub use crate::error::{Error, Result};

@@ -1,9 +1,10 @@
-//! Waiting for an execution to finish: held here, so that nobody has to ask again and again.
+//! Waiting for an execution or a task to finish: held here, so that nobody has to ask again and again.
 
 use std::time::Duration;
 
-use flovyn_engine::ids::{ExecutionId, TenantId};
-use flovyn_engine::state::Execution;
+use flovyn_engine::ids::{ExecutionId, TaskId, TenantId};
+use flovyn_engine::state::{Execution, Task};
+use flovyn_service::{Follower, Watch};
 use flovyn_store::StoreResult;
 use tokio::time::Instant;
 
@@ -19,19 +20,60 @@ pub(crate) async fn finished(
     id: ExecutionId,
     wait: Duration,
 ) -> StoreResult<Option<Execution>> {
+    let store = api.service().store();
+    let mut follower = api.service().follower(tenant_id);
+    follower.add(id);
+    let is_open = |row: &Execution| !row.status.is_terminal();
+    until_closed(api, wait, || store.execution_get(tenant_id, id), is_open, News::End(follower)).await
+}
+
+/// The task once it has finished, or as it is when the time is up or the server is about to stop.
+pub(crate) async fn task_finished(
+    api: &Api,
+    tenant_id: TenantId,
+    id: TaskId,
+    wait: Duration,
+) -> StoreResult<Option<Task>> {
+    let store = api.service().store();
+    let watch = api.service().watch(tenant_id, id);
+    let is_open = |row: &Task| !row.status.is_terminal();
+    until_closed(api, wait, || store.task_get(tenant_id, id), is_open, News::Change(watch)).await
+}
+
+/// How we hear that it is worth reading again.
+enum News {
+    End(Follower),
+    Change(Watch),
+}
+
+impl News {
+    async fn come(&mut self) {
+        match self {
+            Self::End(follower) => drop(follower.next().await),
+            Self::Change(watch) => watch.changed().await,
+        }
+    }
+}
+
+/// Reads until there is nothing more to wait for. The news began before: nothing is missed.
+async fn until_closed<R, F: Future<Output = StoreResult<Option<R>>>>(
+    api: &Api,
+    wait: Duration,
+    read: impl Fn() -> F,
+    is_open: impl Fn(&R) -> bool,
+    mut news: News,
+) -> StoreResult<Option<R>> {
     let until = Instant::now() + wait;
-    let service = api.service();
-    let mut watch = service.watch(tenant_id, id);
-    let shared = service.store().is_shared();
+    let shared = api.service().store().is_shared();
     loop {
-        let row = service.store().execution_get(tenant_id, id).await?;
+        let row = read().await?;
         let now = Instant::now();
-        if row.as_ref().is_none_or(|row| row.status.is_terminal()) || now >= until || api.is_draining() {
+        if !row.as_ref().is_some_and(&is_open) || now >= until || api.is_draining() {
             return Ok(row);
         }
         let look_at = if shared { until.min(now + LOOK_EVERY) } else { until };
         tokio::select! {
-            () = watch.changed() => {}
+            () = news.come() => {}
             () = tokio::time::sleep_until(look_at) => {}
             () = api.drains() => {}
         }

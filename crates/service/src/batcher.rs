@@ -226,7 +226,13 @@ impl Shared {
     }
 
     fn answer(&self, jobs: Vec<Job>, committed: Committed) -> Vec<Job> {
-        let Committed { mut decided, handed, summary } = committed;
+        let Committed { mut decided, handed, mut summary } = committed;
+        self.tails.add(std::mem::take(&mut summary.events));
+        for decided in &mut decided {
+            if let Decided::Reply(Reply::Claimed(claimed)) = decided {
+                self.tails.complete(&mut claimed.workflows);
+            }
+        }
         if summary.rows > 0 {
             Stats::add(&self.stats.commits, 1);
             Stats::add(&self.stats.rows, summary.rows);
@@ -244,7 +250,7 @@ impl Shared {
             let job = Job { request: poller.request, asker: Asker::Poll(poller.asker), misses: 0 };
             self.answer_job(job, decided, &mut put_off);
         }
-        self.after_commit(&summary);
+        self.after_commit(summary);
         put_off
     }
 
@@ -269,6 +275,13 @@ impl Shared {
                 if let (Op::ResumeQueue(op), Ok(_)) = (&job.request.op, &result) {
                     let lanes = self.dispatch.lanes_of_queue(job.request.tenant_id, &op.queue);
                     put_off.extend(self.dispatch.take_one_of_each(&lanes));
+                }
+                drop(sender.send(result));
+            }
+            Asker::Start(sender, follower) => {
+                // Before anybody can have been handed it: no end is missed.
+                if let Ok(Reply::Started(started)) = &result {
+                    self.followers.add((job.request.tenant_id, started.execution_id), follower);
                 }
                 drop(sender.send(result));
             }
@@ -300,7 +313,8 @@ impl Shared {
         }
     }
 
-    fn after_commit(&self, summary: &Summary) {
+    fn after_commit(&self, mut summary: Summary) {
+        self.followers.tell(std::mem::take(&mut summary.ended));
         match summary.watched {
             true => self.watchers.tell(&summary.changed),
             // Whoever began to watch while this batch was being committed may have read what was there before it.

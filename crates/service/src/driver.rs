@@ -4,12 +4,15 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use flovyn_engine::state::{ClockKind, Execution, Lane, Task, TaskStatus, WorkClass};
+use flovyn_engine::event::TaskPayloads;
+use flovyn_engine::state::{ClockKind, Event, Execution, Lane, Task, TaskStatus, WorkClass};
 use flovyn_engine::{Batch, BatchStep, Change, Decided, Limits, Loaded, Mutations, Note, Request};
 use flovyn_store::{Decider, Step};
 
 use crate::dispatch::{Dispatch, HandOff, Poller};
+use crate::follow::Outcome;
 use crate::service::TaskCancel;
+use crate::tails;
 use crate::watch::Subject;
 
 pub(crate) struct Driver {
@@ -39,6 +42,10 @@ pub(crate) struct Summary {
     pub(crate) watched: bool,
     /// Executions and tasks that changed, if anybody waits for changes.
     pub(crate) changed: Vec<Subject>,
+    /// New events.
+    pub(crate) events: Vec<(Event, Option<TaskPayloads>)>,
+    /// Executions that have ended.
+    pub(crate) ended: Vec<(Subject, Outcome)>,
     /// Tasks whose worker should stop.
     pub(crate) cancelled: Vec<TaskCancel>,
 }
@@ -92,6 +99,12 @@ impl Driver {
             if let (true, Some(session)) = (stops || row.status == TaskStatus::Cancelled, row.session) {
                 let (tenant_id, task_id, token) = (row.tenant_id, row.id, row.epoch);
                 self.summary.cancelled.push(TaskCancel { tenant_id, task_id, token, session });
+            }
+        }
+        self.summary.events = tails::written(mutations);
+        for (event, _) in &self.summary.events {
+            if let Some(outcome) = Outcome::of(event) {
+                self.summary.ended.push(((event.tenant_id, event.execution_id), outcome));
             }
         }
         self.summary.watched = self.watched;

@@ -10,6 +10,8 @@ use flovyn_engine::{Refusal, Reply, Request};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
+use crate::follow::EndSender;
+
 pub(crate) type CallSender = oneshot::Sender<Result<Reply, Refusal>>;
 
 /// A poll that waits for work, or for the answer that there is none.
@@ -36,6 +38,8 @@ impl PollAsker {
 #[derive(Debug)]
 pub(crate) enum Asker {
     Call(CallSender),
+    /// Starts an execution and follows it to its end.
+    Start(CallSender, EndSender),
     /// A poller: when nothing is found it waits in the dispatch.
     Poll(PollAsker),
     /// Nobody waits.
@@ -63,7 +67,7 @@ impl Job {
 
     pub(crate) fn refuse(self, refusal: Refusal) {
         match self.asker {
-            Asker::Call(sender) => drop(sender.send(Err(refusal))),
+            Asker::Call(sender) | Asker::Start(sender, _) => drop(sender.send(Err(refusal))),
             Asker::Poll(poll) => drop(poll.sender.send(Err(refusal))),
             Asker::None => {}
         }

@@ -7,14 +7,17 @@ mod batcher;
 mod chatter;
 mod dispatch;
 mod driver;
+mod follow;
 mod job;
 pub mod loops;
 pub mod metrics;
 mod service;
 mod stats;
+mod tails;
 mod waiting;
 mod watch;
 
+pub use follow::{Ended, Follower, Outcome, Starter};
 pub use service::{Options, Service, TaskCancel};
 pub use stats::{Figures, Stats};
 pub use watch::Watch;

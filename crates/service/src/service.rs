@@ -16,10 +16,12 @@ use tokio::time::Instant;
 use crate::batcher::Batcher;
 use crate::chatter::Chatter;
 use crate::dispatch::Dispatch;
+use crate::follow::Followers;
 use crate::job::{self, Asker, Job, PollAsker};
 use crate::loops::{self, DueSignal};
 use crate::metrics::{Meters, SharedRecorder};
 use crate::stats::Stats;
+use crate::tails::Tails;
 use crate::watch::Watchers;
 
 /// How many requests may wait for the batch loop.
@@ -71,6 +73,8 @@ pub(crate) struct Shared {
     pub(crate) due_signal: DueSignal,
     pub(crate) hints: bool,
     pub(crate) watchers: Watchers,
+    pub(crate) followers: Followers,
+    pub(crate) tails: Tails,
     pub(crate) cancels: broadcast::Sender<TaskCancel>,
     pub(crate) failed: AtomicBool,
     pub(crate) on_fatal: Box<dyn Fn(&str) + Send + Sync>,
@@ -116,6 +120,8 @@ impl Service {
             due_signal: DueSignal::default(),
             hints: options.hints,
             watchers: Watchers::default(),
+            followers: Followers::default(),
+            tails: Tails::default(),
             cancels: broadcast::channel(CANCELS).0,
             failed: AtomicBool::new(false),
             on_fatal: options.on_fatal,
@@ -280,6 +286,6 @@ impl Drop for Handed<'_> {
     }
 }
 
-fn stopping() -> Refusal {
+pub(crate) fn stopping() -> Refusal {
     Refusal::new(Code::ShuttingDown, "the server is stopping")
 }

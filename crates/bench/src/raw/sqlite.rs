@@ -13,7 +13,7 @@ pub(crate) struct RawSqlite {
 
 impl RawSqlite {
     pub(crate) fn open() -> Result<Self, String> {
-        let directory = tempfile::tempdir_in(".").map_err(|error| error.to_string())?;
+        let directory = crate::target::folder()?;
         let path = directory.path().join("raw.db");
         // The product's own schema and settings; then the store is closed and only the driver remains.
         drop(SqliteStore::open(&path, Default::default()).map_err(|error| error.to_string())?);

@@ -1,7 +1,7 @@
 //! One execution, from outside.
 
 use std::marker::PhantomData;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use flovyn_proto::v1;
 use flovyn_proto::v1::workflow_client_client::WorkflowClientClient;
@@ -13,14 +13,11 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use super::id;
+use super::wait::{Ending, until_ended};
 use crate::error::{Error, Result};
-use crate::wire::{Channel, ERROR_CODE, json, json_bytes, refused};
+use crate::wire::{Channel, json, json_bytes, refused};
 
-/// One wait that the server holds; longer ones are made of several.
-const WAIT: Duration = Duration::from_secs(60);
 const PAGE: i32 = 1_000;
-/// Pause before a server that is away is asked again.
-const ASK_AGAIN: Duration = Duration::from_millis(200);
 
 /// An execution and what can be done with it.
 #[derive(Debug, Clone)]
@@ -76,28 +73,12 @@ impl<T> WorkflowHandle<T> {
     where
         T: DeserializeOwned,
     {
-        let until = Instant::now() + timeout;
-        loop {
-            let left = until.saturating_duration_since(Instant::now());
-            let timeout_ms = i64::try_from(left.min(WAIT).as_millis()).unwrap_or(i64::MAX).max(1);
+        let wait = |timeout_ms| async move {
             let wait = v1::WaitForResultRequest { workflow_execution_id: self.id.to_string(), timeout_ms };
-            let info = match self.client().wait_for_result(self.channel.signed(wait)).await {
-                Ok(info) => info.into_inner(),
-                // The server is away, or restarts: the execution is not, and asking again changes nothing.
-                Err(status) if is_away(&status) && Instant::now() < until => {
-                    tokio::time::sleep(ASK_AGAIN.min(left)).await;
-                    continue;
-                }
-                Err(status) => return Err(refused(status)),
-            };
-            match info.status.as_str() {
-                "COMPLETED" => return Ok(serde_json::from_value(json(&info.output.unwrap_or_default())?)?),
-                "FAILED" => return Err(Error::Failed(info.error.unwrap_or_default())),
-                "CANCELLED" => return Err(Error::Cancelled(info.error.unwrap_or_default())),
-                _ if Instant::now() >= until => return Err(Error::Timeout(Some(timeout))),
-                _ => {}
-            }
-        }
+            let info = self.client().wait_for_result(self.channel.signed(wait)).await?.into_inner();
+            Ok(Ending { status: info.status, output: info.output, error: info.error })
+        };
+        until_ended(timeout, wait).await
     }
 
     /// How it stands.
@@ -184,14 +165,6 @@ impl<T> WorkflowHandle<T> {
         };
         events.iter().map(read).collect()
     }
-}
-
-/// Whether the server could not be reached, or is about to stop. What the connection itself reports comes under several
-/// codes, and never with one of the server's own.
-fn is_away(status: &tonic::Status) -> bool {
-    use tonic::Code::{Cancelled, Internal, Unavailable, Unknown};
-    let from_server = status.metadata().contains_key(ERROR_CODE);
-    status.code() == Unavailable || (!from_server && matches!(status.code(), Cancelled | Internal | Unknown))
 }
 
 /// All events after a sequence.

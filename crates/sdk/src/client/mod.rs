@@ -1,20 +1,26 @@
 //! For applications: starting workflows and talking to them.
 
+mod execute;
 mod handle;
+mod task;
+mod wait;
 
 use std::collections::HashMap;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use flovyn_proto::v1;
 use flovyn_proto::v1::task_execution_client::TaskExecutionClient;
 use flovyn_proto::v1::workflow_client_client::WorkflowClientClient;
 use flovyn_proto::v1::workflow_dispatch_client::WorkflowDispatchClient;
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use uuid::Uuid;
 
+use self::execute::{Executed, Executor};
 pub(crate) use self::handle::pages;
 pub use self::handle::{Execution, HistoryEvent, WorkflowHandle};
+pub use self::task::TaskHandle;
 use crate::definition::{TaskDefinition, WorkflowDefinition};
 use crate::error::{Error, Result};
 use crate::replay::TaskOptions;
@@ -24,6 +30,7 @@ use crate::wire::{Channel, json_bytes, milliseconds, refused};
 #[derive(Debug, Clone)]
 pub struct Client {
     channel: Channel,
+    executor: Executor,
 }
 
 /// How a workflow is to be started. Everything has a default.
@@ -53,7 +60,7 @@ impl Client {
     /// # Errors
     /// When the URL or the token cannot be one.
     pub fn new(url: &str, token: &str) -> Result<Self> {
-        Ok(Self { channel: Channel::lazy(url, token)? })
+        Ok(Self { channel: Channel::lazy(url, token)?, executor: Executor::default() })
     }
 
     fn dispatch(&self) -> WorkflowDispatchClient<tonic::transport::Channel> {
@@ -93,20 +100,53 @@ impl Client {
         Ok(self.handle(id))
     }
 
+    /// Starts a workflow and waits for its output. Many of them at a time share one stream, so this is the way to run a lot
+    /// of short workflows. Without an idempotency key, a connection that breaks before the server has answered leaves open
+    /// whether the workflow was started; the error says so.
+    ///
+    /// # Errors
+    /// When the server refuses it or cannot be reached, or when the workflow fails, is cancelled or takes too long.
+    pub async fn execute<W: WorkflowDefinition>(
+        &self,
+        input: W::Input,
+        options: StartOptions,
+        timeout: Duration,
+    ) -> Result<W::Output> {
+        let start = start_request(W::KIND, &serde_json::to_value(input)?, options);
+        self.execute_any(start, timeout).await
+    }
+
+    /// [`execute`](Self::execute) by the kind's name, with plain JSON.
+    ///
+    /// # Errors
+    /// As [`execute`](Self::execute).
+    pub async fn execute_raw(
+        &self,
+        kind: &str,
+        input: Value,
+        options: StartOptions,
+        timeout: Duration,
+    ) -> Result<Value> {
+        self.execute_any(start_request(kind, &input, options), timeout).await
+    }
+
+    async fn execute_any<T: DeserializeOwned>(
+        &self,
+        start: v1::StartWorkflowRequest,
+        timeout: Duration,
+    ) -> Result<T> {
+        let until = Instant::now() + timeout;
+        let executed = tokio::time::timeout(timeout, self.executor.execute(&self.channel, start)).await;
+        match executed.map_err(|_| Error::Timeout(Some(timeout)))?? {
+            Executed::Ended(ending) => ending.into_result()?.ok_or(Error::Timeout(Some(timeout))),
+            Executed::Runs(id) => {
+                self.handle(id).result(until.saturating_duration_since(Instant::now())).await
+            }
+        }
+    }
+
     async fn start_any(&self, kind: &str, input: Value, options: StartOptions) -> Result<Uuid> {
-        let start = v1::StartWorkflowRequest {
-            workflow_kind: kind.to_owned(),
-            input: json_bytes(&input),
-            metadata: options.labels,
-            queue: options.queue.unwrap_or_default(),
-            priority_seconds: options.priority_seconds,
-            workflow_version: options.version,
-            idempotency_key: options.idempotency_key,
-            idempotency_key_ttl_seconds: options.idempotency_key_ttl.map(seconds),
-            scheduled_at_ms: options.scheduled_at_ms,
-            execution_timeout_ms: options.execution_timeout.map(milliseconds),
-            ..v1::StartWorkflowRequest::default()
-        };
+        let start = start_request(kind, &input, options);
         let started = self.dispatch().start_workflow(self.channel.signed(start)).await.map_err(refused)?;
         id(&started.into_inner().workflow_execution_id)
     }
@@ -170,26 +210,32 @@ impl Client {
     /// # Errors
     /// When the server refuses it or cannot be reached.
     pub async fn submit_task_raw(&self, task_type: &str, input: Value, options: TaskOptions) -> Result<Uuid> {
-        let submit = v1::SubmitTaskRequest {
-            kind: task_type.to_owned(),
-            input: json_bytes(&input),
-            max_retries: options.max_retries.map_or(0, |count| i32::try_from(count).unwrap_or(i32::MAX)),
-            timeout_ms: options.timeout.map_or(0, milliseconds),
-            queue: options.queue.unwrap_or_default(),
-            priority_seconds: Some(options.priority_seconds),
-            retry_policy: options.retry.map(|retry| v1::RetryPolicy {
-                initial_ms: milliseconds(retry.initial),
-                factor: retry.factor,
-                cap_ms: milliseconds(retry.cap),
-            }),
-            schedule_to_start_ms: options.schedule_to_start.map(milliseconds),
-            total_timeout_ms: options.total_timeout.map(milliseconds),
-            heartbeat_timeout_ms: options.heartbeat_timeout.map(milliseconds),
-            ..v1::SubmitTaskRequest::default()
-        };
+        let submit = submission(task_type, &input, &options);
         let mut tasks = TaskExecutionClient::new(self.channel.transport());
         let made = tasks.submit_task(self.channel.signed(submit)).await.map_err(refused)?;
         id(&made.into_inner().task_execution_id)
+    }
+
+    /// Submits many standalone tasks of one type, all of them or none, and returns their ids in the same order.
+    ///
+    /// # Errors
+    /// When the server refuses them or cannot be reached.
+    pub async fn submit_tasks_raw(
+        &self,
+        task_type: &str,
+        inputs: Vec<Value>,
+        options: TaskOptions,
+    ) -> Result<Vec<Uuid>> {
+        let items = inputs.iter().map(|input| submission(task_type, input, &options)).collect();
+        let submit = v1::SubmitTasksRequest { items };
+        let mut client = WorkflowClientClient::new(self.channel.transport());
+        let made = client.submit_tasks(self.channel.signed(submit)).await.map_err(refused)?.into_inner();
+        made.items.iter().map(|item| id(&item.task_execution_id)).collect()
+    }
+
+    /// A handle to a task that exists already.
+    pub fn task<T>(&self, task_id: Uuid) -> TaskHandle<T> {
+        TaskHandle::new(self.channel.clone(), task_id)
     }
 
     /// The newest executions, of one kind and in one status if these are given.
@@ -206,6 +252,42 @@ impl Client {
         };
         let page = client.list_executions(self.channel.signed(list)).await.map_err(refused)?.into_inner();
         page.executions.into_iter().map(handle::execution).collect()
+    }
+}
+
+fn start_request(kind: &str, input: &Value, options: StartOptions) -> v1::StartWorkflowRequest {
+    v1::StartWorkflowRequest {
+        workflow_kind: kind.to_owned(),
+        input: json_bytes(input),
+        metadata: options.labels,
+        queue: options.queue.unwrap_or_default(),
+        priority_seconds: options.priority_seconds,
+        workflow_version: options.version,
+        idempotency_key: options.idempotency_key,
+        idempotency_key_ttl_seconds: options.idempotency_key_ttl.map(seconds),
+        scheduled_at_ms: options.scheduled_at_ms,
+        execution_timeout_ms: options.execution_timeout.map(milliseconds),
+        ..v1::StartWorkflowRequest::default()
+    }
+}
+
+fn submission(task_type: &str, input: &Value, options: &TaskOptions) -> v1::SubmitTaskRequest {
+    v1::SubmitTaskRequest {
+        kind: task_type.to_owned(),
+        input: json_bytes(input),
+        max_retries: options.max_retries.map_or(0, |count| i32::try_from(count).unwrap_or(i32::MAX)),
+        timeout_ms: options.timeout.map_or(0, milliseconds),
+        queue: options.queue.clone().unwrap_or_default(),
+        priority_seconds: Some(options.priority_seconds),
+        retry_policy: options.retry.map(|retry| v1::RetryPolicy {
+            initial_ms: milliseconds(retry.initial),
+            factor: retry.factor,
+            cap_ms: milliseconds(retry.cap),
+        }),
+        schedule_to_start_ms: options.schedule_to_start.map(milliseconds),
+        total_timeout_ms: options.total_timeout.map(milliseconds),
+        heartbeat_timeout_ms: options.heartbeat_timeout.map(milliseconds),
+        ..v1::SubmitTaskRequest::default()
     }
 }
 

@@ -47,10 +47,14 @@ pub(super) async fn run(
             })
         }
     };
-    if let Some(ack) = desk.settle(&id, token, Finished::Task(result)).await
-        && !ack.code.is_empty()
-    {
-        tracing::warn!(task = id, code = ack.code, message = ack.message, "a task's result was refused");
+    match desk.settle(&id, token, Finished::Task(result)).await {
+        Some(ack) if ack.code.is_empty() => {
+            setup.metrics.tasks_acknowledged.fetch_add(1, Ordering::Relaxed);
+        }
+        Some(ack) => {
+            tracing::warn!(task = id, code = ack.code, message = ack.message, "a task's result was refused");
+        }
+        None => {}
     }
 }
 

@@ -52,6 +52,7 @@ pub struct WorkerMetrics {
     cold_starts: AtomicU64,
     tasks: AtomicU64,
     tasks_failed: AtomicU64,
+    tasks_acknowledged: AtomicU64,
     connections: AtomicU64,
 }
 
@@ -71,6 +72,8 @@ readings! {
     /// Attempts of tasks that were run.
     tasks,
     tasks_failed,
+    /// Attempts whose result the server has made durable.
+    tasks_acknowledged,
     /// Times it connected.
     connections,
 }

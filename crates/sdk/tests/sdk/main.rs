@@ -4,6 +4,7 @@
 
 mod common;
 mod errors;
+mod execute;
 mod macros;
 mod parallel;
 mod worker;

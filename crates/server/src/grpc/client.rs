@@ -2,26 +2,31 @@
 
 use std::time::Duration;
 
+use axum::http::header::AUTHORIZATION;
 use flovyn_engine::request::{CancelWorkflow, CreateTasks, StartWorkflows, TerminateWorkflow};
 use flovyn_engine::state::{Execution, ExecutionStatus, SmallEnum};
 use flovyn_engine::{Code, Reply};
 use flovyn_proto::v1;
 use flovyn_proto::v1::workflow_client_server::WorkflowClient;
 use flovyn_store::{ExecutionFilter, Page};
-use tonic::{Request, Response, Status};
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Request, Response, Status, Streaming};
 use uuid::Uuid;
 
 use super::call::{Call, Needs};
 use super::convert::{self, id, non_empty, optional_id};
 use super::status::{not_read, refuse, unexpected};
 use super::task_execution::create;
-use super::{executions, wait};
+use super::{execute, executions, wait};
 use crate::api::Api;
 
 const DEFAULT_PAGE: i32 = 50;
 const MAX_PAGE: i32 = 100;
-const DEFAULT_WAIT_MS: i64 = 60_000;
+const DEFAULT_WAIT: Duration = Duration::from_secs(60);
 const MAX_WAIT_MS: i64 = 300_000;
+
+/// Answers that wait for the connection.
+const OUTBOUND_FRAMES: usize = 64;
 
 #[derive(Debug)]
 pub(super) struct Client {
@@ -114,14 +119,22 @@ impl WorkflowClient for Client {
         let call = self.call(&request, Needs::Viewer, "").await?;
         let message = request.into_inner();
         let execution_id = id("workflow_execution_id", &message.workflow_execution_id)?;
-        let wait_ms = match message.timeout_ms {
-            0 => DEFAULT_WAIT_MS,
-            ms if (1..=MAX_WAIT_MS).contains(&ms) => ms,
-            _ => return Err(refuse(Code::InvalidDuration, format!("timeout_ms is up to {MAX_WAIT_MS}"))),
-        };
-        let row: Execution =
-            wait::finished(&call, execution_id, Duration::from_millis(wait_ms.unsigned_abs())).await?;
+        let row: Execution = wait::finished(&call, execution_id, wait(message.timeout_ms)?).await?;
         Ok(Response::new(executions::whole(&call, row).await?))
+    }
+
+    type ExecuteStream = ReceiverStream<Result<v1::ExecuteReply, Status>>;
+
+    async fn execute(
+        &self,
+        request: Request<Streaming<v1::ExecuteFrame>>,
+    ) -> Result<Response<Self::ExecuteStream>, Status> {
+        let call = self.call(&request, Needs::Operator, "").await?;
+        let (outbound, frames) = tokio::sync::mpsc::channel(OUTBOUND_FRAMES);
+        let (metadata, _, inbound) = request.into_parts();
+        let credential = metadata.as_ref().get(AUTHORIZATION).cloned();
+        tokio::spawn(execute::run(call, credential, inbound, outbound));
+        Ok(Response::new(ReceiverStream::new(frames)))
     }
 
     async fn start_workflows(
@@ -165,12 +178,32 @@ impl WorkflowClient for Client {
     async fn get_task(&self, request: Request<v1::GetTaskRequest>) -> Result<Response<v1::TaskInfo>, Status> {
         let call = self.call(&request, Needs::Viewer, "").await?;
         let task_id = id("task_execution_id", &request.get_ref().task_execution_id)?;
-        Ok(Response::new(executions::task(&call, task_id).await?))
+        let row = executions::find_task(&call, task_id).await?;
+        Ok(Response::new(executions::task(&call, row).await?))
+    }
+
+    async fn wait_for_task(
+        &self,
+        request: Request<v1::WaitForTaskRequest>,
+    ) -> Result<Response<v1::TaskInfo>, Status> {
+        let call = self.call(&request, Needs::Viewer, "").await?;
+        let message = request.into_inner();
+        let task_id = id("task_execution_id", &message.task_execution_id)?;
+        let row = wait::task_finished(&call, task_id, wait(message.timeout_ms)?).await?;
+        Ok(Response::new(executions::task(&call, row).await?))
+    }
+}
+
+fn wait(timeout_ms: i64) -> Result<Duration, Status> {
+    match timeout_ms {
+        0 => Ok(DEFAULT_WAIT),
+        1..=MAX_WAIT_MS => Ok(Duration::from_millis(timeout_ms.unsigned_abs())),
+        _ => Err(refuse(Code::InvalidDuration, format!("timeout_ms is up to {MAX_WAIT_MS}"))),
     }
 }
 
 /// An item of a bulk request may name the tenant again; it cannot name another.
-fn own_tenant(call: &Call, named: &str) -> Result<(), Status> {
+pub(super) fn own_tenant(call: &Call, named: &str) -> Result<(), Status> {
     let same = named.is_empty() || Uuid::try_parse(named).is_ok_and(|id| id == call.tenant_id());
     if same { Ok(()) } else { Err(refuse(Code::PermissionDenied, "an item names another tenant")) }
 }

@@ -67,10 +67,11 @@ pub(super) async fn whole(call: &Call, row: Execution) -> Result<v1::ExecutionIn
     })
 }
 
-pub(super) async fn task(call: &Call, id: TaskId) -> Result<v1::TaskInfo, Status> {
-    let service = call.api().service();
-    let row = find_task(call, id).await?;
-    let waiting = service.why_task(call.tenant_id(), id).await.map_err(not_read)?;
+pub(super) async fn task(call: &Call, row: Task) -> Result<v1::TaskInfo, Status> {
+    let waiting = match row.status.is_terminal() {
+        true => None,
+        false => call.api().service().why_task(call.tenant_id(), row.id).await.map_err(not_read)?,
+    };
     Ok(v1::TaskInfo {
         id: row.id.to_string(),
         task_type: row.task_type.to_string(),

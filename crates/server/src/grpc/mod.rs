@@ -6,6 +6,7 @@ mod client;
 mod commands;
 mod convert;
 mod events;
+mod execute;
 mod executions;
 mod health;
 mod notifications;

@@ -65,3 +65,8 @@ pub(super) fn unexpected(reply: &flovyn_engine::Reply) -> Status {
     tracing::error!(?reply, "the engine gave another kind of reply than expected");
     refuse(Code::Internal, "an unexpected reply")
 }
+
+/// Whether the same may be asked again.
+pub(super) fn may_repeat(status: &Status) -> bool {
+    matches!(status.code(), Grpc::Unavailable | Grpc::Aborted)
+}

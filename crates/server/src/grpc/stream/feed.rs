@@ -8,6 +8,7 @@ use flovyn_engine::reply::{Activation, Claimed};
 use flovyn_engine::request::{Claim, ClaimKind, Claimer};
 use flovyn_engine::state::{Event, WorkClass};
 use flovyn_proto::v1;
+use futures::future::try_join_all;
 use prost::Message;
 use tokio::sync::{Semaphore, mpsc};
 use tonic::Status;
@@ -145,10 +146,8 @@ impl Feed {
 
     /// What was claimed, in frames that fit into a message.
     async fn parcels<'a>(&self, delivery: Delivery<'a>) -> Result<Vec<Parcel<'a>>, Status> {
-        let mut activations = Vec::with_capacity(delivery.claimed().workflows.len());
-        for activation in &delivery.claimed().workflows {
-            activations.push(self.activation(activation).await?);
-        }
+        let activations = delivery.claimed().workflows.iter().map(|activation| self.activation(activation));
+        let activations = try_join_all(activations).await?;
         let Claimed { workflows, tasks } = delivery.claimed().clone();
         let mut packed = Packed::default();
         for (item, message) in workflows.into_iter().zip(activations) {

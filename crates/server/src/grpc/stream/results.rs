@@ -8,13 +8,13 @@ use flovyn_engine::{Code, Op, Reply};
 use flovyn_proto::v1;
 use flovyn_proto::v1::task_result::Result as TaskOutcome;
 use futures::future::join_all;
-use tonic::{Code as Grpc, Status};
+use tonic::Status;
 use uuid::Uuid;
 
 use super::super::call::Call;
 use super::super::commands::submission;
 use super::super::convert::id;
-use super::super::status::{ERROR_CODE, not_read, refuse};
+use super::super::status::{ERROR_CODE, may_repeat, not_read, refuse};
 use super::super::task_execution::{completion, failure};
 use super::sessions::{Held, Holdings};
 
@@ -82,10 +82,6 @@ async fn one(call: &Call, holdings: &Holdings, number: u64, settled: Settled) ->
         }
     }
     ack
-}
-
-fn may_repeat(status: &Status) -> bool {
-    matches!(status.code(), Grpc::Unavailable | Grpc::Aborted)
 }
 
 /// Heartbeats of tasks. Those whose task should stop are named in the answer.

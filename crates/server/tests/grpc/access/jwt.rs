@@ -64,6 +64,7 @@ const READS: &[&str] = &[
     "ListExecutions",
     "WaitForResult",
     "GetTask",
+    "WaitForTask",
 ];
 /// What only a worker can call, whatever the role.
 const WORKERS: &[&str] = &[

@@ -4,7 +4,7 @@ use tonic::Code;
 
 use super::messages::{Messages, Place};
 use super::table::entries;
-use super::wire::{CONNECT, Outcome, call, send};
+use super::wire::{CONNECT, EXECUTE, Outcome, call, send};
 use super::world::World;
 use crate::common::{Database, TOKEN, TestServer};
 use flovyn_proto::v1;
@@ -12,7 +12,7 @@ use flovyn_proto::v1;
 /// What a spoilt field should come to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Expect {
-    /// Refused with this status and code. On the worker stream the code may also be that of a result.
+    /// Refused with this status and code. On a stream the code may also be that of one item.
     Refused(Code, &'static str),
     /// Not looked at, or free to be anything.
     Fine,
@@ -51,7 +51,7 @@ pub(super) async fn spoil(
                 wrong.push(format!("{name}: expected {expected:?}, got {grpc:?} {flv} {message}"));
             }
             // Whatever was accepted has used up what the next request names.
-            if outcome.grpc == Code::Ok || entry.path == CONNECT {
+            if outcome.grpc == Code::Ok || streams(entry.path) {
                 world = new_world(database).await;
             }
         }
@@ -65,10 +65,14 @@ async fn new_world(database: Database) -> World {
     World::on(TestServer::start(database).await).await
 }
 
+fn streams(path: &str) -> bool {
+    [CONNECT, EXECUTE].contains(&path)
+}
+
 fn fits(path: &str, expected: Expect, outcome: &Outcome) -> bool {
     match expected {
         Expect::Fine => outcome.grpc == Code::Ok,
-        Expect::Refused(grpc, flv) => outcome.is(grpc, flv) || (path == CONNECT && outcome.is(Code::Ok, flv)),
+        Expect::Refused(grpc, flv) => outcome.is(grpc, flv) || (streams(path) && outcome.is(Code::Ok, flv)),
     }
 }
 

@@ -5,7 +5,7 @@ use prost::Message;
 use tonic::Code;
 
 use super::table::{Entry, Foreign, entries};
-use super::wire::{CONNECT, Outcome, call, send};
+use super::wire::{CONNECT, EXECUTE, Outcome, call, send};
 use super::world::{Ids, SECRET, World};
 use crate::common::{OTHER_TENANT, OTHER_TOKEN, TOKEN};
 
@@ -40,6 +40,9 @@ async fn another_tenants_credential_changes_nothing_and_sees_nothing() {
 
 fn judge(entry: &Entry, ids: &Ids, named: bool, outcome: &Outcome) {
     let context = || format!("{} (tenant named: {named}): {outcome:?}", entry.path);
+    if entry.path == EXECUTE {
+        return judge_items(named, outcome);
+    }
     if named {
         assert!(outcome.is(Code::PermissionDenied, "FLV0081"), "{}", context());
         return;
@@ -62,6 +65,21 @@ fn judge(entry: &Entry, ids: &Ids, named: bool, outcome: &Outcome) {
             }
         }
     }
+}
+
+/// Each item is refused on its own: neither is the execution there nor can it be a parent.
+fn judge_items(named: bool, outcome: &Outcome) {
+    assert_eq!(outcome.grpc, Code::Ok, "{outcome:?}");
+    let frames = outcome.frames.iter().map(|frame| v1::ExecuteReply::decode(&frame[..]).unwrap());
+    let (mut refused, mut others) = (Vec::new(), 0);
+    for frame in frames {
+        others += frame.started.len() + frame.ended.len();
+        refused.extend(frame.refused.into_iter().map(|item| (item.r#ref, item.code)));
+    }
+    refused.sort_unstable();
+    let start = if named { "FLV0081" } else { "FLV0031" };
+    let expected = [(1, "FLV0031"), (2, start)].map(|(number, code)| (number, code.to_owned()));
+    assert_eq!((refused, others), (expected.to_vec(), 0));
 }
 
 /// A session of the same id in another tenant is another session: it holds nothing, and no result of it counts.

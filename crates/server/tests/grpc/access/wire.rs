@@ -15,6 +15,7 @@ use crate::common::TestServer;
 /// A stream that has said nothing for so long is taken to have nothing to say.
 const SILENCE: Duration = Duration::from_millis(400);
 pub(super) const CONNECT: &str = "/flovyn.v1.WorkerStream/Connect";
+pub(super) const EXECUTE: &str = "/flovyn.v1.WorkflowClient/Execute";
 
 #[derive(Debug, Clone, Copy)]
 struct Raw;
@@ -59,7 +60,7 @@ impl Decoder for Raw {
 #[derive(Debug)]
 pub(super) struct Outcome {
     pub(super) grpc: Code,
-    /// From the metadata `flovyn-error-code`; on the worker stream also of the first result that was refused.
+    /// From the metadata `flovyn-error-code`; on a stream also of the first item that was refused.
     pub(super) flv: String,
     pub(super) message: String,
     pub(super) frames: Vec<Vec<u8>>,
@@ -120,7 +121,7 @@ pub(super) async fn call_with_headers(
         Ok(response) => response.into_inner(),
         Err(status) => return Outcome::new(Vec::new(), Err(status)),
     };
-    let streams = open || path.ends_with("/SubscribeToNotifications");
+    let streams = open || path == EXECUTE || path.ends_with("/SubscribeToNotifications");
     let patience = if streams { SILENCE } else { Duration::from_secs(20) };
     let mut received = Vec::new();
     let end = loop {
@@ -137,6 +138,11 @@ pub(super) async fn call_with_headers(
         let frames = outcome.frames.iter().map(|frame| v1::ServerFrame::decode(&frame[..]).unwrap());
         let refused = frames.flat_map(|frame| frame.acks).find(|ack| !ack.code.is_empty());
         outcome.flv = refused.map(|ack| ack.code).unwrap_or_default();
+    }
+    if path == EXECUTE && outcome.flv.is_empty() {
+        let frames = outcome.frames.iter().map(|frame| v1::ExecuteReply::decode(&frame[..]).unwrap());
+        let refused = frames.flat_map(|frame| frame.refused).next();
+        outcome.flv = refused.map(|refused| refused.code).unwrap_or_default();
     }
     outcome
 }

@@ -3,6 +3,7 @@
 mod app;
 mod attack;
 mod client;
+mod execute;
 mod history;
 mod life;
 mod sessions;

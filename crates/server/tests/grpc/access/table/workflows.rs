@@ -1,6 +1,7 @@
 //! `WorkflowDispatch`, `WorkflowQuery` and `WorkflowClient`.
 
 use flovyn_proto::v1;
+use flovyn_proto::v1::execute_item::What;
 use flovyn_proto::v1::start_child_workflow_request::WorkflowExecutionIdentifier;
 
 use super::super::world::secret;
@@ -146,6 +147,13 @@ fn client() -> Vec<Entry> {
             workflow_execution_id: ids.execution.clone(),
             timeout_ms: 1,
         }),
+        // Each item is refused on its own, inside a reply.
+        rpc!("WorkflowClient/Execute", Own, |ids| v1::ExecuteFrame {
+            items: vec![
+                v1::ExecuteItem { r#ref: 1, what: Some(What::WorkflowExecutionId(ids.execution.clone())) },
+                v1::ExecuteItem { r#ref: 2, what: Some(What::Start(start(&ids.org, &ids.execution))) },
+            ],
+        }),
         rpc!("WorkflowClient/StartWorkflows", Missing, |ids| v1::StartWorkflowsRequest {
             items: vec![start(&ids.org, ""), start(&ids.org, &ids.execution)],
         }),
@@ -154,6 +162,10 @@ fn client() -> Vec<Entry> {
         }),
         rpc!("WorkflowClient/GetTask", Missing, |ids| v1::GetTaskRequest {
             task_execution_id: ids.task.clone(),
+        }),
+        rpc!("WorkflowClient/WaitForTask", Missing, |ids| v1::WaitForTaskRequest {
+            task_execution_id: ids.task.clone(),
+            timeout_ms: 1,
         }),
     ]
 }

@@ -1,0 +1,174 @@
+//! Workflows in a closed loop: as many in flight as asked for, each started when one has finished.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use flovyn_sdk::{Client, StartOptions};
+use indicatif::ProgressBar;
+use serde_json::{Value, json};
+use tokio::task::JoinSet;
+
+use super::Workload;
+use super::process::{ServerProcess, Usage, WorkerProcess};
+use super::programs::SLEEP;
+use crate::figures::{Latencies, Line, cpu_seconds};
+
+/// Before anything is measured: caches and connections come to life.
+const WARM_UP: Duration = Duration::from_secs(1);
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What one client of the loop saw.
+#[derive(Debug, Default)]
+struct Seen {
+    latencies: Latencies,
+    /// How much later than asked for timers fired, by the log's own times.
+    late: Latencies,
+    early: usize,
+}
+
+impl Seen {
+    fn merge(&mut self, other: Seen) {
+        self.latencies.merge(other.latencies);
+        self.late.merge(other.late);
+        self.early += other.early;
+    }
+}
+
+pub(super) async fn run(
+    server: &ServerProcess,
+    workload: Workload,
+    concurrency: usize,
+    seconds: u64,
+    line: Line,
+    bar: &ProgressBar,
+) -> Result<Line, String> {
+    let worker = WorkerProcess::start(server).await?;
+    let client = server.client()?;
+    let (measures, stops) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+    let mut clients = JoinSet::new();
+    for _ in 0..concurrency {
+        clients.spawn(one_after_another(client.clone(), workload, measures.clone(), stops.clone()));
+    }
+    tokio::time::sleep(WARM_UP).await;
+    let before = server.usage().await?;
+    let others = || [worker.cpu_seconds(), cpu_seconds()];
+    let others_before = others();
+    measures.store(true, Ordering::SeqCst);
+    bar.set_length(seconds);
+    let mut peak_mb: f64 = 0.0;
+    for second in 0..seconds {
+        bar.set_position(second);
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        peak_mb = peak_mb.max(server.resident_mb());
+    }
+    measures.store(false, Ordering::SeqCst);
+    let after = server.usage().await?;
+    let others_after = others();
+    stops.store(true, Ordering::SeqCst);
+    let mut seen = Seen::default();
+    while let Some(ended) = clients.join_next().await {
+        seen.merge(ended.map_err(|error| error.to_string())??);
+    }
+    worker.kill().await?;
+    let line = figures(line, workload, concurrency, &seen, before, after).number("server_rss_mb", peak_mb);
+    // What a workflow costs each process, whatever else the machine is doing.
+    let micros = |used: f64| used * 1e6 / (seen.latencies.count().max(1) as f64);
+    Ok(line
+        .number("server_cpu_us_each", micros(after.cpu_seconds - before.cpu_seconds))
+        .number("worker_cpu_us_each", micros(others_after[0] - others_before[0]))
+        .number("load_cpu_us_each", micros(others_after[1] - others_before[1])))
+}
+
+async fn one_after_another(
+    client: Client,
+    workload: Workload,
+    measures: Arc<AtomicBool>,
+    stops: Arc<AtomicBool>,
+) -> Result<Seen, String> {
+    let mut seen = Seen::default();
+    while !stops.load(Ordering::Relaxed) {
+        let begin = Instant::now();
+        let output = execute(&client, workload).await?;
+        if !measures.load(Ordering::Relaxed) {
+            continue;
+        }
+        seen.latencies.add(begin.elapsed());
+        if workload == Workload::Timer100ms {
+            let slept = Duration::from_millis(output.as_u64().ok_or("the timer said nothing")?);
+            match slept.checked_sub(SLEEP) {
+                Some(late) => seen.late.add(late),
+                None => seen.early += 1,
+            }
+        }
+    }
+    Ok(seen)
+}
+
+async fn execute(client: &Client, workload: Workload) -> Result<Value, String> {
+    let output =
+        client.execute_raw(workload.name(), json!({ "order": 1 }), StartOptions::default(), PATIENCE);
+    output.await.map_err(|error| error.to_string())
+}
+
+fn figures(
+    line: Line,
+    workload: Workload,
+    concurrency: usize,
+    seen: &Seen,
+    before: Usage,
+    after: Usage,
+) -> Line {
+    let count = seen.latencies.count() as f64;
+    let elapsed = after.at.duration_since(before.at).as_secs_f64();
+    let each = |total: f64| if count > 0.0 { total / count } else { 0.0 };
+    let line = line
+        .number("concurrency", concurrency as f64)
+        .number("workflows_per_s", count / elapsed)
+        .number("tasks_per_s", count * workload.tasks() as f64 / elapsed)
+        .number("p50_ms", seen.latencies.percentile_ms(50.0))
+        .number("p99_ms", seen.latencies.percentile_ms(99.0))
+        .number("server_cpu", (after.cpu_seconds - before.cpu_seconds) / elapsed)
+        .number("bytes_written_per_workflow", each(after.written_bytes - before.written_bytes))
+        .number("commits_per_workflow", each(after.commits - before.commits));
+    match workload {
+        Workload::Timer100ms => line
+            .number("late_p50_ms", seen.late.percentile_ms(50.0))
+            .number("late_p99_ms", seen.late.percentile_ms(99.0))
+            .number("early", seen.early as f64),
+        _ => line,
+    }
+}
+
+/// Finished executions, for those who want to know what a grown database costs.
+pub(super) async fn fill(server: &ServerProcess, count: usize, bar: &ProgressBar) -> Result<(), String> {
+    if count == 0 {
+        return Ok(());
+    }
+    const IN_FLIGHT: usize = 512;
+    let message = bar.message();
+    bar.set_message("filling the database");
+    bar.set_length(count as u64);
+    let worker = WorkerProcess::start(server).await?;
+    let client = server.client()?;
+    let mut under_way = JoinSet::new();
+    for _ in 0..count {
+        while under_way.len() >= IN_FLIGHT {
+            under_way
+                .join_next()
+                .await
+                .ok_or("nothing is under way")?
+                .map_err(|error| error.to_string())??;
+            bar.inc(1);
+        }
+        let client = client.clone();
+        under_way.spawn(async move { execute(&client, Workload::Noop).await.map(|_| ()) });
+    }
+    while let Some(done) = under_way.join_next().await {
+        done.map_err(|error| error.to_string())??;
+        bar.inc(1);
+    }
+    bar.reset();
+    bar.set_message(message);
+    worker.kill().await
+}

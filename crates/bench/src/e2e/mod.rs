@@ -1,0 +1,126 @@
+//! The whole product end to end: the real server in a process of its own, a worker in another, and load from here.
+//!
+//! Everything goes through public interfaces: the worker is a worker of the SDK, the load its client.
+
+mod load;
+mod process;
+mod programs;
+mod report;
+mod single;
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use indicatif::{ProgressBar, ProgressStyle};
+
+use self::process::ServerProcess;
+pub(crate) use self::process::beside_this_one;
+pub(crate) use self::programs::worker;
+use crate::figures::Line;
+use crate::target::Database;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Workload {
+    /// A workflow that does nothing.
+    Noop,
+    /// One task.
+    Task1,
+    /// Three tasks, one after the other.
+    Chain3,
+    /// Three steps inside the worker, each recorded.
+    Run3,
+    /// A hundred tasks side by side.
+    Fanout100,
+    /// A timer of 100 ms.
+    Timer100ms,
+    /// 10,000 standalone tasks, put in line in bulk and then drained.
+    Drain10k,
+    /// From adding a standalone task to its start, on an idle server.
+    Addstart,
+    /// A workflow with 10,000 events, on a worker that has never seen it.
+    Replay10k,
+}
+
+impl Workload {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Noop => "noop",
+            Self::Task1 => "task1",
+            Self::Chain3 => "chain3",
+            Self::Run3 => "run3",
+            Self::Fanout100 => "fanout100",
+            Self::Timer100ms => "timer100ms",
+            Self::Drain10k => "drain10k",
+            Self::Addstart => "addstart",
+            Self::Replay10k => "replay10k",
+        }
+    }
+
+    /// Tasks of one workflow.
+    fn tasks(self) -> usize {
+        match self {
+            Self::Task1 => 1,
+            Self::Chain3 => 3,
+            Self::Fanout100 => 100,
+            _ => 0,
+        }
+    }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct E2e {
+    /// What to run; all of it by default.
+    #[arg(long, value_enum, value_delimiter = ',')]
+    workload: Vec<Workload>,
+    /// Workflows in flight.
+    #[arg(long, default_value_t = 256)]
+    concurrency: usize,
+    /// Seconds for each workload that runs for a time.
+    #[arg(long, default_value_t = 10)]
+    seconds: u64,
+    /// Finished executions in the database before anything is measured.
+    #[arg(long, default_value_t = 0)]
+    finished: usize,
+    /// Every workload, alone and with many in flight, as a table and a plot in docs/images.
+    #[arg(long)]
+    all: bool,
+    /// The server to run; by default the one beside this program.
+    #[arg(long)]
+    binary: Option<PathBuf>,
+}
+
+pub(crate) async fn run(store: Database, options: E2e) -> Result<(), String> {
+    let binary = options.binary.clone().map_or_else(beside_this_one, Ok)?;
+    let bar = ProgressBar::new(0);
+    let style = ProgressStyle::with_template("{msg:<28} {bar:40} {pos}/{len} s")
+        .map_err(|error| error.to_string())?;
+    bar.set_style(style);
+    let runs: Vec<(Workload, usize)> = match (options.all, options.workload.is_empty()) {
+        (true, _) => report::runs(),
+        (false, true) => Workload::value_variants().iter().map(|one| (*one, options.concurrency)).collect(),
+        (false, false) => options.workload.iter().map(|one| (*one, options.concurrency)).collect(),
+    };
+    let mut lines = Vec::new();
+    for (workload, concurrency) in runs {
+        bar.reset();
+        bar.set_message(format!("{} x {concurrency}", workload.name()));
+        // A fresh server for each: none inherits another's memory or database.
+        let server = ServerProcess::start(&binary, store).await?;
+        let idle_mb = server.resident_mb();
+        load::fill(&server, options.finished, &bar).await?;
+        let line = Line::new("e2e").text("workload", workload.name()).text("store", store.name());
+        let line = match workload {
+            Workload::Drain10k => single::drain(&server, line).await?,
+            Workload::Addstart => single::add_to_start(&server, line).await?,
+            Workload::Replay10k => single::replay(&server, line).await?,
+            _ => load::run(&server, workload, concurrency, options.seconds, line, &bar).await?,
+        };
+        tokio::time::sleep(std::time::Duration::from_secs(2)).await;
+        let line = line.number("idle_rss_mb", idle_mb).number("after_rss_mb", server.resident_mb()).finish();
+        server.stop().await?;
+        bar.suspend(|| crate::print_line(&line));
+        lines.push(line);
+    }
+    bar.finish_and_clear();
+    if options.all { report::write(store, &lines) } else { Ok(()) }
+}

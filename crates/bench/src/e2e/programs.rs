@@ -1,0 +1,105 @@
+//! What the worker process of the end-to-end bench can run, and the worker itself.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use flovyn_sdk::worker::WorkerBuilder;
+use flovyn_sdk::{Result, TaskContext, Worker, WorkflowContext, join_all};
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+
+/// Slots of the worker: more than the bench has in flight, so that it never holds work back.
+const SLOTS: u32 = 2_000;
+const CACHED: usize = 20_000;
+/// Tasks of the workflow whose history is replayed: each leaves two events.
+pub(super) const REPLAYED_TASKS: usize = 5_000;
+/// What the workflow with a timer sleeps.
+pub(super) const SLEEP: Duration = Duration::from_millis(100);
+/// The task that is run on its own.
+pub(super) const ECHO: &str = "echo";
+
+/// One task's answer is the next one's question.
+async fn chain(ctx: &WorkflowContext, mut value: Value, length: usize) -> Result<Value> {
+    for _ in 0..length {
+        value = ctx.schedule_raw(ECHO, value).await?;
+    }
+    Ok(value)
+}
+
+async fn side_by_side(ctx: &WorkflowContext, count: usize) -> Result<()> {
+    let tasks = (0..count).map(|number| ctx.schedule_raw(ECHO, json!(number)));
+    join_all(tasks).await.into_iter().collect::<Result<Vec<Value>>>().map(|_| ())
+}
+
+fn programs(builder: WorkerBuilder) -> WorkerBuilder {
+    builder
+        .task_fn(ECHO, |_: TaskContext, input| async { Ok(input) })
+        .task_fn("started-after", |_: TaskContext, sent: Value| async move {
+            Ok(json!(micros().saturating_sub(sent.as_u64().unwrap_or_default())))
+        })
+        .workflow_fn("noop", |_, input| async { Ok(input) })
+        .workflow_fn("task1", |ctx, input| async move { chain(&ctx, input, 1).await })
+        .workflow_fn("chain3", |ctx, input| async move { chain(&ctx, input, 3).await })
+        .workflow_fn("run3", |ctx, _| async move {
+            let mut sum = 0;
+            for step in 1..=3_u64 {
+                sum += ctx.run("step", move || step).await?;
+            }
+            Ok(json!(sum))
+        })
+        .workflow_fn("fanout100", |ctx, input| async move {
+            side_by_side(&ctx, 100).await?;
+            Ok(input)
+        })
+        .workflow_fn("timer100ms", |ctx, _| async move {
+            let begin = ctx.current_time_millis();
+            ctx.sleep(SLEEP).await?;
+            Ok(json!(ctx.current_time_millis() - begin))
+        })
+        .workflow_fn("replay10k", |ctx, _| async move {
+            side_by_side(&ctx, REPLAYED_TASKS).await?;
+            ctx.set_state("built", &true)?;
+            ctx.wait_for_signal::<()>("go").await?;
+            Ok(json!("replayed"))
+        })
+}
+
+/// Microseconds since 1970: processes on one machine compare them.
+pub(super) fn micros() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_micros()).unwrap_or_default()
+}
+
+/// Runs a worker. It says `ready` once it is connected, and after a line with a number on its standard input `done` when as
+/// many results were acknowledged. It ends when its input does: with the bench.
+pub(crate) async fn worker(url: &str, token: &str) -> std::result::Result<(), String> {
+    let (connected, mut connects) = tokio::sync::mpsc::unbounded_channel();
+    let builder = Worker::builder(url, token)
+        .max_workflows(SLOTS)
+        .max_tasks(SLOTS)
+        .cache_size(CACHED)
+        .on_event(move |event| drop(connected.send(event.clone())));
+    let worker = programs(builder).build().map_err(|error| error.to_string())?.start();
+    connects.recv().await.ok_or("the worker did not connect")?;
+    let mut input = BufReader::new(tokio::io::stdin());
+    let mut output = tokio::io::stdout();
+    let mut line = String::new();
+    say(&mut output, "ready").await?;
+    while input.read_line(&mut line).await.map_err(|error| error.to_string())? > 0 {
+        let wanted: u64 = line.trim().parse().unwrap_or_default();
+        line.clear();
+        while worker.metrics().tasks_acknowledged() < wanted {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        say(&mut output, "done").await?;
+    }
+    // Whatever is under way was not waited for.
+    worker.abort();
+    let _ = input.read_to_string(&mut line).await;
+    Ok(())
+}
+
+async fn say(output: &mut tokio::io::Stdout, what: &str) -> std::result::Result<(), String> {
+    let said = output.write_all(format!("{what}\n").as_bytes()).await;
+    said.map_err(|error| error.to_string())?;
+    output.flush().await.map_err(|error| error.to_string())
+}

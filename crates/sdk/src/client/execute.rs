@@ -1,0 +1,170 @@
+//! Starting workflows and waiting for their results over one stream: what many callers ask for goes out in one frame, and
+//! what is done comes back in one.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use flovyn_proto::v1;
+use flovyn_proto::v1::execute_item::What;
+use flovyn_proto::v1::workflow_client_client::WorkflowClientClient;
+use tokio::sync::{mpsc, oneshot};
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Status, Streaming};
+use uuid::Uuid;
+
+use super::wait::Ending;
+use crate::error::{Error, Result};
+use crate::wire::{Channel, refused};
+
+/// Items in one frame, and frames that wait for the connection.
+const MAX_ITEMS: usize = 200;
+const OUTBOUND_FRAMES: usize = 16;
+
+/// How far one item has come.
+#[derive(Debug)]
+pub(super) enum Executed {
+    Ended(Ending),
+    /// It runs, but the connection broke: it has to be waited for in another way.
+    Runs(Uuid),
+}
+
+type Told = oneshot::Sender<Result<Executed>>;
+
+/// The stream of a client. It is there while somebody uses it.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Executor {
+    asks: Arc<Mutex<Option<mpsc::UnboundedSender<(v1::StartWorkflowRequest, Told)>>>>,
+}
+
+impl Executor {
+    /// Starts an execution and waits for its end.
+    pub(super) async fn execute(
+        &self,
+        channel: &Channel,
+        start: v1::StartWorkflowRequest,
+    ) -> Result<Executed> {
+        let (told, tells) = oneshot::channel();
+        self.ask(channel, start, told);
+        tells.await.unwrap_or_else(|_| Err(unknown("the connection ended")))
+    }
+
+    fn ask(&self, channel: &Channel, start: v1::StartWorkflowRequest, told: Told) {
+        let mut asks = self.asks.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut item = (start, told);
+        if let Some(open) = asks.as_ref() {
+            match open.send(item) {
+                Ok(()) => return,
+                // The stream has ended: the next one begins.
+                Err(back) => item = back.0,
+            }
+        }
+        let (sender, receiver) = mpsc::unbounded_channel();
+        // It is in our hands: nobody can have closed it.
+        let _ = sender.send(item);
+        tokio::spawn(run(channel.clone(), receiver));
+        *asks = Some(sender);
+    }
+}
+
+/// What was asked for and is not done.
+#[derive(Debug)]
+struct Open {
+    told: Told,
+    execution_id: Option<Uuid>,
+}
+
+/// One stream, from the first item to its end. Whatever is open then is told so.
+async fn run(channel: Channel, mut asks: mpsc::UnboundedReceiver<(v1::StartWorkflowRequest, Told)>) {
+    let mut open: HashMap<u64, Open> = HashMap::new();
+    let reason = match connect(&channel).await {
+        Ok((outbound, inbound)) => serve(&mut asks, &mut open, outbound, inbound).await,
+        Err(status) => status,
+    };
+    // Nobody can ask this stream any more; what had been asked and not sent was not started.
+    asks.close();
+    while let Ok((_, told)) = asks.try_recv() {
+        // Whoever asked may have gone.
+        let _ = told.send(Err(refused(reason.clone())));
+    }
+    for (_, Open { told, execution_id }) in open {
+        let result = match execution_id {
+            Some(id) => Ok(Executed::Runs(id)),
+            None => Err(unknown(reason.message())),
+        };
+        let _ = told.send(result);
+    }
+}
+
+fn unknown(why: &str) -> Error {
+    let message =
+        format!("whether it was started is not known ({why}): start it with an idempotency key to ask again");
+    Error::Server { code: "OUTCOME_UNKNOWN".into(), message }
+}
+
+type Connected = (mpsc::Sender<v1::ExecuteFrame>, Streaming<v1::ExecuteReply>);
+
+async fn connect(channel: &Channel) -> std::result::Result<Connected, Status> {
+    let (outbound, frames) = mpsc::channel(OUTBOUND_FRAMES);
+    let mut client = WorkflowClientClient::new(channel.transport());
+    let stream = client.execute(channel.signed(ReceiverStream::new(frames))).await?;
+    Ok((outbound, stream.into_inner()))
+}
+
+async fn serve(
+    asks: &mut mpsc::UnboundedReceiver<(v1::StartWorkflowRequest, Told)>,
+    open: &mut HashMap<u64, Open>,
+    outbound: mpsc::Sender<v1::ExecuteFrame>,
+    mut inbound: Streaming<v1::ExecuteReply>,
+) -> Status {
+    let mut next_ref = 0_u64;
+    let mut asked = Vec::with_capacity(MAX_ITEMS);
+    loop {
+        tokio::select! {
+            // Only with room for a frame: a server that is behind is not sent more.
+            permit = async {
+                if asked.is_empty() {
+                    asks.recv_many(&mut asked, MAX_ITEMS).await;
+                }
+                outbound.reserve().await
+            } => {
+                let Ok(permit) = permit else { return Status::unavailable("the server closed the stream") };
+                if asked.is_empty() {
+                    // The client has gone, and everybody with it.
+                    return Status::cancelled("the client has gone");
+                }
+                let mut items = Vec::with_capacity(asked.len());
+                for (start, told) in asked.drain(..) {
+                    next_ref += 1;
+                    open.insert(next_ref, Open { told, execution_id: None });
+                    items.push(v1::ExecuteItem { r#ref: next_ref, what: Some(What::Start(start)) });
+                }
+                permit.send(v1::ExecuteFrame { items });
+            }
+            reply = inbound.message() => match reply {
+                Ok(Some(reply)) => take_in(open, reply),
+                Ok(None) => return Status::unavailable("the server closed the stream"),
+                Err(status) => return status,
+            },
+        }
+    }
+}
+
+fn take_in(open: &mut HashMap<u64, Open>, reply: v1::ExecuteReply) {
+    for started in reply.started {
+        if let Some(item) = open.get_mut(&started.r#ref) {
+            item.execution_id = Uuid::try_parse(&started.workflow_execution_id).ok();
+        }
+    }
+    let tell = |open: &mut HashMap<u64, Open>, number, result| {
+        if let Some(item) = open.remove(&number) {
+            // Whoever asked may have gone.
+            let _ = item.told.send(result);
+        }
+    };
+    for v1::ExecuteEnded { r#ref, status, output, error } in reply.ended {
+        tell(open, r#ref, Ok(Executed::Ended(Ending { status, output, error })));
+    }
+    for v1::ExecuteRefused { r#ref, code, message, .. } in reply.refused {
+        tell(open, r#ref, Err(Error::Server { code, message }));
+    }
+}

@@ -1,0 +1,49 @@
+//! One standalone task, from outside.
+
+use std::marker::PhantomData;
+use std::time::Duration;
+
+use flovyn_proto::v1;
+use flovyn_proto::v1::workflow_client_client::WorkflowClientClient;
+use serde::de::DeserializeOwned;
+use uuid::Uuid;
+
+use super::wait::{Ending, until_ended};
+use crate::error::Result;
+use crate::wire::Channel;
+
+/// A task and what can be asked about it.
+#[derive(Debug, Clone)]
+pub struct TaskHandle<T> {
+    channel: Channel,
+    id: Uuid,
+    output: PhantomData<fn() -> T>,
+}
+
+impl<T> TaskHandle<T> {
+    pub(super) fn new(channel: Channel, id: Uuid) -> Self {
+        Self { channel, id, output: PhantomData }
+    }
+
+    pub fn id(&self) -> Uuid {
+        self.id
+    }
+
+    /// Its output, once it has finished. The server waits; nothing is polled. A server that is away for a while is asked
+    /// again.
+    ///
+    /// # Errors
+    /// When it failed for good or was cancelled, or has not finished in time ([`Error::Timeout`](crate::Error::Timeout)).
+    pub async fn result(&self, timeout: Duration) -> Result<T>
+    where
+        T: DeserializeOwned,
+    {
+        let wait = |timeout_ms| async move {
+            let wait = v1::WaitForTaskRequest { task_execution_id: self.id.to_string(), timeout_ms };
+            let mut client = WorkflowClientClient::new(self.channel.transport());
+            let info = client.wait_for_task(self.channel.signed(wait)).await?.into_inner();
+            Ok(Ending { status: info.status, output: info.output, error: info.error })
+        };
+        until_ended(timeout, wait).await
+    }
+}

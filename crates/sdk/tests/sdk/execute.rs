@@ -1,0 +1,89 @@
+//! Start and wait in one call, over one stream.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use flovyn_sdk::{Error, StartOptions, TaskContext, TaskOptions, WorkflowContext, join_all};
+use serde_json::{Value, json};
+use tokio::sync::Notify;
+
+use crate::common::{PATIENCE, TestServer};
+
+fn double(input: &Value) -> Value {
+    json!(2 * input.as_i64().unwrap_or_default())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn everybody_gets_the_result_of_their_own() {
+    let server = TestServer::start().await;
+    let worker = server.worker().workflow_fn("double", |_, input| async move { Ok(double(&input)) });
+    let worker = worker.build().unwrap().start();
+    let client = server.client();
+    let run = |n: i32| client.execute_raw("double", json!(n), StartOptions::default(), PATIENCE);
+    let results: Vec<Value> = join_all((0..500).map(run)).await.into_iter().map(Result::unwrap).collect();
+    assert_eq!(results, (0..500).map(|n| json!(2 * n)).collect::<Vec<_>>());
+    worker.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn failures_and_refusals_come_back_as_errors() {
+    let server = TestServer::start().await;
+    let worker = server.worker().workflow_fn("fails", |_, _| async { Err(Error::failed("out of stock")) });
+    let worker = worker.build().unwrap().start();
+    let client = server.client();
+    let failed = client.execute_raw("fails", Value::Null, StartOptions::default(), PATIENCE).await;
+    assert!(matches!(&failed, Err(Error::Failed(why)) if why.contains("out of stock")), "{failed:?}");
+    let refused = client.execute_raw("", Value::Null, StartOptions::default(), PATIENCE).await;
+    assert!(matches!(&refused, Err(Error::Server { code, .. }) if code == "FLV0003"), "{refused:?}");
+    let nobody = StartOptions { queue: Some("empty".into()), ..StartOptions::default() };
+    let late = client.execute_raw("fails", Value::Null, nobody, Duration::from_millis(50)).await;
+    assert!(matches!(late, Err(Error::Timeout(_))), "{late:?}");
+    worker.stop().await;
+}
+
+/// The stream breaks with the server; the execution does not, and its result still comes.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_result_outlives_the_stream() {
+    let server = TestServer::start().await;
+    let (begun, go) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let (told, awaited) = (begun.clone(), go.clone());
+    let task = move |_: TaskContext, _: Value| {
+        let (told, awaited) = (told.clone(), awaited.clone());
+        async move {
+            told.notify_one();
+            awaited.notified().await;
+            Ok(json!("late but there"))
+        }
+    };
+    let workflow =
+        |context: WorkflowContext, _: Value| async move { context.schedule_raw("long", Value::Null).await };
+    let worker = server.worker().workflow_fn("w", workflow).task_fn("long", task).build().unwrap().start();
+    let client = server.client();
+    let running = tokio::spawn({
+        let client = client.clone();
+        async move { client.execute_raw("w", Value::Null, StartOptions::default(), PATIENCE).await }
+    });
+    begun.notified().await;
+    let _server = server.restart().await;
+    go.notify_one();
+    assert_eq!(running.await.unwrap().unwrap(), json!("late but there"));
+    // The next one opens a new stream.
+    go.notify_one();
+    let again = client.execute_raw("w", Value::Null, StartOptions::default(), PATIENCE).await;
+    assert_eq!(again.unwrap(), json!("late but there"));
+    worker.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_tasks_at_once_and_the_result_of_one() {
+    let server = TestServer::start().await;
+    let worker = server.worker().task_fn("double", |_, input| async move { Ok(double(&input)) });
+    let worker = worker.build().unwrap().start();
+    let client = server.client();
+    let inputs = (0..100).map(|n| json!(n)).collect();
+    let ids = client.submit_tasks_raw("double", inputs, TaskOptions::default()).await.unwrap();
+    for (n, id) in ids.into_iter().enumerate() {
+        assert_eq!(client.task::<i64>(id).result(PATIENCE).await.unwrap(), 2 * n as i64);
+    }
+    worker.stop().await;
+}

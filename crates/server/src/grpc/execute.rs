@@ -1,0 +1,268 @@
+//! Many starts on one connection, and their results as they come.
+//!
+//! Starts of one frame share a commit, and outcomes come from the batches that end executions: nothing is read for them.
+
+use std::time::Duration;
+
+use axum::http::HeaderValue;
+use flovyn_auth::AuthError;
+use flovyn_engine::ids::ExecutionId;
+use flovyn_engine::reply::Started;
+use flovyn_engine::{Code, Reply};
+use flovyn_proto::v1;
+use flovyn_proto::v1::execute_item::What;
+use flovyn_service::{Ended, Follower, Outcome, Starter};
+use futures::StreamExt;
+use futures::future::join_all;
+use rustc_hash::FxHashMap;
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use tokio::time::MissedTickBehavior;
+use tonic::{Status, Streaming};
+
+use super::call::Call;
+use super::client::own_tenant;
+use super::convert;
+use super::executions;
+use super::status::{ERROR_CODE, may_repeat, not_allowed, not_read, refuse, refused, unexpected};
+
+/// Executions that one connection may follow.
+const MAX_OPEN: usize = 10_000;
+/// Frames of starts that are being carried out; the next one is read when one is done.
+const FRAMES_UNDER_WAY: usize = 32;
+/// Results in one frame.
+const MAX_RESULTS: usize = 500;
+/// On a database that other processes write to, open executions are looked at this often: their commits tell us nothing.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// How often the credential is looked at.
+const CREDENTIAL_EVERY: Duration = Duration::from_secs(15);
+
+pub(super) type Outbound = mpsc::Sender<Result<v1::ExecuteReply, Status>>;
+
+/// A connection of an application.
+pub(super) struct Execute {
+    call: Call,
+    credential: Option<HeaderValue>,
+    outbound: Outbound,
+    /// Under which numbers the caller knows what has not ended.
+    open: FxHashMap<ExecutionId, Vec<u64>>,
+    /// Ends that came before we were told what they belong to.
+    early: FxHashMap<ExecutionId, Outcome>,
+}
+
+/// What came of one item.
+type Item = (u64, Result<Known, Status>);
+
+/// An execution to be followed.
+struct Known {
+    execution_id: ExecutionId,
+    /// For an item that asked for a start.
+    started: Option<Started>,
+    /// It was there before: it may have ended long ago.
+    outcome: Option<Outcome>,
+}
+
+pub(super) async fn run(
+    call: Call,
+    credential: Option<HeaderValue>,
+    inbound: Streaming<v1::ExecuteFrame>,
+    outbound: Outbound,
+) {
+    let follower = call.api().service().follower(call.tenant_id());
+    let told = outbound.clone();
+    let connection =
+        Execute { call, credential, outbound, open: FxHashMap::default(), early: FxHashMap::default() };
+    if let Err(status) = connection.serve(inbound, follower).await {
+        // The caller is told why, if it is still there.
+        let _ = told.send(Err(status)).await;
+    }
+}
+
+impl Execute {
+    async fn serve(
+        mut self,
+        mut inbound: Streaming<v1::ExecuteFrame>,
+        mut follower: Follower,
+    ) -> Result<(), Status> {
+        let mut under_way: JoinSet<Vec<Item>> = JoinSet::new();
+        let shared = self.call.api().service().store().is_shared();
+        let mut look = ticks(LOOK_EVERY);
+        let mut look_at_credential = ticks(CREDENTIAL_EVERY);
+        let mut more = true;
+        while more || !under_way.is_empty() || !self.open.is_empty() {
+            tokio::select! {
+                frame = inbound.next(), if more && under_way.len() < FRAMES_UNDER_WAY => match frame {
+                    Some(Ok(frame)) => {
+                        under_way.spawn(self.carry_out(frame, &mut follower)?);
+                    }
+                    // It has said all and waits for the rest.
+                    None => more = false,
+                    Some(Err(status)) => return Err(status),
+                },
+                Some(items) = under_way.join_next() => {
+                    let items = items.map_err(|_| refuse(Code::Internal, "an item failed"))?;
+                    self.send_known(items).await?;
+                }
+                ended = follower.next() => self.send_ended(ended, &mut follower).await?,
+                _ = look.tick(), if shared => self.look_at_open().await?,
+                _ = look_at_credential.tick() => self.may_stay().await?,
+                () = self.call.api().drains() => return Err(refuse(Code::ShuttingDown, "the server is stopping")),
+                () = self.outbound.closed() => return Ok(()),
+            }
+        }
+        Ok(())
+    }
+
+    /// Carries out all items of a frame together, so that they share a commit.
+    fn carry_out(
+        &self,
+        frame: v1::ExecuteFrame,
+        follower: &mut Follower,
+    ) -> Result<impl Future<Output = Vec<Item>> + use<>, Status> {
+        if self.open.len() + frame.items.len() > MAX_OPEN {
+            let what =
+                format!("a connection follows up to {MAX_OPEN} executions: use several, or wait for results");
+            return Err(refuse(Code::Overloaded, what));
+        }
+        let items: Vec<_> = frame
+            .items
+            .into_iter()
+            .map(|item| {
+                if let Some(What::WorkflowExecutionId(id)) = &item.what
+                    && let Ok(id) = convert::id("workflow_execution_id", id)
+                {
+                    follower.add(id);
+                }
+                one(self.call.clone(), follower.starter(), item)
+            })
+            .collect();
+        Ok(join_all(items))
+    }
+
+    async fn send_known(&mut self, items: Vec<Item>) -> Result<(), Status> {
+        let mut reply = v1::ExecuteReply::default();
+        for (number, known) in items {
+            match known {
+                Ok(Known { execution_id, started, outcome }) => {
+                    if let Some(started) = started {
+                        reply.started.push(v1::ExecuteStarted {
+                            r#ref: number,
+                            workflow_execution_id: execution_id.to_string(),
+                            idempotency_key_new: started.key_new,
+                        });
+                    }
+                    match outcome.or_else(|| self.early.remove(&execution_id)) {
+                        Some(outcome) => reply.ended.push(ended(number, outcome)),
+                        None => self.open.entry(execution_id).or_default().push(number),
+                    }
+                }
+                Err(status) => reply.refused.push(refusal(number, &status)),
+            }
+        }
+        self.send(reply).await
+    }
+
+    async fn send_ended(&mut self, first: Ended, follower: &mut Follower) -> Result<(), Status> {
+        let mut reply = v1::ExecuteReply::default();
+        let mut next = Some(first);
+        while let Some(Ended { execution_id, outcome }) = next {
+            match self.open.remove(&execution_id) {
+                Some(numbers) => {
+                    reply.ended.extend(numbers.into_iter().map(|number| ended(number, outcome.clone())));
+                }
+                None => drop(self.early.insert(execution_id, outcome)),
+            }
+            next = if reply.ended.len() < MAX_RESULTS { follower.try_next() } else { None };
+        }
+        self.send(reply).await
+    }
+
+    async fn send(&self, reply: v1::ExecuteReply) -> Result<(), Status> {
+        if reply != v1::ExecuteReply::default() {
+            // A caller that has gone is noticed by the loop.
+            let _ = self.outbound.send(Ok(reply)).await;
+        }
+        Ok(())
+    }
+
+    async fn look_at_open(&mut self) -> Result<(), Status> {
+        let mut reply = v1::ExecuteReply::default();
+        let ids: Vec<ExecutionId> = self.open.keys().copied().collect();
+        for id in ids {
+            if let Some(outcome) = outcome(&self.call, id).await? {
+                let numbers = self.open.remove(&id).unwrap_or_default();
+                reply.ended.extend(numbers.into_iter().map(|number| ended(number, outcome.clone())));
+            }
+        }
+        self.send(reply).await
+    }
+
+    /// A connection outlives its credential, and must not.
+    async fn may_stay(&self) -> Result<(), Status> {
+        match self.call.api().authenticate(self.credential.as_ref()).await {
+            Ok(_) | Err(AuthError::Unavailable) => Ok(()),
+            Err(error) => Err(not_allowed(error)),
+        }
+    }
+}
+
+fn ticks(every: Duration) -> tokio::time::Interval {
+    let mut ticks = tokio::time::interval(every);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    ticks
+}
+
+async fn one(call: Call, starter: Starter, item: v1::ExecuteItem) -> Item {
+    let known = match item.what {
+        Some(What::Start(start)) => start_one(&call, &starter, start).await,
+        Some(What::WorkflowExecutionId(id)) => find(&call, &id).await,
+        None => Err(refuse(Code::InvalidCommand, "an item has no content")),
+    };
+    (item.r#ref, known)
+}
+
+async fn start_one(call: &Call, starter: &Starter, start: v1::StartWorkflowRequest) -> Result<Known, Status> {
+    own_tenant(call, &start.org_id)?;
+    let start = convert::start(start, call.traceparent.clone())?;
+    let started = match starter.start(start).await.map_err(refused)? {
+        Reply::Started(started) => started,
+        other => return Err(unexpected(&other)),
+    };
+    let execution_id = started.execution_id;
+    let outcome = if started.key_new { None } else { outcome(call, execution_id).await? };
+    Ok(Known { execution_id, started: Some(started), outcome })
+}
+
+async fn find(call: &Call, id: &str) -> Result<Known, Status> {
+    let execution_id = convert::id("workflow_execution_id", id)?;
+    executions::find(call, execution_id).await?;
+    Ok(Known { execution_id, started: None, outcome: outcome(call, execution_id).await? })
+}
+
+/// How an execution ended, if it has.
+async fn outcome(call: &Call, id: ExecutionId) -> Result<Option<Outcome>, Status> {
+    let store = call.api().service().store();
+    let row = store.execution_get(call.tenant_id(), id).await.map_err(not_read)?;
+    let Some(row) = row.filter(|row| row.status.is_terminal()) else { return Ok(None) };
+    let last = store.event_page(call.tenant_id(), id, row.last_sequence - 1, 1).await.map_err(not_read)?;
+    Ok(last.first().and_then(|logged| Outcome::of(&logged.event)))
+}
+
+fn ended(number: u64, outcome: Outcome) -> v1::ExecuteEnded {
+    let (status, output, error) = match outcome {
+        Outcome::Completed(output) => ("COMPLETED", Some(output), None),
+        Outcome::Failed(error) => ("FAILED", None, Some(error.to_string())),
+        Outcome::Cancelled(reason) => ("CANCELLED", None, Some(reason.to_string())),
+    };
+    v1::ExecuteEnded { r#ref: number, status: status.to_owned(), output, error }
+}
+
+fn refusal(number: u64, status: &Status) -> v1::ExecuteRefused {
+    let code = status.metadata().get(ERROR_CODE).and_then(|value| value.to_str().ok());
+    v1::ExecuteRefused {
+        r#ref: number,
+        code: code.unwrap_or("FLV0090").to_owned(),
+        message: status.message().to_owned(),
+        retryable: may_repeat(status),
+    }
+}

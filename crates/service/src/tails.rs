@@ -1,0 +1,163 @@
+//! The newest events of executions that this process wrote, in memory: a worker that goes on with an instance is handed
+//! them without a read.
+//!
+//! Only a shortcut. Events never change and their numbers have no gaps, so a tail that reaches from the event after the
+//! worker's last one to the execution's own last one is all there is, whoever else writes to the database.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use flovyn_engine::event::{EventKind, TaskPayloads};
+use flovyn_engine::reply::Activation;
+use flovyn_engine::state::{Event, Task};
+use flovyn_engine::{Change, Mutations};
+use rustc_hash::FxHashMap;
+
+use crate::watch::Subject;
+
+/// Content of all tails; the oldest are given up beyond it.
+const MAX_BYTES: usize = 8 << 20;
+/// What an event takes beside its content.
+const OVERHEAD: usize = 256;
+
+type Told = (Event, Option<TaskPayloads>);
+
+#[derive(Debug, Default)]
+struct Tail {
+    events: VecDeque<Told>,
+    bytes: usize,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    tails: FxHashMap<Subject, Tail>,
+    /// In the order they came; some have gone since.
+    order: VecDeque<Subject>,
+    bytes: usize,
+}
+
+#[derive(Debug, Default, Clone)]
+pub(crate) struct Tails {
+    inner: Arc<Mutex<Inner>>,
+}
+
+/// New events, with what is shown of the tasks they are about.
+pub(crate) fn written(mutations: &Mutations) -> Vec<Told> {
+    let inserted = mutations.events.iter().filter_map(|change| match change {
+        Change::Insert(event) => Some(event),
+        _ => None,
+    });
+    inserted.map(|event| (event.clone(), payloads(mutations, event))).collect()
+}
+
+/// Of a task that the same batch wrote. A worker knows what it scheduled itself.
+fn payloads(mutations: &Mutations, event: &Event) -> Option<TaskPayloads> {
+    let task_id = event.task_needed().filter(|_| event.kind != EventKind::TaskScheduled)?;
+    let key = (event.tenant_id, task_id);
+    let index = mutations.tasks.binary_search_by(|change| row(change).key().cmp(&key)).ok()?;
+    let task = row(&mutations.tasks[index]);
+    Some(TaskPayloads { input: None, output: task.output.clone(), error: task.error.clone() })
+}
+
+fn row(change: &Change<Task>) -> &Task {
+    match change {
+        Change::Insert(row) | Change::Update { row, .. } | Change::Delete { row, .. } => row,
+    }
+}
+
+/// Whether everything is there that showing the event needs.
+fn is_whole((event, payloads): &Told) -> bool {
+    event.kind == EventKind::TaskScheduled || event.task_needed().is_none() || payloads.is_some()
+}
+
+fn bytes((event, payloads): &Told) -> usize {
+    let payload =
+        |payload: &Option<flovyn_engine::ids::Payload>| payload.as_ref().map_or(0, |bytes| bytes.len());
+    let of_task = payloads.as_ref().map_or(0, |task| payload(&task.input) + payload(&task.output));
+    OVERHEAD + payload(&event.payload) + of_task
+}
+
+impl Tails {
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes in what a batch wrote, before anybody is handed work because of it.
+    pub(crate) fn add(&self, written: Vec<Told>) {
+        if written.is_empty() {
+            return;
+        }
+        let mut inner = self.lock();
+        for told in written {
+            inner.add(told);
+        }
+        while inner.bytes > MAX_BYTES {
+            let Some(oldest) = inner.order.pop_front() else { break };
+            inner.remove(&oldest);
+        }
+    }
+
+    /// Adds the events that the worker has not seen, if they are all here.
+    pub(crate) fn complete(&self, activations: &mut [Activation]) {
+        if activations.iter().all(|activation| activation.new_events.is_some()) {
+            return;
+        }
+        let mut inner = self.lock();
+        for activation in activations.iter_mut().filter(|activation| activation.new_events.is_none()) {
+            let execution = &activation.execution;
+            // From its first event on a worker needs everything, also what another one scheduled.
+            if execution.base_sequence > 0 {
+                let subject = (execution.tenant_id, execution.id);
+                activation.new_events =
+                    inner.between(&subject, execution.base_sequence, execution.last_sequence);
+            }
+        }
+    }
+}
+
+impl Inner {
+    fn add(&mut self, told: Told) {
+        let subject = (told.0.tenant_id, told.0.execution_id);
+        if told.0.kind.is_terminal() || !is_whole(&told) {
+            self.remove(&subject);
+            return;
+        }
+        let size = bytes(&told);
+        if !self.tails.contains_key(&subject) {
+            self.order.push_back(subject);
+        }
+        let tail = self.tails.entry(subject).or_default();
+        if tail.events.back().is_some_and(|(last, _)| last.sequence + 1 != told.0.sequence) {
+            // Another process wrote in between.
+            self.bytes -= tail.bytes;
+            *tail = Tail::default();
+        }
+        tail.events.push_back(told);
+        tail.bytes += size;
+        self.bytes += size;
+    }
+
+    fn remove(&mut self, subject: &Subject) {
+        if let Some(tail) = self.tails.remove(subject) {
+            self.bytes -= tail.bytes;
+        }
+        // Names of what has gone are forgotten now and then, so that they do not pile up.
+        if self.order.len() > 2 * self.tails.len() + 1_024 {
+            let tails = &self.tails;
+            self.order.retain(|subject| tails.contains_key(subject));
+        }
+    }
+
+    /// The events after `base` up to `last`, if they are all here. Those up to `base` are not needed any more.
+    fn between(&mut self, subject: &Subject, base: i64, last: i64) -> Option<Vec<Told>> {
+        let tail = self.tails.get_mut(subject)?;
+        while let Some(told) = tail.events.pop_front_if(|(event, _)| event.sequence <= base) {
+            let size = bytes(&told);
+            tail.bytes -= size;
+            self.bytes -= size;
+        }
+        let first = tail.events.front().map(|(event, _)| event.sequence);
+        let end = tail.events.back().map(|(event, _)| event.sequence);
+        (first == Some(base + 1) && end == Some(last)).then(|| tail.events.iter().cloned().collect())
+    }
+}
