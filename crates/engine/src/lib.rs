@@ -30,5 +30,6 @@ pub use limits::Limits;
 pub use note::{Note, Noted};
 pub use reply::Reply;
 pub use request::{Op, Request};
+pub use rules::claim::INLINE_EVENTS;
 pub use table::{Change, Row};
 pub use working_set::{Busy, Loaded, Mutations, Scan, Wants, WorkingSet};

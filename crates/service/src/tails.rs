@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use flovyn_engine::event::{EventKind, TaskPayloads};
 use flovyn_engine::reply::Activation;
 use flovyn_engine::state::{Event, Task};
-use flovyn_engine::{Change, Mutations};
+use flovyn_engine::{Change, INLINE_EVENTS, Mutations};
 use rustc_hash::FxHashMap;
 
 use crate::watch::Subject;
@@ -106,7 +106,8 @@ impl Tails {
         for activation in activations.iter_mut().filter(|activation| activation.new_events.is_none()) {
             let execution = &activation.execution;
             // From its first event on a worker needs everything, also what another one scheduled.
-            if execution.base_sequence > 0 {
+            let unseen = execution.last_sequence - execution.base_sequence;
+            if execution.base_sequence > 0 && unseen <= INLINE_EVENTS {
                 let subject = (execution.tenant_id, execution.id);
                 activation.new_events =
                     inner.between(&subject, execution.base_sequence, execution.last_sequence);
@@ -159,5 +160,93 @@ impl Inner {
         let first = tail.events.front().map(|(event, _)| event.sequence);
         let end = tail.events.back().map(|(event, _)| event.sequence);
         (first == Some(base + 1) && end == Some(last)).then(|| tail.events.iter().cloned().collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use flovyn_engine::state::Origin;
+    use uuid::Uuid;
+
+    use super::*;
+
+    const SUBJECT: Subject = (Uuid::from_u128(1), Uuid::from_u128(2));
+
+    fn event(sequence: i64, kind: EventKind) -> Told {
+        let event = Event {
+            tenant_id: SUBJECT.0,
+            execution_id: SUBJECT.1,
+            sequence,
+            kind,
+            origin: Origin::External,
+            time_ms: 0,
+            subject: None,
+            name: None,
+            text: None,
+            number: None,
+            payload: None,
+        };
+        (event, None)
+    }
+
+    fn sequences(tails: &Tails, base: i64, last: i64) -> Option<Vec<i64>> {
+        let found = tails.lock().between(&SUBJECT, base, last);
+        found.map(|events| events.iter().map(|(event, _)| event.sequence).collect())
+    }
+
+    fn signals(range: std::ops::RangeInclusive<i64>) -> Vec<Told> {
+        range.map(|sequence| event(sequence, EventKind::SignalReceived)).collect()
+    }
+
+    #[test]
+    fn only_a_tail_that_reaches_from_base_to_end_is_given() {
+        let tails = Tails::default();
+        tails.add(signals(3..=6));
+        assert_eq!(sequences(&tails, 1, 6), None, "2 is missing");
+        assert_eq!(sequences(&tails, 2, 7), None, "7 was written by somebody else");
+        assert_eq!(sequences(&tails, 2, 6), Some(vec![3, 4, 5, 6]));
+        assert_eq!(sequences(&tails, 4, 6), Some(vec![5, 6]));
+    }
+
+    #[test]
+    fn what_another_process_wrote_in_between_begins_a_new_tail() {
+        let tails = Tails::default();
+        tails.add(signals(3..=4));
+        tails.add(signals(6..=7));
+        assert_eq!(sequences(&tails, 2, 7), None);
+        assert_eq!(sequences(&tails, 5, 7), Some(vec![6, 7]));
+    }
+
+    #[test]
+    fn an_end_and_an_event_that_cannot_be_shown_clear_it() {
+        let tails = Tails::default();
+        tails.add(signals(1..=2));
+        tails.add(vec![event(3, EventKind::WorkflowCompleted)]);
+        assert_eq!(sequences(&tails, 0, 2), None);
+        tails.add(signals(1..=2));
+        let mut completed = event(3, EventKind::TaskCompleted);
+        completed.0.subject = Some(Uuid::from_u128(9));
+        tails.add(vec![completed]);
+        assert_eq!(sequences(&tails, 1, 3), None, "its task was not written with it");
+        let inner = tails.lock();
+        assert_eq!((inner.bytes, inner.tails.len()), (0, 0));
+    }
+
+    #[test]
+    fn the_oldest_are_given_up_when_there_is_too_much() {
+        let tails = Tails::default();
+        let of = |number: u128| {
+            let mut told = event(1, EventKind::SignalReceived);
+            told.0.execution_id = Uuid::from_u128(number);
+            told.0.payload = Some(vec![b'1'; 1 << 20].into());
+            told
+        };
+        for number in 0..20 {
+            tails.add(vec![of(number)]);
+        }
+        let inner = tails.lock();
+        assert!(inner.bytes <= MAX_BYTES, "{}", inner.bytes);
+        assert!(!inner.tails.contains_key(&(SUBJECT.0, Uuid::from_u128(0))));
+        assert!(inner.tails.contains_key(&(SUBJECT.0, Uuid::from_u128(19))));
     }
 }

@@ -31,20 +31,6 @@ pub async fn fresh_database() -> TestDatabase {
     TestDatabase { url: with_database(&server_url, &name), name, server_url }
 }
 
-impl TestDatabase {
-    /// Bytes that its server has written to its log since it was made, by whomever.
-    pub async fn written_bytes(&self) -> f64 {
-        let Ok((client, connection)) = tokio_postgres::connect(&self.url, NoTls).await else { return 0.0 };
-        let driver = tokio::spawn(connection);
-        let sql = "SELECT (pg_current_wal_lsn() - '0/0'::pg_lsn)::float8";
-        let bytes = client.query_one(sql, &[]).await.map_or(0.0, |row| row.get(0));
-        drop(client);
-        // Whether the connection ended well no longer matters.
-        let _ = driver.await;
-        bytes
-    }
-}
-
 impl Drop for TestDatabase {
     fn drop(&mut self) {
         // On a thread of its own: this may run inside a runtime, where nothing may block on another future.

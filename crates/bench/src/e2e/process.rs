@@ -11,6 +11,7 @@ use tokio::net::TcpStream;
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
 use crate::figures::{cpu_seconds_of, resident_mb_of, written_bytes_of};
+use crate::raw::written_bytes;
 use crate::target::Database;
 
 const START_WITHIN: Duration = Duration::from_secs(20);
@@ -92,7 +93,7 @@ impl ServerProcess {
         let commits = commits.and_then(|number| number.trim().parse().ok());
         let written_bytes = match &self.database {
             None => written_bytes_of(self.id()),
-            Some(database) => database.written_bytes().await,
+            Some(database) => written_bytes(&database.url).await,
         };
         Ok(Usage {
             cpu_seconds: cpu_seconds_of(self.id()),

@@ -58,7 +58,7 @@ fn shown(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
         Value::Number(number) => match number.as_f64().unwrap_or_default() {
-            zero if zero == 0.0 => "0".into(),
+            0.0 => "0".into(),
             large if large >= 100.0 => format!("{large:.0}"),
             middle if middle >= 1.0 => format!("{middle:.1}"),
             small => format!("{small:.2}"),

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use crate::target::Database;
 use changes::Changes;
+pub(crate) use postgres::written_bytes;
 
 /// Workflows in one batch.
 const BATCH: usize = 256;

@@ -149,3 +149,11 @@ fn array<'a>(kind: ColumnType, values: impl Iterator<Item = &'a Owned>) -> Array
         ColumnType::Uuid => collect!(Uuid, Uuid),
     }
 }
+
+/// Bytes that the server of a database has written to its log, by whomever.
+pub(crate) async fn written_bytes(url: &str) -> f64 {
+    let Ok((client, connection)) = tokio_postgres::connect(url, NoTls).await else { return 0.0 };
+    tokio::spawn(async move { drop(connection.await) });
+    let sql = "SELECT (pg_current_wal_lsn() - '0/0'::pg_lsn)::float8";
+    client.query_one(sql, &[]).await.map_or(0.0, |row| row.get(0))
+}

@@ -20,7 +20,7 @@ use crate::table::{Known, Row};
 use crate::working_set::{Needs, Scan, WorkingSet};
 
 /// A backlog of new events longer than this is read page by page instead of being put together here.
-const INLINE_EVENTS: i64 = 256;
+pub const INLINE_EVENTS: i64 = 256;
 
 impl Rule for Claim {
     fn check(&self, limits: &Limits) -> Result<(), Refusal> {

@@ -3,7 +3,7 @@
 mod answer_promise;
 mod cancel_task;
 mod cancel_workflow;
-mod claim;
+pub(crate) mod claim;
 mod clean_idempotency_keys;
 mod complete_task;
 mod create_task;

@@ -29,11 +29,12 @@ pub(super) enum Executed {
 }
 
 type Told = oneshot::Sender<Result<Executed>>;
+type Asked = (v1::StartWorkflowRequest, Told);
 
 /// The stream of a client. It is there while somebody uses it.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Executor {
-    asks: Arc<Mutex<Option<mpsc::UnboundedSender<(v1::StartWorkflowRequest, Told)>>>>,
+    asks: Arc<Mutex<Option<mpsc::UnboundedSender<Asked>>>>,
 }
 
 impl Executor {
@@ -74,7 +75,7 @@ struct Open {
 }
 
 /// One stream, from the first item to its end. Whatever is open then is told so.
-async fn run(channel: Channel, mut asks: mpsc::UnboundedReceiver<(v1::StartWorkflowRequest, Told)>) {
+async fn run(channel: Channel, mut asks: mpsc::UnboundedReceiver<Asked>) {
     let mut open: HashMap<u64, Open> = HashMap::new();
     let reason = match connect(&channel).await {
         Ok((outbound, inbound)) => serve(&mut asks, &mut open, outbound, inbound).await,
@@ -111,7 +112,7 @@ async fn connect(channel: &Channel) -> std::result::Result<Connected, Status> {
 }
 
 async fn serve(
-    asks: &mut mpsc::UnboundedReceiver<(v1::StartWorkflowRequest, Told)>,
+    asks: &mut mpsc::UnboundedReceiver<Asked>,
     open: &mut HashMap<u64, Open>,
     outbound: mpsc::Sender<v1::ExecuteFrame>,
     mut inbound: Streaming<v1::ExecuteReply>,

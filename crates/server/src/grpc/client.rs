@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use axum::http::header::AUTHORIZATION;
 use flovyn_engine::request::{CancelWorkflow, CreateTasks, StartWorkflows, TerminateWorkflow};
 use flovyn_engine::state::{Execution, ExecutionStatus, SmallEnum};
 use flovyn_engine::{Code, Reply};
@@ -132,8 +131,7 @@ impl WorkflowClient for Client {
         let call = self.call(&request, Needs::Operator, "").await?;
         let (outbound, frames) = tokio::sync::mpsc::channel(OUTBOUND_FRAMES);
         let (metadata, _, inbound) = request.into_parts();
-        let credential = metadata.as_ref().get(AUTHORIZATION).cloned();
-        tokio::spawn(execute::run(call, credential, inbound, outbound));
+        tokio::spawn(execute::run(call, metadata.into_headers(), inbound, outbound));
         Ok(Response::new(ReceiverStream::new(frames)))
     }
 

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use axum::http::HeaderValue;
+use axum::http::HeaderMap;
 use flovyn_auth::AuthError;
 use flovyn_engine::ids::ExecutionId;
 use flovyn_engine::reply::Started;
@@ -42,7 +42,8 @@ pub(super) type Outbound = mpsc::Sender<Result<v1::ExecuteReply, Status>>;
 /// A connection of an application.
 pub(super) struct Execute {
     call: Call,
-    credential: Option<HeaderValue>,
+    /// The headers it was let in with.
+    headers: HeaderMap,
     outbound: Outbound,
     /// Under which numbers the caller knows what has not ended.
     open: FxHashMap<ExecutionId, Vec<u64>>,
@@ -64,14 +65,14 @@ struct Known {
 
 pub(super) async fn run(
     call: Call,
-    credential: Option<HeaderValue>,
+    headers: HeaderMap,
     inbound: Streaming<v1::ExecuteFrame>,
     outbound: Outbound,
 ) {
     let follower = call.api().service().follower(call.tenant_id());
     let told = outbound.clone();
     let connection =
-        Execute { call, credential, outbound, open: FxHashMap::default(), early: FxHashMap::default() };
+        Execute { call, headers, outbound, open: FxHashMap::default(), early: FxHashMap::default() };
     if let Err(status) = connection.serve(inbound, follower).await {
         // The caller is told why, if it is still there.
         let _ = told.send(Err(status)).await;
@@ -199,7 +200,7 @@ impl Execute {
 
     /// A connection outlives its credential, and must not.
     async fn may_stay(&self) -> Result<(), Status> {
-        match self.call.api().authenticate(self.credential.as_ref()).await {
+        match self.call.api().authenticate(&self.headers).await {
             Ok(_) | Err(AuthError::Unavailable) => Ok(()),
             Err(error) => Err(not_allowed(error)),
         }
@@ -223,6 +224,7 @@ async fn one(call: Call, starter: Starter, item: v1::ExecuteItem) -> Item {
 
 async fn start_one(call: &Call, starter: &Starter, start: v1::StartWorkflowRequest) -> Result<Known, Status> {
     own_tenant(call, &start.org_id)?;
+    call.admit().await?;
     let start = convert::start(start, call.traceparent.clone())?;
     let started = match starter.start(start).await.map_err(refused)? {
         Reply::Started(started) => started,
