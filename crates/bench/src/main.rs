@@ -2,13 +2,16 @@
 //! stdout; progress goes to stderr. Figures are ratios of things measured in the same run where that is possible.
 
 mod backlog;
+mod dev_server;
 mod e2e;
 mod engine;
 mod figures;
 mod idle;
+mod listing;
 mod raw;
 mod server;
 mod target;
+mod trigger;
 mod worker;
 mod workload;
 
@@ -71,6 +74,23 @@ enum Command {
         #[arg(long)]
         token: String,
     },
+    /// A page of executions out of very many, by each filter.
+    Listing {
+        #[arg(long, default_value_t = 1_000_000)]
+        executions: usize,
+    },
+    /// Starts over REST against starts over gRPC, on the `flovyn` binary.
+    Trigger {
+        /// The binary to run; by default the one beside this program.
+        #[arg(long)]
+        binary: Option<std::path::PathBuf>,
+        /// Rounds of each, in turns.
+        #[arg(long, default_value_t = 5)]
+        rounds: usize,
+        /// Seconds for each.
+        #[arg(long, default_value_t = 3)]
+        seconds: u64,
+    },
     /// CPU and memory with many waiting workflows and timers.
     Idle {
         #[arg(long, default_value_t = 100_000)]
@@ -95,6 +115,8 @@ async fn main() -> ExitCode {
         Command::Idle { workflows, seconds } => {
             idle::run(arguments.store, workflows, seconds).await.map(Some)
         }
+        Command::Listing { executions } => listing::run(arguments.store, executions).await.map(Some),
+        Command::Trigger { binary, rounds, seconds } => trigger::run(binary, rounds, seconds).await.map(Some),
     };
     match result {
         Ok(line) => {

@@ -1,43 +1,26 @@
 //! The real binary over real sockets: how soon it serves, what it takes while idle, what a thousand waiting polls
 //! cost, and how soon one of them is answered.
 
-use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use flovyn_proto::v1;
 use flovyn_proto::v1::worker_lifecycle_client::WorkerLifecycleClient;
-use flovyn_proto::v1::workflow_dispatch_client::WorkflowDispatchClient;
 use indicatif::ProgressBar;
-use tokio::process::{Child, Command};
 use tokio::task::JoinSet;
 use tonic::Request;
-use tonic::transport::{Channel, Endpoint};
 
-use crate::e2e::beside_this_one;
+use crate::dev_server::{DevServer, KIND, start};
 use crate::figures::{Latencies, Line, cpu_seconds_of, resident_mb_of};
 
-const KIND: &str = "one-task";
 /// Connections that the waiting polls share.
 const CONNECTIONS: usize = 10;
-const LOOK_EVERY: Duration = Duration::from_millis(1);
-const START_WITHIN: Duration = Duration::from_secs(10);
-
-/// `flovyn dev` on free ports and a folder of its own; ends with this.
-struct DevServer {
-    process: Child,
-    grpc_url: String,
-    token: String,
-    first_answer: Duration,
-    _folder: tempfile::TempDir,
-}
 
 pub(crate) async fn run(binary: Option<PathBuf>, polls: usize, seconds: u64) -> Result<String, String> {
-    let binary = binary.map_or_else(beside_this_one, Ok)?;
     let bar = ProgressBar::new_spinner().with_message("starting");
     bar.enable_steady_tick(Duration::from_millis(200));
-    let mut server = DevServer::start(&binary).await?;
-    let id = server.process.id().ok_or("the server has ended")?;
+    let mut server = DevServer::start(binary).await?;
+    let id = server.process_id()?;
     bar.set_message("idle");
     tokio::time::sleep(Duration::from_secs(1)).await;
     let resident = resident_mb_of(id);
@@ -66,43 +49,6 @@ pub(crate) async fn run(binary: Option<PathBuf>, polls: usize, seconds: u64) -> 
 }
 
 impl DevServer {
-    async fn start(binary: &Path) -> Result<Self, String> {
-        let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
-        let begin = Instant::now();
-        let process = Command::new(binary)
-            .arg("dev")
-            .arg("--data-dir")
-            .arg(folder.path())
-            .args(["--grpc", "127.0.0.1:0", "--http", "127.0.0.1:0"])
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .kill_on_drop(true)
-            .spawn()
-            .map_err(|error| format!("{} cannot be started: {error}", binary.display()))?;
-        let (grpc_url, token) = credentials(&folder.path().join("credentials.json"), begin).await?;
-        let mut server = Self { process, grpc_url, token, first_answer: Duration::ZERO, _folder: folder };
-        let mut client = server.client()?;
-        client.start_workflow(server.signed(start())).await.map_err(|status| status.to_string())?;
-        server.first_answer = begin.elapsed();
-        Ok(server)
-    }
-
-    fn channel(&self) -> Result<Channel, String> {
-        let endpoint = Endpoint::from_shared(self.grpc_url.clone()).map_err(|error| error.to_string())?;
-        Ok(endpoint.connect_lazy())
-    }
-
-    fn client(&self) -> Result<WorkflowDispatchClient<Channel>, String> {
-        Ok(WorkflowDispatchClient::new(self.channel()?))
-    }
-
-    fn signed<T>(&self, message: T) -> Request<T> {
-        let mut request = Request::new(message);
-        let value = format!("Bearer {}", self.token).parse().expect("a token is plain ASCII");
-        request.metadata_mut().insert("authorization", value);
-        request
-    }
-
     fn poll(&self, worker: &str, queue: &str) -> Request<v1::PollRequest> {
         self.signed(v1::PollRequest {
             worker_id: worker.into(),
@@ -167,25 +113,4 @@ impl DevServer {
         }
         Ok(latencies)
     }
-}
-
-fn start() -> v1::StartWorkflowRequest {
-    v1::StartWorkflowRequest {
-        workflow_kind: KIND.into(),
-        input: "{}".into(),
-        ..v1::StartWorkflowRequest::default()
-    }
-}
-
-/// Where the server listens and what lets us in: it writes both when it serves.
-async fn credentials(file: &Path, begin: Instant) -> Result<(String, String), String> {
-    while begin.elapsed() < START_WITHIN {
-        let text = std::fs::read_to_string(file).unwrap_or_default();
-        let values: serde_json::Value = serde_json::from_str(&text).unwrap_or_default();
-        if let (Some(url), Some(token)) = (values["grpc_url"].as_str(), values["worker_token"].as_str()) {
-            return Ok((url.to_owned(), token.to_owned()));
-        }
-        tokio::time::sleep(LOOK_EVERY).await;
-    }
-    Err("the server did not start: run it by hand with `flovyn dev` to see why".into())
 }

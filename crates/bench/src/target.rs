@@ -27,7 +27,7 @@ impl Database {
 pub(crate) struct Target {
     pub(crate) service: Service,
     _directory: tempfile::TempDir,
-    _database: Option<flovyn_testkit::TestDatabase>,
+    database: Option<flovyn_testkit::TestDatabase>,
 }
 
 impl Target {
@@ -47,7 +47,16 @@ impl Target {
             }
         };
         let service = Service::start(store, Options::default());
-        Ok(Self { service, _directory: directory, _database: fresh })
+        Ok(Self { service, _directory: directory, database: fresh })
+    }
+
+    /// Lets PostgreSQL look at what was filled in, as it would by itself after a while.
+    pub(crate) async fn analyze(&self) -> Result<(), String> {
+        let Some(database) = &self.database else { return Ok(()) };
+        let connected = tokio_postgres::connect(&database.url, tokio_postgres::NoTls).await;
+        let (client, connection) = connected.map_err(|error| error.to_string())?;
+        tokio::spawn(async move { drop(connection.await) });
+        client.batch_execute("VACUUM ANALYZE").await.map_err(|error| error.to_string())
     }
 }
 

@@ -68,3 +68,8 @@ pub(crate) fn task_id(execution_id: Uuid) -> Uuid {
     let (high, low) = execution_id.as_u64_pair();
     Uuid::from_u64_pair(high, low ^ 0x1)
 }
+
+/// An id as the server would make it at that time.
+pub(crate) fn ordered_id(created_ms: i64, number: u64) -> Uuid {
+    Uuid::from_u64_pair((created_ms.unsigned_abs() << 16) | 0x7000, (0x8 << 60) | number)
+}
