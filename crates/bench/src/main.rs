@@ -23,7 +23,7 @@ use crate::target::Database;
 
 /// As in the `flovyn` binary, so that both are measured alike.
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 #[derive(Parser)]
 #[command(about = "Benches of Flovyn's engine, storage and server")]

@@ -9,9 +9,10 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-/// Requests are made on one thread and freed on another, which the system's allocator does slowly.
+/// Requests are made on one thread and freed on another, which the system's allocator does slowly; and what is free goes back
+/// to the system when the load is over.
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 #[derive(Parser)]
 #[command(name = "flovyn", version, about = "A durable workflow engine in one binary")]

@@ -13,7 +13,7 @@ use tonic::{Request, Status};
 
 use crate::error::{Error, Result};
 use crate::replay::event::usual_origin;
-use crate::replay::{Command, LogEvent, Origin, Outcome};
+use crate::replay::{Command, LogEvent, Origin, Outcome, RetryPolicy};
 
 /// Clients ping as often while nothing happens, so that a dead connection is noticed.
 const PING_EVERY: Duration = Duration::from_secs(30);
@@ -93,6 +93,14 @@ pub(crate) fn milliseconds(duration: Duration) -> i64 {
     i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
 }
 
+pub(crate) fn retry_policy(retry: RetryPolicy) -> v1::RetryPolicy {
+    v1::RetryPolicy {
+        initial_ms: milliseconds(retry.initial),
+        factor: retry.factor,
+        cap_ms: milliseconds(retry.cap),
+    }
+}
+
 fn message(kind: CommandType, data: CommandData) -> v1::WorkflowCommand {
     v1::WorkflowCommand { command_type: kind.into(), sequence_number: 0, command_data: Some(data) }
 }
@@ -123,11 +131,7 @@ pub(crate) fn command(command: Command) -> v1::WorkflowCommand {
                 timeout_ms: options.timeout.map(milliseconds),
                 queue: options.queue,
                 priority_seconds: Some(options.priority_seconds),
-                retry_policy: options.retry.map(|retry| v1::RetryPolicy {
-                    initial_ms: milliseconds(retry.initial),
-                    factor: retry.factor,
-                    cap_ms: milliseconds(retry.cap),
-                }),
+                retry_policy: options.retry.map(retry_policy),
                 schedule_to_start_ms: options.schedule_to_start.map(milliseconds),
                 total_timeout_ms: options.total_timeout.map(milliseconds),
                 heartbeat_timeout_ms: options.heartbeat_timeout.map(milliseconds),

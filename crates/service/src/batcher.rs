@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use flovyn_engine::request::Op;
 use flovyn_engine::{Code, Decided, Refusal, Reply, Request};
@@ -27,6 +28,8 @@ const MANY: usize = 8;
 const MAX_TURNS: usize = 8;
 /// With so many waiting there is nothing to gain: while this batch is committed, the others get their turn.
 const ENOUGH: usize = 64;
+/// After so long without a request, memory that only makes the next one faster is given up.
+const RESTS_AFTER: Duration = Duration::from_secs(2);
 /// After so many misses a request goes alone and waits for its rows.
 const MAX_MISSES: u32 = 5;
 /// How often a lone request is decided again when another writer is faster.
@@ -109,6 +112,10 @@ impl Batcher {
                     None => self.put_off(waiting.join_next().await?.unwrap_or_default()),
                 },
                 Some(jobs) = waiting.join_next() => self.put_off(jobs.unwrap_or_default()),
+                // Nobody asks for anything: what was kept for those who do is given up.
+                () = tokio::time::sleep(RESTS_AFTER), if !self.shared.tails.is_empty() => {
+                    self.shared.tails.clear();
+                }
                 // Takes nothing new; what is in the channel already is still carried out.
                 () = stops(&mut self.stopped), if !self.jobs.is_closed() => self.jobs.close(),
             }

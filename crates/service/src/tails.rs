@@ -82,6 +82,14 @@ impl Tails {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.lock().tails.is_empty()
+    }
+
+    pub(crate) fn clear(&self) {
+        *self.lock() = Inner::default();
+    }
+
     /// Takes in what a batch wrote, before anybody is handed work because of it.
     pub(crate) fn add(&self, written: Vec<Told>) {
         if written.is_empty() {

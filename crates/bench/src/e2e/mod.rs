@@ -19,6 +19,8 @@ pub(crate) use self::programs::worker;
 use crate::figures::Line;
 use crate::target::Database;
 
+const REST: std::time::Duration = std::time::Duration::from_secs(15);
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Workload {
     /// A workflow that does nothing.
@@ -115,7 +117,8 @@ pub(crate) async fn run(store: Database, options: E2e) -> Result<(), String> {
             Workload::Replay10k => single::replay(&server, line).await?,
             _ => load::run(&server, workload, concurrency, options.seconds, line, &bar).await?,
         };
-        tokio::time::sleep(std::time::Duration::from_secs(2)).await;
+        // A server that has nothing to do gives up memory after a while.
+        tokio::time::sleep(REST).await;
         let line = line.number("idle_rss_mb", idle_mb).number("after_rss_mb", server.resident_mb()).finish();
         server.stop().await?;
         bar.suspend(|| crate::print_line(&line));

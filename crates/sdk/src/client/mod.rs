@@ -24,7 +24,7 @@ pub use self::task::TaskHandle;
 use crate::definition::{TaskDefinition, WorkflowDefinition};
 use crate::error::{Error, Result};
 use crate::replay::TaskOptions;
-use crate::wire::{Channel, json_bytes, milliseconds, refused};
+use crate::wire::{Channel, json_bytes, milliseconds, refused, retry_policy};
 
 /// A connection to a server. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -279,11 +279,7 @@ fn submission(task_type: &str, input: &Value, options: &TaskOptions) -> v1::Subm
         timeout_ms: options.timeout.map_or(0, milliseconds),
         queue: options.queue.clone().unwrap_or_default(),
         priority_seconds: Some(options.priority_seconds),
-        retry_policy: options.retry.map(|retry| v1::RetryPolicy {
-            initial_ms: milliseconds(retry.initial),
-            factor: retry.factor,
-            cap_ms: milliseconds(retry.cap),
-        }),
+        retry_policy: options.retry.map(retry_policy),
         schedule_to_start_ms: options.schedule_to_start.map(milliseconds),
         total_timeout_ms: options.total_timeout.map(milliseconds),
         heartbeat_timeout_ms: options.heartbeat_timeout.map(milliseconds),

@@ -3,13 +3,14 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use flovyn_engine::Mutations;
 use rusqlite::wal::CheckpointMode;
 use rusqlite::{Connection, ErrorCode};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 
 use super::apply::apply;
 use super::cache::Cache;
@@ -20,8 +21,8 @@ use super::sql::Statements;
 use crate::clock::Clock;
 use crate::port::{SharedDecider, Step, StoreError, StoreResult, next_step};
 
-/// Batches that wait for the writer. The service has one or two under way; more is backpressure.
-const WAITING_BATCHES: usize = 64;
+/// After so long without a write, what was kept to write faster is given up.
+const RESTS_AFTER: Duration = Duration::from_secs(2);
 
 /// Pages in the log from which a checkpoint is made: 16 MiB.
 const CHECKPOINT_PAGES: i32 = 4_000;
@@ -45,14 +46,22 @@ pub(super) struct Writer {
 impl Writer {
     pub(super) fn start(conn: Connection, clock: Arc<dyn Clock>) -> StoreResult<Self> {
         let mut session = Session::new(conn, clock)?;
-        let (jobs, mut accepted) = mpsc::channel::<Job>(WAITING_BATCHES);
+        // Unbounded: the service has one or two batches under way.
+        let (jobs, accepted) = mpsc::channel::<Job>();
         let work = move || {
-            while let Some(Job { batch, reply }) = accepted.blocking_recv() {
-                let result = session.transact(&batch);
-                drop(batch);
-                // Whoever asked may be gone; what was committed stays committed.
-                let _ = reply.send(result);
-                session.checkpoint_if_due();
+            loop {
+                match accepted.recv_timeout(RESTS_AFTER) {
+                    Ok(Job { batch, reply }) => {
+                        let result = session.transact(&batch);
+                        drop(batch);
+                        // Whoever asked may be gone; what was committed stays committed.
+                        let _ = reply.send(result);
+                        session.checkpoint_if_due();
+                    }
+                    Err(RecvTimeoutError::Timeout) => {}
+                    Err(RecvTimeoutError::Disconnected) => return,
+                }
+                session.rest_if_idle();
             }
         };
         let thread = std::thread::Builder::new().name("flovyn-sqlite".into()).spawn(work);
@@ -65,7 +74,7 @@ impl Writer {
         let stopped = || StoreError::Fatal("the writer has stopped".into());
         let jobs = self.jobs.as_ref().ok_or_else(stopped)?;
         let (reply, answer) = oneshot::channel();
-        jobs.send(Job { batch, reply }).await.map_err(|_| stopped())?;
+        jobs.send(Job { batch, reply }).map_err(|_| stopped())?;
         answer.await.map_err(|_| stopped())?
     }
 }
@@ -92,6 +101,8 @@ struct Session {
     log_pages: Arc<AtomicI32>,
     /// Pages in the log at which the next checkpoint is tried.
     checkpoint_at: i32,
+    /// When it last wrote, until it has given up what it kept for that.
+    wrote_at: Option<Instant>,
     /// Set by the first fatal error: the file can no longer be trusted, so nothing is written after it.
     broken: Option<String>,
 }
@@ -113,6 +124,7 @@ impl Session {
             data_version: 0,
             log_pages,
             checkpoint_at: CHECKPOINT_PAGES,
+            wrote_at: None,
             broken: None,
         })
     }
@@ -134,6 +146,7 @@ impl Session {
             Ok(Some(mutations)) => {
                 self.commit()?;
                 self.cache.take_in(*mutations);
+                self.wrote_at = Some(Instant::now());
                 Ok(())
             }
             Ok(None) => self.roll_back(),
@@ -156,6 +169,17 @@ impl Session {
                     return Ok(Some(mutations));
                 }
                 Step::Done => return Ok(None),
+            }
+        }
+    }
+
+    /// A server that has nothing to do needs no memory for it.
+    fn rest_if_idle(&mut self) {
+        if self.wrote_at.is_some_and(|at| at.elapsed() >= RESTS_AFTER) {
+            self.wrote_at = None;
+            self.cache = Cache::default();
+            if let Err(error) = self.conn.execute_batch("PRAGMA shrink_memory") {
+                tracing::debug!(%error, "pages could not be given up");
             }
         }
     }
@@ -313,15 +337,33 @@ mod tests {
         seen.lock().unwrap().take().unwrap()
     }
 
-    #[test]
-    fn what_another_connection_changes_is_seen() {
-        let directory = tempfile::tempdir().unwrap();
-        let mut session = session(&directory);
+    /// Starts an execution; its key.
+    fn start(session: &mut Session) -> ExecutionKey {
         let op = Op::from(StartWorkflow::new("order", "default", "{}".into()));
         let start = Batch::new(vec![Arc::new(Request::new(Uuid::nil(), 1, op))], Arc::default());
         session.transact(&(Arc::new(Mutex::new(start)) as SharedDecider)).unwrap();
         let id = session.conn.query_row("SELECT id FROM workflow_execution", [], |row| row.get(0)).unwrap();
-        let key = (Uuid::nil(), Uuid::from_bytes(id));
+        (Uuid::nil(), Uuid::from_bytes(id))
+    }
+
+    #[test]
+    fn after_a_while_without_writes_nothing_is_kept_in_memory() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut session = session(&directory);
+        let key = start(&mut session);
+        session.rest_if_idle();
+        assert!(session.cache.executions.get(&key).is_some(), "it has only just been written");
+        session.wrote_at = Instant::now().checked_sub(RESTS_AFTER);
+        session.rest_if_idle();
+        assert!(session.cache.executions.get(&key).is_none());
+        assert_eq!(look(&mut session, key).id, key.1);
+    }
+
+    #[test]
+    fn what_another_connection_changes_is_seen() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut session = session(&directory);
+        let key = start(&mut session);
         assert_eq!(look(&mut session, key).priority_seconds, 0);
         let other = Connection::open(directory.path().join("test.db")).unwrap();
         other.execute("UPDATE workflow_execution SET priority_seconds = 9", []).unwrap();
