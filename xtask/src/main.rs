@@ -3,6 +3,7 @@
 //! This file only parses the command line. Everything is said on stderr, so that the stdout of a
 //! command that is run for its output (`cargo xtask postgres -- ...`) stays clean.
 
+mod fuzz;
 mod postgres;
 mod run;
 mod signal;
@@ -37,6 +38,8 @@ enum Task {
     Tidy,
     /// Run the simulator
     Sim(sim::SimArgs),
+    /// Run the real server against made up requests and hurtful bodies
+    Fuzz(fuzz::FuzzArgs),
     /// Run a command with FLOVYN_TEST_POSTGRES naming a throw-away PostgreSQL cluster
     Postgres {
         /// The command and its arguments, after `--`
@@ -51,6 +54,7 @@ fn main() -> ExitCode {
         Task::Test { quick } => test::run(quick),
         Task::Tidy => tidy::run(),
         Task::Sim(args) => sim::run(&args),
+        Task::Fuzz(args) => fuzz::run(&args),
         Task::Postgres { command } => postgres::run_with_cluster(&command),
     });
     // Returning, never `process::exit`: every guard has been dropped by now.

@@ -57,25 +57,51 @@ impl RestError {
         format!("{PAGES}/{}.md", self.code)
     }
 
-    fn body(&self) -> ErrorResponse {
-        ErrorResponse {
-            error: self.error.clone(),
-            message: self.message.clone(),
-            code: self.code.to_string(),
-            link: self.page(),
+    /// `error` and `message`. A quota that is used up is told by a constant, so that programs can tell which one it is.
+    fn told(&self) -> (String, String) {
+        match self.exceeded {
+            Some(_) => (quota(self.code).0.to_owned(), self.error.clone()),
+            None => (self.error.clone(), self.message.clone()),
         }
     }
 
+    fn body(&self) -> Value {
+        let (error, message) = self.told();
+        let mut body =
+            json!(ErrorResponse { error, message, code: self.code.to_string(), link: self.page() });
+        if let Some(exceeded) = &self.exceeded {
+            body["quotaType"] = quota(self.code).1.into();
+            body["limit"] = exceeded.limit.into();
+            if let Some(current) = exceeded.current {
+                body["current"] = current.into();
+            }
+        }
+        body
+    }
+
     pub(super) fn problem(self) -> ProblemDetails {
+        let (error, message) = self.told();
         ProblemDetails {
             page: self.page(),
             title: words(&format!("{:?}", self.code)),
             status: self.status.as_u16(),
-            detail: self.error.clone(),
+            detail: self.error,
             code: self.code.to_string(),
-            error: self.error,
-            message: self.message,
+            error,
+            message,
+            quota_type: self.exceeded.as_ref().map(|_| quota(self.code).1),
+            limit: self.exceeded.as_ref().map(|exceeded| exceeded.limit),
+            current: self.exceeded.as_ref().and_then(|exceeded| exceeded.current),
         }
+    }
+}
+
+/// The constant that stands in `error` when a quota is used up, and the name of the quota.
+fn quota(code: Code) -> (&'static str, &'static str) {
+    match code {
+        Code::MonthlyQuotaExceeded => ("MONTHLY_QUOTA_EXCEEDED", "monthly_workflow_runs"),
+        Code::ConcurrentQuotaExceeded => ("CONCURRENT_QUOTA_EXCEEDED", "concurrent_workflows"),
+        _ => ("RATE_LIMIT_EXCEEDED", "requests_per_second"),
     }
 }
 
@@ -135,11 +161,7 @@ impl From<AuthError> for RestError {
 
 impl IntoResponse for RestError {
     fn into_response(self) -> Response {
-        let mut body = json!(self.body());
-        if let Some(exceeded) = &self.exceeded {
-            describe(&mut body, self.code, &self.error, exceeded);
-        }
-        let mut response = (self.status, Json(body)).into_response();
+        let mut response = (self.status, Json(self.body())).into_response();
         let headers = response.headers_mut();
         match self.status {
             StatusCode::UNAUTHORIZED => {
@@ -154,22 +176,6 @@ impl IntoResponse for RestError {
         // For whoever wants it in another form.
         response.extensions_mut().insert(self);
         response
-    }
-}
-
-/// A quota that is used up is told by a constant, so that programs can tell which one it is.
-fn describe(body: &mut Value, code: Code, sentence: &str, exceeded: &Exceeded) {
-    let (error, quota) = match code {
-        Code::MonthlyQuotaExceeded => ("MONTHLY_QUOTA_EXCEEDED", "monthly_workflow_runs"),
-        Code::ConcurrentQuotaExceeded => ("CONCURRENT_QUOTA_EXCEEDED", "concurrent_workflows"),
-        _ => ("RATE_LIMIT_EXCEEDED", "requests_per_second"),
-    };
-    body["error"] = error.into();
-    body["message"] = sentence.into();
-    body["quotaType"] = quota.into();
-    body["limit"] = exceeded.limit.into();
-    if let Some(current) = exceeded.current {
-        body["current"] = current.into();
     }
 }
 

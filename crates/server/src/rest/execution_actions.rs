@@ -63,7 +63,8 @@ pub(super) struct TerminateRequest {
 
 /// Terminate an execution
 ///
-/// It is cancelled at once, whatever its worker does; its children are cancelled too.
+/// It is cancelled at once, whatever its worker does. Its open tasks are cancelled too; its children go on, and are cancelled or
+/// terminated one by one.
 #[utoipa::path(
     post,
     path = "/workflow-executions/{executionId}/terminate",

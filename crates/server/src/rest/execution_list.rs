@@ -32,7 +32,7 @@ pub(super) struct ListQuery {
     #[serde(alias = "queue", alias = "task_queue")]
     task_queue: Option<String>,
     /// `name:value`
-    #[param(pattern = "^[^:]*:", example = "environment:production")]
+    #[param(pattern = "^$|^[^:]*:", example = "environment:production")]
     label: Option<String>,
     /// Only children of this execution.
     #[serde(alias = "parent_id")]
@@ -157,7 +157,6 @@ pub(super) struct TasksQuery {
     #[param(minimum = 1, maximum = 1_000)]
     limit: Option<usize>,
     /// `nextCursor` of the page before.
-    #[param(format = "uuid")]
     cursor: Option<String>,
 }
 

@@ -26,10 +26,19 @@ pub(super) struct ProblemDetails {
     pub(super) detail: String,
     /// Stable, such as `FLV0031`.
     pub(super) code: String,
-    /// As in the usual form: the same as `detail`.
+    /// As in the usual form: the same as `detail`, or a constant such as `MONTHLY_QUOTA_EXCEEDED`.
     pub(super) error: String,
-    /// What to do.
+    /// What to do; as in the usual form, the sentence of `detail` where `error` is a constant.
     pub(super) message: String,
+    /// Which quota is used up, such as `monthly_workflow_runs`.
+    #[serde(rename = "quotaType", skip_serializing_if = "Option::is_none")]
+    pub(super) quota_type: Option<&'static str>,
+    /// Of that quota.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) limit: Option<i64>,
+    /// What is used of it, where that is a count.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) current: Option<i64>,
 }
 
 /// Gives a refusal the form that was asked for. Status and headers stay.

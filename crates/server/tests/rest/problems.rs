@@ -56,3 +56,28 @@ async fn a_refusal_has_the_form_that_was_asked_for() {
     let answer = world.http.send("POST", path, &headers, "{}").await;
     assert_eq!((answer.status, &answer.headers["content-type"]), (201, &"application/json".parse().unwrap()));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_quota_that_is_used_up_is_named() {
+    let world = World::start(Database::Sqlite).await;
+    world.limit(&json!({ "monthlyWorkflowRuns": 1 })).await;
+    world.start_order().await;
+    let bearer = format!("Bearer {}", world.admin);
+    let headers = [("authorization", bearer.as_str()), ("accept", "application/problem+json")];
+    let path = "/api/tenants/one/workflows/order/trigger";
+    let answer = world.http.send("POST", path, &headers, "{}").await;
+    let expected = json!({
+        "type": "https://github.com/flovyn/flovyn/blob/main/docs/errors/FLV0028.md",
+        "title": "Monthly quota exceeded",
+        "status": 429,
+        "detail": "Monthly workflow run quota exceeded",
+        "code": "FLV0028",
+        "error": "MONTHLY_QUOTA_EXCEEDED",
+        "message": "Monthly workflow run quota exceeded",
+        "quotaType": "monthly_workflow_runs",
+        "limit": 1,
+        "current": 1,
+    });
+    assert_eq!((answer.status, &answer.body), (429, &expected));
+    assert!(answer.retry_after().is_some());
+}
