@@ -3,6 +3,8 @@
 //! The server and the token come from `FLOVYN_GRPC_URL` and `FLOVYN_WORKER_TOKEN`, or else from
 //! `.flovyn/credentials.json` in the current directory, which `flovyn dev` writes.
 
+pub mod shop;
+
 use std::future::Future;
 use std::process::ExitCode;
 use std::time::Duration;

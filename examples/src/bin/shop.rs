@@ -1,0 +1,20 @@
+//! A worker for the pages of the guide, which runs until Ctrl-C.
+//!
+//! `cargo run -p flovyn-examples --bin shop`
+
+use std::process::ExitCode;
+
+use flovyn_examples::{Connection, shop};
+use flovyn_sdk::{Error, Result};
+
+async fn example(server: Connection) -> Result<()> {
+    let worker = shop::worker(server.worker()).build()?.start();
+    println!("working; press Ctrl-C to stop");
+    tokio::signal::ctrl_c().await.map_err(Error::failed)?;
+    worker.stop().await;
+    Ok(())
+}
+
+fn main() -> ExitCode {
+    flovyn_examples::run(example)
+}
