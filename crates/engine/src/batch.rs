@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+use crate::audit;
 use crate::code::{Code, Refusal};
 use crate::ids::{ExecutionId, Ids, Now, TenantId};
 use crate::limits::Limits;
@@ -159,7 +160,13 @@ impl Batch {
         };
         let rule = request.op.rule();
         // A fault in one rule must not hurt the other requests: what it wrote is taken back.
-        let outcome = catch_unwind(AssertUnwindSafe(|| rule.decide(&mut work)));
+        let outcome = catch_unwind(AssertUnwindSafe(|| {
+            let reply = rule.decide(&mut work)?;
+            if let Some(actor) = &request.actor {
+                audit::record(&mut work, &request.op, actor, &reply);
+            }
+            Ok(reply)
+        }));
         let keep_on_refusal = work.keep_on_refusal;
         match outcome {
             Ok(Ok(reply)) => {

@@ -18,6 +18,7 @@ pub mod table;
 pub mod why;
 pub mod working_set;
 
+mod audit;
 mod check;
 mod lifecycle;
 mod rules;

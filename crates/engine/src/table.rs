@@ -167,6 +167,17 @@ impl<R: Row> Table<R> {
         !self.journal.is_empty()
     }
 
+    /// Whether the request leaves a row other than it found it.
+    pub fn is_changed(&self) -> bool {
+        let now = |key: &R::Key| self.slots.get(key).and_then(|slot| slot.current.as_ref());
+        self.journal.iter().any(|(key, before)| before.as_ref() != now(key))
+    }
+
+    /// Rows that the request wrote and that exist now.
+    pub fn written(&self) -> impl Iterator<Item = &R> {
+        self.journal.iter().filter_map(|(key, _)| self.slots.get(key)?.current.as_ref())
+    }
+
     /// Keeps what the request wrote.
     pub fn keep(&mut self) {
         self.journal.clear();

@@ -15,6 +15,7 @@ macro_rules! for_each_table {
         $callback! {
             tenants: Tenant,
             worker_tokens: WorkerToken,
+            audit: AuditEntry,
             workers: Worker,
             capabilities: WorkerCapability,
             queues: PausedQueue,
@@ -109,6 +110,11 @@ pub enum Scan {
     /// Keys that expire at or before a moment.
     ExpiredKeys {
         until_ms: i64,
+        limit: usize,
+    },
+    /// What was written into the audit log before a moment, of all tenants, oldest first.
+    AuditBefore {
+        before_ms: i64,
         limit: usize,
     },
     /// Rows that belong to an execution and go when it is purged: up to `limit` of each table.
@@ -221,6 +227,9 @@ macro_rules! define {
                     self.rebuild_pool();
                 }
             }
+
+            /// Whether the request changes anything: rows written as they were do not count.
+            pub(crate) fn is_changed(&self) -> bool { false $(|| self.$field.is_changed())* }
 
             pub fn take_mutations(&mut self) -> Mutations {
                 Mutations { $($field: self.$field.take_changes(),)* }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use flovyn_auth::ApiKeys;
+use flovyn_service::loops::Options as LoopOptions;
 use flovyn_service::{Options as ServiceOptions, Service};
 use flovyn_store::sqlite::{Options as SqliteOptions, SqliteStore};
 use flovyn_store::{Store, StoreError};
@@ -103,6 +104,7 @@ impl Server {
                     fatal_sender.send_replace(Some(what.to_owned()));
                 }),
                 recorder: metrics.recorder(),
+                loops: LoopOptions { audit_kept: config.audit.kept(), ..LoopOptions::default() },
                 ..ServiceOptions::default()
             },
         );

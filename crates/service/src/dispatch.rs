@@ -242,7 +242,7 @@ fn narrowed(request: &Request, items: &[&Ready]) -> Option<Arc<Request>> {
     }
     claim.max = items.len().min(claim.max);
     claim.only = Some(items.iter().map(|item| item.id).collect());
-    Some(Arc::new(Request { tenant_id: request.tenant_id, seed: request.seed, op: Op::Claim(claim) }))
+    Some(Arc::new(Request::new(request.tenant_id, request.seed, Op::Claim(claim))))
 }
 
 /// A claim of any kind searches the lanes that are known to have work.
@@ -250,7 +250,7 @@ fn widened(request: Arc<Request>, lanes: Vec<&Lane>) -> Arc<Request> {
     match claim_of(&request).filter(|claim| claim.is_any()) {
         Some(claim) => {
             let claim = lanes.into_iter().fold(claim.clone(), Claim::with_lane);
-            Arc::new(Request { tenant_id: request.tenant_id, seed: request.seed, op: Op::Claim(claim) })
+            Arc::new(Request::new(request.tenant_id, request.seed, Op::Claim(claim)))
         }
         None => request,
     }

@@ -85,7 +85,7 @@ pub(crate) fn give_back(tenant_id: TenantId, claimed: &Claimed) -> Vec<Job> {
     workflows
         .chain(tasks)
         // Giving back makes no ids and needs no jitter.
-        .map(|op| Job::new(Request { tenant_id, seed: 0, op }, Asker::None))
+        .map(|op| Job::new(Request::new(tenant_id, 0, op), Asker::None))
         .collect()
 }
 

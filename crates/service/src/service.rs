@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use flovyn_engine::ids::{TaskId, TenantId, WorkerId};
 use flovyn_engine::reply::Claimed;
-use flovyn_engine::request::{Claim, Op};
+use flovyn_engine::request::{Actor, Claim, Op};
 use flovyn_engine::{Code, Limits, Refusal, Reply, Request};
 use flovyn_store::Store;
 use tokio::sync::{broadcast, mpsc, oneshot, watch};
@@ -143,13 +143,23 @@ impl Service {
 
     /// Carries out one request. When this returns, the effect is durable.
     pub async fn call(&self, tenant_id: TenantId, op: impl Into<Op>) -> Result<Reply, Refusal> {
+        self.call_as(None, tenant_id, op).await
+    }
+
+    /// The same for somebody whom the audit log is to name.
+    pub async fn call_as(
+        &self,
+        actor: Option<Arc<Actor>>,
+        tenant_id: TenantId,
+        op: impl Into<Op>,
+    ) -> Result<Reply, Refusal> {
         let (sender, receiver) = oneshot::channel();
         let op = op.into();
         if let Op::FailTask(fail) = &op {
             // The next attempt shall find the last details of this one.
             self.chatter.release_heartbeat(self, tenant_id, fail.task_id);
         }
-        self.send(self.request(tenant_id, op), Asker::Call(sender))?;
+        self.send(Request { actor, ..self.request(tenant_id, op) }, Asker::Call(sender))?;
         receiver.await.unwrap_or_else(|_| Err(stopping()))
     }
 
@@ -248,7 +258,7 @@ impl Service {
 
     pub(crate) fn request(&self, tenant_id: TenantId, op: Op) -> Request {
         let seed = self.shared.seeds.fetch_add(0x9E37_79B9_7F4A_7C15, Ordering::Relaxed);
-        Request { tenant_id, seed, op }
+        Request::new(tenant_id, seed, op)
     }
 
     pub(crate) fn send(&self, request: Request, asker: Asker) -> Result<(), Refusal> {

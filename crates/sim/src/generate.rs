@@ -73,7 +73,9 @@ impl Generator {
         // Mostly one tenant, so that ids mostly meet their own; now and then a stranger's.
         let tenant_id = Uuid::from_u128(TENANTS[usize::from(self.rng.chance(15))]);
         let op = self.op(world, tenant_id);
-        Arc::new(Request { tenant_id, seed: self.rng.draw(), op })
+        // Now and then somebody asks whom the audit log is to name.
+        let actor = self.rng.chance(30).then(|| Arc::new(Actor::new("somebody", CredentialKind::Jwt)));
+        Arc::new(Request { actor, ..Request::new(tenant_id, self.rng.draw(), op) })
     }
 
     fn op(&mut self, world: &Snapshot, tenant: TenantId) -> Op {
@@ -321,7 +323,7 @@ impl Generator {
         let token = self.rng.pick(&world.worker_tokens).map_or(tenant, |row| row.id);
         let worker = self.rng.pick(&world.workers).map_or(tenant, |row| row.id);
         let rng = &mut self.rng;
-        match rng.below(14) {
+        match rng.below(15) {
             // Wide enough that a run goes on, narrow enough that it comes to an end of it.
             11 => SetQuota {
                 monthly_workflow_runs: rng.of([None, None, Some(50), Some(-1)]),
@@ -331,6 +333,7 @@ impl Generator {
             }
             .into(),
             12 | 13 => TakeRequests { most: rng.of([0, 1, 7, 1_000]) }.into(),
+            14 => CleanAudit { before_ms: self.now_ms - rng.of([0, 1_000, 60_000]), max: 10 }.into(),
             10 => ForgetWorkers { before_ms: self.now_ms - 100_000, max: 10 }.into(),
             0 => CreateTenant {
                 id: None,

@@ -14,6 +14,6 @@ pub mod value;
 
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use port::{
-    Decider, ExecutionFilter, Hint, LoggedEvent, Page, QueueDepth, SharedDecider, Step, Store, StoreError,
-    StoreResult, TaskFilter, TransactOptions,
+    AuditFilter, Decider, ExecutionFilter, Hint, LoggedEvent, Page, QueueDepth, SharedDecider, Step, Store,
+    StoreError, StoreResult, TaskFilter, TransactOptions,
 };

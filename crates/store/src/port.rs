@@ -111,6 +111,14 @@ pub struct TaskFilter {
     pub queue: Option<Text>,
 }
 
+/// Which entries of the audit log to list.
+#[derive(Debug, Clone, Default)]
+pub struct AuditFilter {
+    pub actor: Option<Text>,
+    pub action: Option<AuditAction>,
+    pub target: Option<Text>,
+}
+
 /// A page of a listing, newest first.
 #[derive(Debug, Clone, Copy)]
 pub struct Page {
@@ -207,6 +215,12 @@ pub trait Store: Send + Sync + 'static {
     /// `None`: the tenant was never given a quota.
     async fn quota_get(&self, tenant: TenantId) -> StoreResult<Option<Quota>>;
     async fn worker_token_by_hash(&self, hash: &[u8]) -> StoreResult<Option<WorkerToken>>;
+    async fn audit_list(
+        &self,
+        tenant: TenantId,
+        filter: &AuditFilter,
+        page: Page,
+    ) -> StoreResult<Vec<AuditEntry>>;
     async fn worker_token_list(&self, tenant: TenantId) -> StoreResult<Vec<WorkerToken>>;
     async fn worker_list(&self, tenant: TenantId) -> StoreResult<Vec<(Worker, Vec<WorkerCapability>)>>;
     async fn worker_get(

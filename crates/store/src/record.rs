@@ -126,6 +126,12 @@ record!(
     changing(version: i64, revoked_ms: Option<i64>)
 );
 record!(
+    AuditEntry, "audit",
+    key(tenant_id: TenantId, time_ms: i64, id: Uuid),
+    fixed(actor: Text, credential: CredentialKind, action: AuditAction, target: Text, details: Option<Text>),
+    changing()
+);
+record!(
     Worker, "worker",
     key(tenant_id: TenantId, id: Uuid),
     fixed(name: Text),

@@ -3,8 +3,8 @@
 use bytes::Bytes;
 use flovyn_engine::ids::Text;
 use flovyn_engine::state::{
-    AttemptStatus, ClockKind, DueClass, EventKind, ExecutionStatus, HolderClass, KeySpace, LogLevel, Origin,
-    PromiseStatus, SmallEnum, TaskStatus, TimerStatus, WorkClass,
+    AttemptStatus, AuditAction, ClockKind, CredentialKind, DueClass, EventKind, ExecutionStatus, HolderClass,
+    KeySpace, LogLevel, Origin, PromiseStatus, SmallEnum, TaskStatus, TimerStatus, WorkClass,
 };
 use uuid::Uuid;
 
@@ -88,7 +88,9 @@ macro_rules! small_fields {
 
 small_fields!(
     AttemptStatus,
+    AuditAction,
     ClockKind,
+    CredentialKind,
     DueClass,
     EventKind,
     ExecutionStatus,

@@ -31,6 +31,13 @@ pub enum Open {
     Task(TaskId),
 }
 
+/// Removes what was written into the audit log before a moment.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CleanAudit {
+    pub before_ms: i64,
+    pub max: usize,
+}
+
 #[derive(Debug, Clone, PartialEq)]
 pub struct CreateTenant {
     /// `None`: made here.

@@ -1,14 +1,18 @@
 //! What can be asked of the engine. Each request is one struct; its rule is the file of the same name in `rules`.
 
+mod actor;
 mod admin;
 mod claim;
 mod task;
 mod workflow;
 
+pub use actor::Actor;
 pub use admin::*;
 pub use claim::*;
 pub use task::*;
 pub use workflow::*;
+
+use std::sync::Arc;
 
 use crate::code::Refusal;
 use crate::ids::TenantId;
@@ -21,6 +25,8 @@ pub struct Request {
     pub tenant_id: TenantId,
     pub seed: u64,
     pub op: Op,
+    /// Who is named in the audit log. Nobody for workers, loops and the server itself: then nothing is written.
+    pub actor: Option<Arc<Actor>>,
 }
 
 macro_rules! ops {
@@ -60,14 +66,14 @@ ops! {
     RetryWorkflow, DeleteWorkflow,
     CreateTask, CreateTasks, CompleteTask, FailTask, HeartbeatTask, ReportProgress, AppendLogLine, SetTaskState,
     GetTaskState, ListTaskState, ClearTaskState, ClearAllTaskState, CancelTask, RetryTask, DeleteTask,
-    FireDue, CleanIdempotencyKeys, LookForOrphans,
+    FireDue, CleanIdempotencyKeys, LookForOrphans, CleanAudit,
     CreateTenant, UpdateTenant, CreateWorkerToken, RevokeWorkerToken, RegisterWorker, HeartbeatWorker,
     ForgetWorkers, PauseQueue, ResumeQueue, SetQuota, TakeRequests,
 }
 
 impl Request {
     pub fn new(tenant_id: TenantId, seed: u64, op: impl Into<Op>) -> Self {
-        Self { tenant_id, seed, op: op.into() }
+        Self { tenant_id, seed, op: op.into(), actor: None }
     }
 
     /// About how many rows it will touch, to bound a batch.
@@ -80,6 +86,7 @@ impl Request {
             Op::FireDue(op) if op.due.class.is_follow_up() => 4 * crate::limits::FOLLOW_UP_ROWS,
             Op::CleanIdempotencyKeys(op) => op.max,
             Op::LookForOrphans(_) => 20,
+            Op::CleanAudit(op) => op.max,
             Op::ReleaseForBuild(op) => op.max * 3,
             _ => 5,
         }

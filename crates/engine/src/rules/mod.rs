@@ -4,6 +4,7 @@ mod answer_promise;
 mod cancel_task;
 mod cancel_workflow;
 pub(crate) mod claim;
+mod clean_audit;
 mod clean_idempotency_keys;
 mod complete_task;
 mod create_task;

@@ -1,5 +1,6 @@
 //! The rows of the product, as data. What may happen to them is in `rules` and `lifecycle`.
 
+mod audit;
 mod execution;
 mod identity;
 mod item;
@@ -9,6 +10,7 @@ mod small;
 mod task;
 
 pub use crate::event::{Event, EventKind, Origin};
+pub use audit::{AuditAction, AuditEntry, CredentialKind};
 pub use execution::{Execution, ExecutionStatus, Label, StateEntry};
 pub use identity::{PausedQueue, Tenant, Worker, WorkerCapability, WorkerToken};
 pub use item::{HolderClass, IdempotencyKey, KeySpace, Promise, PromiseStatus, Timer, TimerStatus};

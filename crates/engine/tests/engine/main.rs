@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails right there")]
 
+mod audit;
 mod backoff;
 mod bad_input;
 mod bad_state;

@@ -42,10 +42,25 @@ impl World {
         self.batch_of(TENANT, ops)
     }
 
+    /// One request of somebody whom the audit log names.
+    pub(crate) fn ask_by(&mut self, actor: &Arc<Actor>, op: impl Into<Op>) -> Result<Reply, Refusal> {
+        let mut answers = self.batch_as(Some(actor), TENANT, vec![op.into()]);
+        answers.pop().unwrap()
+    }
+
     fn batch_of(&mut self, tenant_id: TenantId, ops: Vec<Op>) -> Vec<Result<Reply, Refusal>> {
+        self.batch_as(None, tenant_id, ops)
+    }
+
+    fn batch_as(
+        &mut self,
+        actor: Option<&Arc<Actor>>,
+        tenant_id: TenantId,
+        ops: Vec<Op>,
+    ) -> Vec<Result<Reply, Refusal>> {
         let requests = ops.into_iter().map(|op| {
             self.seed += 1;
-            Arc::new(Request::new(tenant_id, self.seed, op))
+            Arc::new(Request { actor: actor.cloned(), ..Request::new(tenant_id, self.seed, op) })
         });
         let mut batch = Batch::new(requests.collect(), self.limits.clone());
         let mut loaded = None;

@@ -13,6 +13,8 @@ const MIN_TOKEN_CHARS: usize = 32;
 const SHORTEST_LEASE_MS: i64 = 1_000;
 const LONGEST_LEASE_MS: i64 = 24 * 60 * 60 * 1_000;
 
+const RETENTION_DAYS: std::ops::RangeInclusive<u32> = 1..=36_500;
+
 impl Config {
     /// # Errors
     /// When a value cannot be used, or an address is open to others without authentication.
@@ -24,6 +26,10 @@ impl Config {
             jwt.check()?;
         }
         self.check_api_keys()?;
+        if !RETENTION_DAYS.contains(&self.audit.retention_days) {
+            let (from, to) = (RETENTION_DAYS.start(), RETENTION_DAYS.end());
+            return Err(ConfigError::new(format!("audit.retention_days: choose from {from} to {to}")));
+        }
         if let Some(cors) = &self.http.cors {
             cors.check()?;
         }

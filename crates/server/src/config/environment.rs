@@ -34,6 +34,7 @@ pub const KEYS: &[(&str, Kind)] = &[
     ("auth.jwt.role_claim", Text),
     ("metrics.public", Switch),
     ("docs.public", Switch),
+    ("audit.retention_days", Number),
     ("telemetry.otlp_endpoint", Text),
     ("telemetry.log_format", Text),
     ("telemetry.log_filter", Text),

@@ -13,6 +13,7 @@ pub use environment::KEYS;
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
+use std::time::Duration;
 
 use flovyn_engine::Limits;
 use serde::Deserialize;
@@ -47,6 +48,8 @@ pub struct Config {
     #[serde(default)]
     pub docs: Docs,
     #[serde(default)]
+    pub audit: Audit,
+    #[serde(default)]
     pub telemetry: Telemetry,
     #[serde(default)]
     pub limits: LeaseLimits,
@@ -67,6 +70,7 @@ impl Config {
             auth: Auth::default(),
             metrics: Metrics::default(),
             docs: Docs::default(),
+            audit: Audit::default(),
             telemetry: Telemetry::default(),
             limits: LeaseLimits::default(),
             tenants: Vec::new(),
@@ -156,6 +160,25 @@ pub struct Metrics {
 pub struct Docs {
     /// Whether `/api/docs` needs no credential. None: only on a loopback address.
     pub public: Option<bool>,
+}
+
+/// The log of who changed what.
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Audit {
+    pub retention_days: u32,
+}
+
+impl Default for Audit {
+    fn default() -> Self {
+        Self { retention_days: 90 }
+    }
+}
+
+impl Audit {
+    pub(crate) fn kept(self) -> Duration {
+        Duration::from_secs(u64::from(self.retention_days) * 24 * 60 * 60)
+    }
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]

@@ -1,10 +1,11 @@
 //! One call: who makes it, for which tenant, and how it reaches the service.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use flovyn_auth::{Principal, Role, TenantScope};
 use flovyn_engine::reply::Claimed;
-use flovyn_engine::request::{Claim, Op};
+use flovyn_engine::request::{Actor, Claim, Op};
 use flovyn_engine::state::Tenant;
 use flovyn_engine::{Code, Reply};
 use tonic::metadata::MetadataMap;
@@ -12,6 +13,7 @@ use tonic::{Request, Status};
 use uuid::Uuid;
 
 use super::status::{not_allowed, not_read, refuse, refused};
+use crate::actor::actor;
 use crate::api::Api;
 use crate::trace::is_traceparent;
 
@@ -34,6 +36,8 @@ pub(super) enum Needs {
 pub(super) struct Call {
     api: Api,
     scope: TenantScope,
+    /// What workers do as workers is not audited.
+    actor: Option<Arc<Actor>>,
     pub(super) traceparent: Option<flovyn_engine::ids::Text>,
 }
 
@@ -76,7 +80,8 @@ impl Call {
         };
         let traceparent = metadata.get("traceparent").and_then(|value| value.to_str().ok());
         let traceparent = traceparent.filter(|text| is_traceparent(text)).map(Into::into);
-        Ok(Self { api: api.clone(), scope, traceparent })
+        let actor = (needs == Needs::Operator).then(|| actor(&principal));
+        Ok(Self { api: api.clone(), scope, actor, traceparent })
     }
 
     pub(super) fn api(&self) -> &Api {
@@ -94,7 +99,8 @@ impl Call {
 
     /// Carries out a request: when it returns, the effect is durable.
     pub(super) async fn run(&self, op: impl Into<Op>) -> Result<Reply, Status> {
-        self.api.service().call(self.tenant_id(), op).await.map_err(refused)
+        let called = self.api.service().call_as(self.actor.clone(), self.tenant_id(), op);
+        called.await.map_err(refused)
     }
 
     /// Claims work, waiting for it; ends early when the server is about to stop.

@@ -4,7 +4,7 @@ use axum::extract::{FromRequestParts, RawPathParams};
 use axum::http::request::Parts;
 use flovyn_auth::{Principal, Role, TenantScope};
 use flovyn_engine::ids::{TenantId, Text};
-use flovyn_engine::request::Op;
+use flovyn_engine::request::{Actor, Op};
 use flovyn_engine::state::Tenant;
 use flovyn_engine::{Code, Reply};
 use flovyn_store::Store;
@@ -12,6 +12,7 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 use super::error::RestError;
+use crate::actor::actor;
 use crate::api::Api;
 
 /// An authenticated caller, acting for one tenant.
@@ -20,6 +21,7 @@ pub(super) struct Caller {
     api: Api,
     scope: TenantScope,
     role: Role,
+    actor: Arc<Actor>,
     pub(super) tenant: Tenant,
     pub(super) traceparent: Option<Text>,
 }
@@ -46,7 +48,7 @@ impl Caller {
     }
 
     pub(super) async fn run(&self, op: impl Into<Op>) -> Result<Reply, RestError> {
-        Ok(self.api.service().call(self.tenant_id(), op).await?)
+        Ok(self.api.service().call_as(Some(self.actor.clone()), self.tenant_id(), op).await?)
     }
 
     /// Path of something of this tenant.
@@ -91,22 +93,32 @@ impl FromRequestParts<Api> for Unmetered {
         let scope = principal.scope_for(&tenant).ok_or_else(missing)?;
         let traceparent = parts.headers.get("traceparent").and_then(|value| value.to_str().ok());
         let traceparent = traceparent.filter(|text| crate::trace::is_traceparent(text)).map(Into::into);
-        Ok(Self(Caller { api: api.clone(), scope, role: principal.role(), tenant, traceparent }))
+        let (role, actor) = (principal.role(), actor(&principal));
+        Ok(Self(Caller { api: api.clone(), scope, role, actor, tenant, traceparent }))
     }
 }
 
 /// Whoever may create tenants.
 #[derive(Debug)]
 pub(super) struct ServerAdmin {
-    pub(super) api: Api,
+    api: Api,
+    actor: Arc<Actor>,
+}
+
+impl ServerAdmin {
+    /// For a tenant that is being made, which has no scope yet.
+    pub(super) async fn run(&self, op: impl Into<Op>) -> Result<Reply, RestError> {
+        Ok(self.api.service().call_as(Some(self.actor.clone()), Uuid::nil(), op).await?)
+    }
 }
 
 impl FromRequestParts<Api> for ServerAdmin {
     type Rejection = RestError;
 
     async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, RestError> {
-        match person(api, parts).await?.role() {
-            Role::ServerAdmin => Ok(Self { api: api.clone() }),
+        let principal = person(api, parts).await?;
+        match principal.role() {
+            Role::ServerAdmin => Ok(Self { api: api.clone(), actor: actor(&principal) }),
             _ => Err(RestError::forbidden("this takes the role server-admin")),
         }
     }

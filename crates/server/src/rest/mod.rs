@@ -3,6 +3,7 @@
 //! Everything lies below `/api/tenants/{tenant}`, where the tenant is a slug or an id; `/api/orgs` is the same.
 
 mod access;
+mod audit;
 mod body;
 mod cursor;
 mod docs;
@@ -122,6 +123,7 @@ routes! {
     DELETE "/worker-tokens/{name}" worker_tokens::revoke;
     GET "/workers" workers::list;
     GET "/definitions" workers::definitions;
+    GET "/audit" audit::list;
     GET "/queues" queues::list;
     POST "/queues/{name}/pause" queues::pause;
     POST "/queues/{name}/resume" queues::resume;

@@ -35,5 +35,7 @@ named! {
     ExecutionStatus: "Where a workflow execution is. COMPLETED, FAILED and CANCELLED are final.";
     TaskStatus: "Where a task is. COMPLETED, FAILED and CANCELLED are final.";
     AttemptStatus: "How an attempt ended.";
+    AuditAction: "What somebody did.";
+    CredentialKind: "What somebody has shown to be let in.";
     LogLevel: "How much a line of a task's log matters.";
 }

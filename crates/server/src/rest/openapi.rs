@@ -8,8 +8,9 @@ use super::error::ErrorResponse;
 use super::problem::ProblemDetails;
 use super::refusals::QuotaErrorResponse;
 use super::{
-    events, examples, execution_actions, execution_list, executions, promises, queues, quota, refusals,
-    stream, task_create, task_history, task_stream, tasks, tenants, trigger, worker_tokens, workers,
+    audit, events, examples, execution_actions, execution_list, executions, promises, queues, quota,
+    refusals, stream, task_create, task_history, task_stream, tasks, tenants, trigger, worker_tokens,
+    workers,
 };
 use crate::http::health;
 
@@ -55,6 +56,7 @@ use crate::http::health;
     queues::resume,
     quota::get,
     quota::set,
+    audit::list,
 ))]
 struct OfTenant;
 
@@ -76,6 +78,7 @@ struct OfTenant;
         (name = "Executions", description = "Looking at executions and acting on them"),
         (name = "Tasks", description = "Standalone tasks"),
         (name = "Promises", description = "Answering promises"),
+        (name = "Audit", description = "Who changed what"),
         (name = "Queues", description = "Queues: how much waits in them, and pausing them"),
     ),
     security(("bearer_auth" = [])),

@@ -7,7 +7,6 @@ use flovyn_engine::request::CreateTenant;
 use flovyn_engine::state::Tenant;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
-use uuid::Uuid;
 
 use super::access::{Caller, ServerAdmin};
 use super::body::read;
@@ -71,8 +70,7 @@ pub(super) async fn create(
     let name = request.name.unwrap_or_else(|| request.slug.clone()).into();
     let create =
         CreateTenant { id: None, slug: request.slug.into(), name, retention_ms: request.retention_ms };
-    // A tenant that is being made has no scope yet: only a server's administrator comes here.
-    match admin.api.service().call(Uuid::nil(), create).await? {
+    match admin.run(create).await? {
         Reply::Tenant(row) => Ok((StatusCode::CREATED, Json(TenantResponse::from(&row)))),
         _ => Err(unexpected()),
     }

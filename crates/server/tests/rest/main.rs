@@ -5,6 +5,7 @@
 //! - `tasks`, `task_life`: standalone tasks.
 //! - `metrics`: what a scraper sees of all that.
 //! - `admin`, `quotas`, `rates`: tenants, worker tokens, queues, workers; what a tenant may use.
+//! - `audit`: who changed what.
 //! - `jwks`, `api_keys`, `cors`: who is let in, with which credential, from which page.
 //! - `openapi`, `docs`, `problems`: the document of it all, who may read it, and refusals as RFC 9457 wants them.
 //! - `access`, `bad_input`: every route, with whoever may not and with whatever is wrong.
@@ -18,6 +19,7 @@ mod api_keys;
 #[allow(dead_code, reason = "shared with the tests of gRPC")]
 #[path = "../grpc/stream/app.rs"]
 mod app;
+mod audit;
 mod bad_input;
 mod batches;
 #[allow(dead_code, unused_macros, unused_imports, reason = "shared with the tests of gRPC")]

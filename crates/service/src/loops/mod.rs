@@ -37,6 +37,8 @@ pub struct Options {
     pub key_cleanup: Duration,
     pub orphans: Duration,
     pub retention: Duration,
+    /// How long the audit log is kept.
+    pub audit_kept: Duration,
     pub reports: Duration,
     pub batch_cleanup: Duration,
     pub worker_cleanup: Duration,
@@ -51,6 +53,7 @@ impl Default for Options {
             key_cleanup: Duration::from_secs(300),
             orphans: Duration::from_secs(60),
             retention: Duration::from_secs(60),
+            audit_kept: Duration::from_secs(90 * 24 * 60 * 60),
             reports: Duration::from_millis(100),
             batch_cleanup: Duration::from_secs(3_600),
             worker_cleanup: Duration::from_secs(3_600),

@@ -1,11 +1,14 @@
-//! Deletes finished executions and tasks of tenants that do not want to keep them for ever.
+//! Deletes finished executions and tasks of tenants that do not want to keep them for ever, and old entries of the audit
+//! log.
 
 use std::time::Duration;
 
-use flovyn_engine::request::{DeleteTask, DeleteWorkflow, Op};
+use flovyn_engine::Reply;
+use flovyn_engine::request::{CleanAudit, DeleteTask, DeleteWorkflow, Op};
 use flovyn_engine::state::Tenant;
 use flovyn_store::StoreResult;
 use futures::future::join_all;
+use uuid::Uuid;
 
 use crate::loops::{Options, Stopped, pause};
 use crate::service::Service;
@@ -19,11 +22,12 @@ const TENANTS: usize = 1_000;
 pub struct RetentionLoop {
     service: Service,
     every: Duration,
+    audit_kept: Duration,
 }
 
 impl RetentionLoop {
     pub fn new(service: Service, options: &Options) -> Self {
-        Self { service, every: options.retention }
+        Self { service, every: options.retention, audit_kept: options.audit_kept }
     }
 
     pub(crate) async fn run(self, mut stopped: Stopped) {
@@ -36,7 +40,7 @@ impl RetentionLoop {
 
     /// Deletes what has been kept long enough. Returns how many.
     pub async fn tick(&self) -> StoreResult<usize> {
-        let mut total = 0;
+        let mut total = self.tick_audit().await?;
         let mut after = None;
         loop {
             let tenants = self.service.store().tenant_list(after, TENANTS).await?;
@@ -48,6 +52,22 @@ impl RetentionLoop {
                 _ => return Ok(total),
             }
         }
+    }
+
+    /// What cannot be removed now is tried again the next time.
+    async fn tick_audit(&self) -> StoreResult<usize> {
+        let kept_ms = i64::try_from(self.audit_kept.as_millis()).unwrap_or(i64::MAX);
+        let before_ms = self.service.store().now().await?.ms.saturating_sub(kept_ms);
+        let mut total = 0;
+        for _ in 0..MAX_PAGES {
+            let clean = CleanAudit { before_ms, max: PAGE };
+            let Ok(Reply::Cleaned { count }) = self.service.call(Uuid::nil(), clean).await else { break };
+            total += count;
+            if count < PAGE {
+                break;
+            }
+        }
+        Ok(total)
     }
 
     async fn tick_tenant(&self, tenant: &Tenant) -> StoreResult<usize> {

@@ -10,8 +10,8 @@ use flovyn_engine::snapshot::Snapshot;
 use flovyn_engine::state::*;
 use flovyn_engine::{Change, Loaded, Mutations, Now};
 use flovyn_store::{
-    Decider, ExecutionFilter, LoggedEvent, Page, QueueDepth, SharedDecider, Step, Store, StoreError,
-    StoreResult, TaskFilter, TransactOptions,
+    AuditFilter, Decider, ExecutionFilter, LoggedEvent, Page, QueueDepth, SharedDecider, Step, Store,
+    StoreError, StoreResult, TaskFilter, TransactOptions,
 };
 use tokio::sync::Semaphore;
 
@@ -175,6 +175,7 @@ pass_on! {
     fn tenant_by_slug(slug: &str) -> Option<Tenant>;
     fn quota_get(tenant: TenantId) -> Option<Quota>;
     fn worker_token_by_hash(hash: &[u8]) -> Option<WorkerToken>;
+    fn audit_list(tenant: TenantId, filter: &AuditFilter, page: Page) -> Vec<AuditEntry>;
     fn worker_token_list(tenant: TenantId) -> Vec<WorkerToken>;
     fn worker_list(tenant: TenantId) -> Vec<(Worker, Vec<WorkerCapability>)>;
     fn worker_get(tenant: TenantId, id: WorkerId) -> Option<(Worker, Vec<WorkerCapability>)>;

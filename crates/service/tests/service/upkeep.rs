@@ -162,6 +162,28 @@ async fn retention_deletes_what_finished_long_enough_ago_and_nothing_else(place:
     assert_eq!(snapshot.tasks.len(), 1, "a task of an open workflow stays");
 }
 
+async fn the_audit_log_is_kept_for_its_time(place: Place) {
+    let server = place.server().await;
+    let kept = loops::Options { audit_kept: std::time::Duration::from_millis(20_000), ..options() };
+    let retention = RetentionLoop::new(server.service.clone(), &kept);
+    let actor = std::sync::Arc::new(Actor::new("somebody", CredentialKind::Jwt));
+    let tenants = [TENANT, uuid::Uuid::from_u128(7 << 64)];
+    let pause = async |number: usize| {
+        let queue = PauseQueue { queue: format!("queue-{number}").into() };
+        server.service.call_as(Some(actor.clone()), tenants[number % 2], queue).await.unwrap();
+    };
+    for number in 0..450 {
+        pause(number).await;
+    }
+    server.pass(10_000).await;
+    pause(450).await;
+    assert_eq!(retention.tick().await.unwrap(), 0, "not yet");
+    server.pass(10_001).await;
+    assert_eq!(retention.tick().await.unwrap(), 450, "page by page, of all tenants");
+    let left = server.check().await.audit;
+    assert_eq!(left.iter().map(|row| &*row.target).collect::<Vec<_>>(), ["queue-450"]);
+}
+
 async fn expired_keys_are_removed_and_live_ones_stay(place: Place) {
     let server = place.server().await;
     let cleaner = KeyLoop::new(server.service.clone(), &options());
@@ -315,6 +337,7 @@ on_each_store!(
     an_execution_with_a_task_that_it_never_scheduled_can_be_deleted,
     a_child_outlives_its_deleted_parent,
     retention_deletes_what_finished_long_enough_ago_and_nothing_else,
+    the_audit_log_is_kept_for_its_time,
     expired_keys_are_removed_and_live_ones_stay,
     an_activation_that_fails_is_tried_again_after_a_doubling_delay_that_events_do_not_shorten,
     another_build_releases_what_other_builds_failed_on,

@@ -81,6 +81,11 @@ impl MemoryTables {
                 expired.sort_by_key(|row| row.expires_ms);
                 loaded.keys.extend(expired.into_iter().take(*limit).cloned());
             }
+            Scan::AuditBefore { before_ms, limit } => {
+                let mut old: Vec<_> = self.audit.values().filter(|row| row.time_ms < *before_ms).collect();
+                old.sort_by_key(|row| (row.time_ms, row.tenant_id, row.id));
+                loaded.audit.extend(old.into_iter().take(*limit).cloned());
+            }
             Scan::Belongings { tenant_id, execution_id, limit } => {
                 self.belongings((*tenant_id, *execution_id), *limit, loaded);
             }

@@ -15,8 +15,8 @@ use flovyn_engine::state::*;
 
 use crate::clock::Clock;
 use crate::port::{
-    ExecutionFilter, LoggedEvent, Page, QueueDepth, SharedDecider, Step, Store, StoreResult, TaskFilter,
-    TransactOptions, next_step,
+    AuditFilter, ExecutionFilter, LoggedEvent, Page, QueueDepth, SharedDecider, Step, Store, StoreResult,
+    TaskFilter, TransactOptions, next_step,
 };
 
 pub use tables::MemoryTables;
@@ -136,6 +136,15 @@ impl Store for MemoryStore {
 
     async fn worker_token_by_hash(&self, hash: &[u8]) -> StoreResult<Option<WorkerToken>> {
         Ok(self.tables().worker_tokens.values().find(|row| *row.hash == *hash).cloned())
+    }
+
+    async fn audit_list(
+        &self,
+        tenant: TenantId,
+        filter: &AuditFilter,
+        page: Page,
+    ) -> StoreResult<Vec<AuditEntry>> {
+        Ok(self.tables().audit_list(tenant, filter, page))
     }
 
     async fn worker_token_list(&self, tenant: TenantId) -> StoreResult<Vec<WorkerToken>> {

@@ -8,7 +8,7 @@ use flovyn_engine::state::*;
 use uuid::Uuid;
 
 use super::MemoryTables;
-use crate::port::{ExecutionFilter, LoggedEvent, Page, QueueDepth, TaskFilter};
+use crate::port::{AuditFilter, ExecutionFilter, LoggedEvent, Page, QueueDepth, TaskFilter};
 
 impl MemoryTables {
     pub(super) fn execution_finished(
@@ -102,6 +102,16 @@ impl MemoryTables {
                 && filter.label.as_ref().is_none_or(|(name, value)| has_label(row.id, name, value))
         });
         newest(found, |row| (row.created_ms, row.id), page)
+    }
+
+    pub(super) fn audit_list(&self, tenant: TenantId, filter: &AuditFilter, page: Page) -> Vec<AuditEntry> {
+        let found = self.audit.values().filter(|row| {
+            row.tenant_id == tenant
+                && filter.actor.as_ref().is_none_or(|actor| row.actor == *actor)
+                && filter.action.is_none_or(|action| row.action == action)
+                && filter.target.as_ref().is_none_or(|target| row.target == *target)
+        });
+        newest(found, |row| (row.time_ms, row.id), page)
     }
 
     pub(super) fn event_page(

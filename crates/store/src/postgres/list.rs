@@ -2,9 +2,9 @@
 //! gets the plan it deserves.
 
 use flovyn_engine::ids::TenantId;
-use flovyn_engine::state::{Execution, SmallEnum, Task};
+use flovyn_engine::state::{AuditEntry, Execution, SmallEnum, Task};
 
-use crate::port::{ExecutionFilter, Page, StoreResult, TaskFilter};
+use crate::port::{AuditFilter, ExecutionFilter, Page, StoreResult, TaskFilter};
 use crate::postgres::Shared;
 use crate::postgres::codec;
 use crate::postgres::sql::{LISTED, columns};
@@ -137,6 +137,28 @@ pub(super) fn task_list_sql<'a>(
     let mut conditions = task_conditions(tenant, filter);
     conditions.page("t.created_ms", "t.id", page);
     (format!("SELECT {} FROM task_execution t {}", columns::<Task>(), conditions.text), conditions.values)
+}
+
+pub(super) async fn audit_list(
+    shared: &Shared,
+    tenant: TenantId,
+    filter: &AuditFilter,
+    page: Page,
+) -> StoreResult<Vec<AuditEntry>> {
+    let mut conditions = Conditions::default();
+    conditions.and("t.tenant_id = ?", tenant.value());
+    if let Some(target) = &filter.target {
+        conditions.and("t.target = ?", target.value());
+    }
+    if let Some(actor) = &filter.actor {
+        conditions.and("t.actor = ?", actor.value());
+    }
+    if let Some(action) = &filter.action {
+        conditions.and("t.action = ?", action.value());
+    }
+    conditions.page("t.time_ms", "t.id", page);
+    let text = format!("SELECT {} FROM audit t {}", columns::<AuditEntry>(), conditions.text);
+    codec::read_all(&shared.query(text, conditions.values).await?)
 }
 
 pub(super) async fn task_count(

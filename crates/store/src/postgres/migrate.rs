@@ -14,6 +14,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0001_init.sql"),
     include_str!("migrations/0002_quota.sql"),
     include_str!("migrations/0003_turn.sql"),
+    include_str!("migrations/0004_audit.sql"),
 ];
 
 /// Any number that no other program uses on the same database ("flovyn" in ASCII).

@@ -201,6 +201,15 @@ impl Store for PostgresStore {
         self.shared.record("WHERE t.hash = $1", vec![Value::Bytes(hash)]).await
     }
 
+    async fn audit_list(
+        &self,
+        tenant: TenantId,
+        filter: &AuditFilter,
+        page: Page,
+    ) -> StoreResult<Vec<AuditEntry>> {
+        list::audit_list(&self.shared, tenant, filter, page).await
+    }
+
     async fn worker_token_list(&self, tenant: TenantId) -> StoreResult<Vec<WorkerToken>> {
         self.shared.records("WHERE t.tenant_id = $1 ORDER BY t.id", vec![tenant.value()]).await
     }

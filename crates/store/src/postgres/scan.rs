@@ -57,7 +57,14 @@ pub(super) fn add<'a>(round: &mut Round<'a>, scan: &'a Scan) {
         Scan::SilentWorkers { before_ms, limit } => {
             rows::<Worker>(round, "t.last_heartbeat_ms < $1", &[Value::Int(*before_ms)], *limit);
         }
-        Scan::ExpiredKeys { until_ms, limit } => expired_keys(round, *until_ms, *limit),
+        Scan::ExpiredKeys { until_ms, limit } => {
+            let order = "t.expires_ms, t.tenant_id, t.space, t.name";
+            rows_by::<IdempotencyKey>(round, "t.expires_ms <= $1", &[Value::Int(*until_ms)], order, *limit);
+        }
+        Scan::AuditBefore { before_ms, limit } => {
+            let order = "t.time_ms, t.tenant_id, t.id";
+            rows_by::<AuditEntry>(round, "t.time_ms < $1", &[Value::Int(*before_ms)], order, *limit);
+        }
         Scan::Belongings { tenant_id, execution_id, limit } => {
             let owner = [tenant_id.value(), execution_id.value()];
             rows::<Event>(round, OF_EXECUTION, &owner, *limit);
@@ -85,22 +92,21 @@ fn parameters<'a>(values: &[Value<'a>], limit: usize) -> Vec<Parameter<'a>> {
 
 /// In key order.
 fn rows<'a, R: TableRow>(round: &mut Round<'a>, filter: &str, values: &[Value<'a>], limit: usize) {
+    rows_by::<R>(round, filter, values, &key_order::<R>(), limit);
+}
+
+fn rows_by<'a, R: TableRow>(
+    round: &mut Round<'a>,
+    filter: &str,
+    values: &[Value<'a>],
+    order: &str,
+    limit: usize,
+) {
     let text = format!(
-        "SELECT {} FROM {} t WHERE {filter} ORDER BY {} LIMIT ${}",
+        "SELECT {} FROM {} t WHERE {filter} ORDER BY {order} LIMIT ${}",
         columns::<R>(),
         R::TABLE,
-        key_order::<R>(),
         values.len() + 1,
     );
     round.push_found::<R>(Request::text(text, parameters(values, limit)));
-}
-
-fn expired_keys(round: &mut Round<'_>, until_ms: i64, limit: usize) {
-    let text = format!(
-        "SELECT {} FROM idempotency_key t WHERE t.expires_ms <= $1 \
-         ORDER BY t.expires_ms, t.tenant_id, t.space, t.name LIMIT $2",
-        columns::<IdempotencyKey>(),
-    );
-    let parameters = parameters(&[Value::Int(until_ms)], limit);
-    round.push_found::<IdempotencyKey>(Request::text(text, parameters));
 }

@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use super::codec::{columns, limit, select};
 use super::error::store_error;
-use crate::port::{ExecutionFilter, Page, StoreResult, TaskFilter};
+use crate::port::{AuditFilter, ExecutionFilter, Page, StoreResult, TaskFilter};
 use crate::record::Record;
 use crate::value::{Field, Value};
 
@@ -25,6 +25,12 @@ impl<'a> Listing<'a> {
     fn new(from: &'static str, order: [&'static str; 2], tenant: TenantId) -> Self {
         let mut listing = Self { from, order, conditions: Vec::new(), values: Vec::new() };
         listing.add("t.tenant_id = ?", Value::Uuid(tenant));
+        listing
+    }
+
+    /// Of executions or tasks: what is being deleted is not shown.
+    fn of_work(from: &'static str, order: [&'static str; 2], tenant: TenantId) -> Self {
+        let mut listing = Self::new(from, order, tenant);
         listing.conditions.push("t.purging = 0".into());
         listing
     }
@@ -88,7 +94,7 @@ const OWN: [&str; 2] = ["t.created_ms", "t.id"];
 
 pub(super) fn executions(tenant: TenantId, filter: &ExecutionFilter) -> Listing<'_> {
     let order = if filter.label.is_some() { ["l.created_ms", "l.execution_id"] } else { OWN };
-    let mut listing = Listing::new(execution_index(filter), order, tenant);
+    let mut listing = Listing::of_work(execution_index(filter), order, tenant);
     if let Some((name, value)) = &filter.label {
         listing.conditions.push("l.tenant_id = ?1".into());
         listing.add("l.name = ?", name.value());
@@ -134,7 +140,7 @@ fn execution_index(filter: &ExecutionFilter) -> &'static str {
 
 /// Standalone tasks only.
 pub(super) fn tasks(tenant: TenantId, filter: &TaskFilter) -> Listing<'_> {
-    let mut listing = Listing::new(task_index(filter), OWN, tenant);
+    let mut listing = Listing::of_work(task_index(filter), OWN, tenant);
     listing.conditions.push("t.execution_id IS NULL".into());
     listing.add_if("t.status = ?", filter.status.as_ref());
     listing.add_if("t.task_type = ?", filter.task_type.as_ref());
@@ -152,6 +158,27 @@ fn task_index(filter: &TaskFilter) -> &'static str {
         _ if filter.status.is_some() => "task_execution t INDEXED BY task_by_status",
         _ => "task_execution t INDEXED BY task_by_created",
     }
+}
+
+pub(super) fn audit(tenant: TenantId, filter: &AuditFilter) -> Listing<'_> {
+    let from = match &filter.target {
+        Some(_) => "audit t INDEXED BY audit_by_target",
+        None => "audit t",
+    };
+    let mut listing = Listing::new(from, ["t.time_ms", "t.id"], tenant);
+    listing.add_if("t.target = ?", filter.target.as_ref());
+    listing.add_if("t.actor = ?", filter.actor.as_ref());
+    listing.add_if("t.action = ?", filter.action.as_ref());
+    listing
+}
+
+pub(super) fn audit_list(
+    conn: &Connection,
+    tenant: TenantId,
+    filter: &AuditFilter,
+    page: Page,
+) -> StoreResult<Vec<AuditEntry>> {
+    audit(tenant, filter).page(conn, page)
 }
 
 pub(super) fn execution_list(

@@ -5,8 +5,11 @@ use rusqlite::{Connection, TransactionBehavior};
 use super::error::store_error;
 use crate::port::{StoreError, StoreResult};
 
-const MIGRATIONS: &[&str] =
-    &[include_str!("migrations/0001_init.sql"), include_str!("migrations/0002_quota.sql")];
+const MIGRATIONS: &[&str] = &[
+    include_str!("migrations/0001_init.sql"),
+    include_str!("migrations/0002_quota.sql"),
+    include_str!("migrations/0003_audit.sql"),
+];
 
 /// Brings the database to the schema of this binary.
 pub(super) fn migrate(conn: &mut Connection) -> StoreResult<()> {

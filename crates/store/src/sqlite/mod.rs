@@ -31,8 +31,8 @@ use rusqlite::Connection;
 
 use crate::clock::{Clock, SystemClock};
 use crate::port::{
-    ExecutionFilter, LoggedEvent, Page, QueueDepth, SharedDecider, Store, StoreResult, TaskFilter,
-    TransactOptions,
+    AuditFilter, ExecutionFilter, LoggedEvent, Page, QueueDepth, SharedDecider, Store, StoreResult,
+    TaskFilter, TransactOptions,
 };
 use crate::value::{Field, Value};
 
@@ -174,6 +174,16 @@ impl Store for SqliteStore {
     async fn worker_token_by_hash(&self, hash: &[u8]) -> StoreResult<Option<WorkerToken>> {
         let hash = hash.to_owned();
         self.read(move |conn| query::one(conn, "WHERE hash = ?1", &[Value::Bytes(&hash)])).await
+    }
+
+    async fn audit_list(
+        &self,
+        tenant: TenantId,
+        filter: &AuditFilter,
+        page: Page,
+    ) -> StoreResult<Vec<AuditEntry>> {
+        let filter = filter.clone();
+        self.read(move |conn| list::audit_list(conn, tenant, &filter, page)).await
     }
 
     async fn worker_token_list(&self, tenant: TenantId) -> StoreResult<Vec<WorkerToken>> {

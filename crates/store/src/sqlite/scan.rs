@@ -23,6 +23,8 @@ pub(super) const OPEN_PROMISES: &str = "INDEXED BY promise_of_execution WHERE te
 const SILENT_WORKERS: &str = "WHERE last_heartbeat_ms < ?1 ORDER BY tenant_id, id LIMIT ?2";
 pub(super) const EXPIRED_KEYS: &str = "INDEXED BY key_by_expiry WHERE expires_ms <= ?1 \
      ORDER BY expires_ms, tenant_id, space, name LIMIT ?2";
+pub(super) const AUDIT_BEFORE: &str =
+    "INDEXED BY audit_by_time WHERE time_ms < ?1 ORDER BY time_ms, tenant_id, id LIMIT ?2";
 pub(super) const TASKS: &str =
     "INDEXED BY task_of_execution WHERE tenant_id = ?1 AND execution_id = ?2 ORDER BY id LIMIT ?3";
 pub(super) const PROMISES: &str =
@@ -68,6 +70,9 @@ pub(super) fn load_scan(conn: &Connection, scan: &Scan, loaded: &mut Loaded) -> 
         }
         Scan::ExpiredKeys { until_ms, limit: wanted } => {
             loaded.keys.extend(rows(conn, EXPIRED_KEYS, &[Value::Int(*until_ms), limit(*wanted)])?);
+        }
+        Scan::AuditBefore { before_ms, limit: wanted } => {
+            loaded.audit.extend(rows(conn, AUDIT_BEFORE, &[Value::Int(*before_ms), limit(*wanted)])?);
         }
         Scan::Belongings { tenant_id, execution_id, limit } => {
             load_belongings(conn, *tenant_id, *execution_id, *limit, loaded)?;

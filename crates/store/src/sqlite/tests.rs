@@ -194,6 +194,7 @@ fn scans_of_a_batch_search_by_index() {
     }
     assert_tail::<Timer>(&conn, OPEN_TIMERS, "USING PRIMARY KEY (tenant_id=? AND execution_id=?)");
     assert_tail::<IdempotencyKey>(&conn, EXPIRED_KEYS, "key_by_expiry (expires_ms<?)");
+    assert_tail::<AuditEntry>(&conn, AUDIT_BEFORE, "audit_by_time (time_ms<?)");
     assert_tail::<Tenant>(&conn, "WHERE slug = ?1", "tenant_by_slug");
     assert_tail::<WorkerToken>(&conn, "WHERE hash = ?1", "worker_token_by_hash");
     let events: &str = &owned_tail::<Event>();

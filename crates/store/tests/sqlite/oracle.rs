@@ -12,7 +12,7 @@ use flovyn_store::memory::MemoryStore;
 use flovyn_store::record::Record;
 use flovyn_store::sqlite::{Options, SqliteStore};
 use flovyn_store::value::Value;
-use flovyn_store::{ExecutionFilter, ManualClock, Page, Store, StoreError, TaskFilter};
+use flovyn_store::{AuditFilter, ExecutionFilter, ManualClock, Page, Store, StoreError, TaskFilter};
 use uuid::Uuid;
 
 const SEEDS: u64 = 6;
@@ -118,6 +118,7 @@ fn wants(random: &mut Random, stored: &Snapshot) -> Wants {
         Scan::TaskStateKeys { tenant_id, task_id: id, limit },
         Scan::Capabilities { tenant_id, worker_id: id },
         Scan::ExpiredKeys { until_ms: random.number(), limit },
+        Scan::AuditBefore { before_ms: random.number(), limit },
         Scan::Belongings { tenant_id, execution_id: id, limit },
         Scan::TaskBelongings { tenant_id, task_id: id, limit },
     ]);
@@ -162,6 +163,14 @@ fn task_filter(random: &mut Random) -> TaskFilter {
     }
 }
 
+fn audit_filter(random: &mut Random) -> AuditFilter {
+    AuditFilter {
+        actor: Some(random.text().into()).filter(|_| random.below(3) == 0),
+        action: random.pick(AuditAction::ALL).copied().filter(|_| random.below(3) == 0),
+        target: Some(random.text().into()).filter(|_| random.below(3) == 0),
+    }
+}
+
 /// Every read, with arguments drawn at random, as text.
 async fn reads(store: &dyn Store, random: &mut Random) -> Vec<String> {
     fn text(name: &str, value: impl Debug) -> String {
@@ -178,6 +187,7 @@ async fn reads(store: &dyn Store, random: &mut Random) -> Vec<String> {
     // The labels of this test know nothing of the executions they belong to.
     let executions = ExecutionFilter { label: None, ..execution_filter(random) };
     let tasks = task_filter(random);
+    let audit = audit_filter(random);
     vec![
         text("now", store.now().await.unwrap()),
         text("due_page", store.due_page(clock, number, limit).await.unwrap()),
@@ -192,6 +202,7 @@ async fn reads(store: &dyn Store, random: &mut Random) -> Vec<String> {
         text("tenant_by_slug", store.tenant_by_slug(name).await.unwrap()),
         text("worker_token_by_hash", store.worker_token_by_hash(name.as_bytes()).await.unwrap()),
         text("worker_token_list", store.worker_token_list(tenant).await.unwrap()),
+        text("audit_list", store.audit_list(tenant, &audit, page).await.unwrap()),
         text("worker_list", store.worker_list(tenant).await.unwrap()),
         text("paused_queue_list", store.paused_queue_list(tenant).await.unwrap()),
         text("queue_depths", store.queue_depths(tenant, number).await.unwrap()),
@@ -249,7 +260,7 @@ async fn sqlite_does_what_the_oracle_does() {
     }
     assert!(outcomes.values().all(|count| *count > SEEDS * BATCHES / 10), "{outcomes:?}");
     // Every read has found something at least once, or the comparison above says nothing about it.
-    assert_eq!(answered.len(), 32, "{answered:?}");
+    assert_eq!(answered.len(), 33, "{answered:?}");
 }
 
 const LISTED: u128 = 200;

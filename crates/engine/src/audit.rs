@@ -1,0 +1,148 @@
+//! Who changed what: the row that a request of somebody leaves beside its effect, in the same commit.
+//!
+//! What a request did is read off the request and its reply. One that is refused, or that changes nothing, leaves none.
+
+use serde_json::{Value, json};
+
+use crate::ids::{TenantId, Text};
+use crate::reply::Reply;
+use crate::request::{Actor, Answer, Op};
+use crate::rules::Work;
+use crate::state::{AuditAction, AuditEntry};
+
+/// Reasons are free text: as much of one is kept as says what it is about.
+const MAX_REASON_CHARS: usize = 200;
+
+/// What is said about a change.
+struct Said {
+    action: AuditAction,
+    target: Text,
+    details: Option<Value>,
+}
+
+impl Said {
+    fn new(action: AuditAction, target: impl ToString) -> Self {
+        Self { action, target: target.to_string().into(), details: None }
+    }
+
+    fn with(self, details: Value) -> Self {
+        Self { details: Some(details), ..self }
+    }
+}
+
+/// Called when the request was carried out, before its writes are kept.
+pub(crate) fn record(work: &mut Work<'_>, op: &Op, actor: &Actor, reply: &Reply) {
+    let Some(said) = said(work, op, reply).filter(|_| work.set.is_changed()) else { return };
+    let time_ms = work.now.ms;
+    let entry = AuditEntry {
+        tenant_id: owner(work, reply),
+        time_ms,
+        id: work.ids.uuid(time_ms),
+        actor: actor.subject().clone(),
+        credential: actor.credential(),
+        action: said.action,
+        target: said.target,
+        details: said.details.map(|details| details.to_string().into()),
+    };
+    work.set.audit.put(entry);
+}
+
+/// A tenant that is made was not there to ask for itself.
+fn owner(work: &Work<'_>, reply: &Reply) -> TenantId {
+    match reply {
+        Reply::Tenant(tenant) => tenant.id,
+        _ => work.tenant_id,
+    }
+}
+
+/// Nothing is said of what workers and loops do, and of starts and new tasks. Every request stands here, so that a new
+/// one has to be thought of.
+fn said(work: &Work<'_>, op: &Op, reply: &Reply) -> Option<Said> {
+    use AuditAction::*;
+    Some(match op {
+        Op::CancelWorkflow(op) => Said::new(WorkflowCancel, op.execution_id)
+            .with(json!({ "reason": short(&op.reason), "cascade": op.cascade })),
+        Op::TerminateWorkflow(op) => {
+            Said::new(WorkflowTerminate, op.execution_id).with(json!({ "reason": short(&op.reason) }))
+        }
+        Op::RetryWorkflow(op) => {
+            let Reply::Started(started) = reply else { return None };
+            let details = json!({ "newWorkflowExecutionId": started.execution_id.to_string() });
+            Said::new(WorkflowRetry, op.execution_id).with(details)
+        }
+        Op::DeleteWorkflow(op) => Said::new(WorkflowDelete, op.execution_id),
+        Op::SignalWorkflow(op) => {
+            Said::new(WorkflowSignal, op.execution_id).with(json!({ "signal": *op.name }))
+        }
+        Op::SignalWithStart(op) => {
+            let Reply::Signalled { execution_id, created, .. } = reply else { return None };
+            Said::new(WorkflowSignal, execution_id).with(json!({ "signal": *op.name, "started": created }))
+        }
+        Op::ReleaseHeldBack(op) => Said::new(WorkflowRelease, op.execution_id),
+        Op::AnswerPromise(op) => {
+            // It may have been named by its key.
+            let promise = work.set.promises.written().next()?;
+            let details =
+                json!({ "workflowExecutionId": promise.execution_id.to_string(), "name": *promise.name });
+            let action = match op.answer {
+                Answer::Resolve(_) => PromiseResolve,
+                Answer::Reject(_) => PromiseReject,
+            };
+            Said::new(action, promise.id).with(details)
+        }
+        Op::CancelTask(op) => Said::new(TaskCancel, op.task_id),
+        Op::RetryTask(op) => Said::new(TaskRetry, op.task_id),
+        Op::DeleteTask(op) => Said::new(TaskDelete, op.task_id),
+        Op::PauseQueue(op) => Said::new(QueuePause, &op.queue),
+        Op::ResumeQueue(op) => Said::new(QueueResume, &op.queue),
+        Op::CreateWorkerToken(_) | Op::RevokeWorkerToken(_) => {
+            let Reply::WorkerToken(token) = reply else { return None };
+            let revoked = matches!(op, Op::RevokeWorkerToken(_));
+            let action = if revoked { WorkerTokenRevoke } else { WorkerTokenCreate };
+            Said::new(action, token.id).with(json!({ "name": *token.name }))
+        }
+        Op::CreateTenant(_) | Op::UpdateTenant(_) => {
+            let Reply::Tenant(tenant) = reply else { return None };
+            let made = matches!(op, Op::CreateTenant(_));
+            let action = if made { TenantCreate } else { TenantUpdate };
+            Said::new(action, tenant.id).with(json!({ "slug": *tenant.slug }))
+        }
+        Op::SetQuota(op) => Said::new(QuotaSet, work.tenant_id).with(json!({
+            "monthlyWorkflowRuns": op.monthly_workflow_runs,
+            "concurrentWorkflows": op.concurrent_workflows,
+            "requestsPerSecond": op.requests_per_second,
+            "burst": op.burst,
+        })),
+        Op::StartWorkflow(_)
+        | Op::StartWorkflows(_)
+        | Op::CreateTask(_)
+        | Op::CreateTasks(_)
+        | Op::Claim(_)
+        | Op::GiveBackWorkflow(_)
+        | Op::GiveBackTask(_)
+        | Op::SubmitActivation(_)
+        | Op::ReleaseForBuild(_)
+        | Op::CompleteTask(_)
+        | Op::FailTask(_)
+        | Op::HeartbeatTask(_)
+        | Op::ReportProgress(_)
+        | Op::AppendLogLine(_)
+        | Op::SetTaskState(_)
+        | Op::GetTaskState(_)
+        | Op::ListTaskState(_)
+        | Op::ClearTaskState(_)
+        | Op::ClearAllTaskState(_)
+        | Op::FireDue(_)
+        | Op::CleanIdempotencyKeys(_)
+        | Op::CleanAudit(_)
+        | Op::LookForOrphans(_)
+        | Op::RegisterWorker(_)
+        | Op::HeartbeatWorker(_)
+        | Op::ForgetWorkers(_)
+        | Op::TakeRequests(_) => return None,
+    })
+}
+
+fn short(text: &str) -> String {
+    text.chars().take(MAX_REASON_CHARS).collect()
+}
