@@ -5,15 +5,23 @@ use std::time::Duration;
 use flovyn_sdk::{Error, StartOptions, TaskContext, TaskOptions, WorkflowContext};
 use serde_json::{Value, json};
 
-use crate::common::{PATIENCE, TestServer};
+use crate::common::{PATIENCE, TestServer, on_both};
+
+on_both!(
+    a_foreign_await_is_named,
+    a_panic_is_named,
+    a_workflow_that_swallows_every_error_still_waits,
+    code_that_changed_under_a_workflow_is_a_named_violation,
+    a_task_that_panics_fails_with_its_message_and_is_tried_again,
+    a_kind_that_no_worker_has_says_so,
+);
 
 /// Runs `broken` until the server names `code`, then lets `fixed` finish the same execution.
-async fn held_back_then_fixed<F, R>(code: &str, broken: F)
+async fn held_back_then_fixed<F, R>(server: TestServer, code: &str, broken: F)
 where
     F: Fn(WorkflowContext, Value) -> R + Send + Sync + 'static,
     R: Future<Output = flovyn_sdk::Result<Value>> + Send + 'static,
 {
-    let server = TestServer::start().await;
     let worker = server.worker().build_id("broken").workflow_fn("w", broken).build().unwrap().start();
     let handle = server.client().start_raw("w", Value::Null, StartOptions::default()).await.unwrap();
     let waiting = loop {
@@ -31,23 +39,19 @@ where
     worker.stop().await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_foreign_await_is_named() {
-    held_back_then_fixed("FOREIGN_AWAIT", |_, _| async {
+async fn a_foreign_await_is_named(server: TestServer) {
+    held_back_then_fixed(server, "FOREIGN_AWAIT", |_, _| async {
         std::future::pending::<()>().await;
         Ok(Value::Null)
     })
     .await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_panic_is_named() {
-    held_back_then_fixed("PANIC", |_, _| async { panic!("out of cheese") }).await;
+async fn a_panic_is_named(server: TestServer) {
+    held_back_then_fixed(server, "PANIC", |_, _| async { panic!("out of cheese") }).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_workflow_that_swallows_every_error_still_waits() {
-    let server = TestServer::start().await;
+async fn a_workflow_that_swallows_every_error_still_waits(server: TestServer) {
     let swallows = |context: WorkflowContext, _: Value| async move {
         match context.schedule_raw("slow", Value::Null).await {
             Ok(value) => Ok(value),
@@ -61,9 +65,7 @@ async fn a_workflow_that_swallows_every_error_still_waits() {
     worker.stop().await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn code_that_changed_under_a_workflow_is_a_named_violation() {
-    let server = TestServer::start().await;
+async fn code_that_changed_under_a_workflow_is_a_named_violation(server: TestServer) {
     let first = |context: WorkflowContext, _: Value| async move {
         context.schedule_raw("a", Value::Null).await?;
         context.wait_for_signal::<Value>("go").await
@@ -97,9 +99,7 @@ async fn code_that_changed_under_a_workflow_is_a_named_violation() {
     worker.stop().await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_task_that_panics_fails_with_its_message_and_is_tried_again() {
-    let server = TestServer::start().await;
+async fn a_task_that_panics_fails_with_its_message_and_is_tried_again(server: TestServer) {
     let workflow = |context: WorkflowContext, _: Value| async move {
         let options = TaskOptions {
             max_retries: Some(2),
@@ -123,9 +123,7 @@ async fn a_task_that_panics_fails_with_its_message_and_is_tried_again() {
     worker.stop().await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_kind_that_no_worker_has_says_so() {
-    let server = TestServer::start().await;
+async fn a_kind_that_no_worker_has_says_so(server: TestServer) {
     let handle = server.client().start_raw("nobody", Value::Null, StartOptions::default()).await.unwrap();
     let waiting = handle.describe().await.unwrap().waiting_on;
     assert!(waiting[0].contains("no live worker has nobody"), "{waiting:?}");

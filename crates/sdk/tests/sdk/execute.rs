@@ -7,15 +7,20 @@ use flovyn_sdk::{Error, StartOptions, TaskContext, TaskOptions, WorkflowContext,
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
-use crate::common::{PATIENCE, TestServer};
+use crate::common::{PATIENCE, TestServer, on_both};
+
+on_both!(
+    everybody_gets_the_result_of_their_own,
+    failures_and_refusals_come_back_as_errors,
+    a_result_outlives_the_stream,
+    many_tasks_at_once_and_the_result_of_one,
+);
 
 fn double(input: &Value) -> Value {
     json!(2 * input.as_i64().unwrap_or_default())
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn everybody_gets_the_result_of_their_own() {
-    let server = TestServer::start().await;
+async fn everybody_gets_the_result_of_their_own(server: TestServer) {
     let worker = server.worker().workflow_fn("double", |_, input| async move { Ok(double(&input)) });
     let worker = worker.build().unwrap().start();
     let client = server.client();
@@ -25,9 +30,7 @@ async fn everybody_gets_the_result_of_their_own() {
     worker.stop().await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn failures_and_refusals_come_back_as_errors() {
-    let server = TestServer::start().await;
+async fn failures_and_refusals_come_back_as_errors(server: TestServer) {
     let worker = server.worker().workflow_fn("fails", |_, _| async { Err(Error::failed("out of stock")) });
     let worker = worker.build().unwrap().start();
     let client = server.client();
@@ -42,9 +45,7 @@ async fn failures_and_refusals_come_back_as_errors() {
 }
 
 /// The stream breaks with the server; the execution does not, and its result still comes.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_result_outlives_the_stream() {
-    let server = TestServer::start().await;
+async fn a_result_outlives_the_stream(server: TestServer) {
     let (begun, go) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
     let (told, awaited) = (begun.clone(), go.clone());
     let task = move |_: TaskContext, _: Value| {
@@ -74,9 +75,7 @@ async fn a_result_outlives_the_stream() {
     worker.stop().await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn many_tasks_at_once_and_the_result_of_one() {
-    let server = TestServer::start().await;
+async fn many_tasks_at_once_and_the_result_of_one(server: TestServer) {
     let worker = server.worker().task_fn("double", |_, input| async move { Ok(double(&input)) });
     let worker = worker.build().unwrap().start();
     let client = server.client();

@@ -10,7 +10,9 @@ use flovyn_sdk::{
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::common::{PATIENCE, TestServer};
+use crate::common::{PATIENCE, TestServer, on_both};
+
+on_both!(functions_run_on_a_server,);
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct Charge {
@@ -76,9 +78,7 @@ fn options_and_names_are_as_written() {
     assert_eq!(elsewhere::NothingAtAll::KIND, "nothing-at-all");
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn functions_run_on_a_server() {
-    let server = TestServer::start().await;
+async fn functions_run_on_a_server(server: TestServer) {
     let worker = server.worker().workflow(Checkout).workflow(Twice).workflow(elsewhere::NothingAtAll);
     let worker = worker.task(ChargeCard).task(SendMail).build().unwrap().start();
     let client = server.client();

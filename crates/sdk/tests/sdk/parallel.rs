@@ -6,13 +6,13 @@ use flovyn_sdk::{StartOptions, TaskContext, WorkflowContext, join_all};
 use serde_json::{Value, json};
 use tokio::sync::{Barrier, Semaphore};
 
-use crate::common::{PATIENCE, TestServer};
+use crate::common::{PATIENCE, TestServer, on_both};
+
+on_both!(a_restart_in_the_middle_of_parallel_tasks,);
 
 const TASKS: usize = 8;
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_restart_in_the_middle_of_parallel_tasks() {
-    let server = TestServer::start().await;
+async fn a_restart_in_the_middle_of_parallel_tasks(server: TestServer) {
     let (begun, go) = (Arc::new(Barrier::new(TASKS + 1)), Arc::new(Semaphore::new(0)));
     let (told, awaited) = (begun.clone(), go.clone());
     let task = move |context: TaskContext, input: Value| {

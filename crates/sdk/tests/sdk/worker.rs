@@ -7,12 +7,19 @@ use flovyn_sdk::{StartOptions, TaskContext, TaskOptions, WorkflowContext};
 use serde_json::{Value, json};
 use tokio::sync::{Barrier, Notify};
 
-use crate::common::{PATIENCE, TestServer};
+use crate::common::{PATIENCE, TestServer, on_both};
 
-#[tokio::test(flavor = "multi_thread")]
-async fn slow_tasks_do_not_wait_for_each_other() {
+on_both!(
+    slow_tasks_do_not_wait_for_each_other,
+    a_restart_of_the_server_loses_nothing_and_burns_no_attempt,
+    heartbeat_details_reach_the_next_attempt_and_state_is_kept,
+    a_cancelled_task_is_told_to_stop,
+    a_worker_that_stops_finishes_what_it_has,
+    an_aborted_worker_holds_on_to_nothing,
+);
+
+async fn slow_tasks_do_not_wait_for_each_other(server: TestServer) {
     const TASKS: usize = 20;
-    let server = TestServer::start().await;
     // Nobody passes before all have come: with fewer slots than tasks this would never end.
     let all = Arc::new(Barrier::new(TASKS));
     let slow = move |_: TaskContext, _: Value| {
@@ -35,9 +42,7 @@ async fn slow_tasks_do_not_wait_for_each_other() {
     worker.stop().await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_restart_of_the_server_loses_nothing_and_burns_no_attempt() {
-    let server = TestServer::start().await;
+async fn a_restart_of_the_server_loses_nothing_and_burns_no_attempt(server: TestServer) {
     let (begun, go) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
     let (told, awaited) = (begun.clone(), go.clone());
     let long = move |context: TaskContext, _: Value| {
@@ -67,9 +72,7 @@ async fn a_restart_of_the_server_loses_nothing_and_burns_no_attempt() {
     worker.stop().await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn heartbeat_details_reach_the_next_attempt_and_state_is_kept() {
-    let server = TestServer::start().await;
+async fn heartbeat_details_reach_the_next_attempt_and_state_is_kept(server: TestServer) {
     let task = |context: TaskContext, _: Value| async move {
         if let Some(done) = context.last_heartbeat::<u32>()? {
             let kept: Option<String> = context.get_state("file").await?;
@@ -98,9 +101,7 @@ async fn heartbeat_details_reach_the_next_attempt_and_state_is_kept() {
     worker.stop().await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_cancelled_task_is_told_to_stop() {
-    let server = TestServer::start().await;
+async fn a_cancelled_task_is_told_to_stop(server: TestServer) {
     let begun = Arc::new(Notify::new());
     let told = begun.clone();
     let endless = move |context: TaskContext, _: Value| {
@@ -127,9 +128,7 @@ async fn a_cancelled_task_is_told_to_stop() {
     worker.stop().await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_worker_that_stops_finishes_what_it_has() {
-    let server = TestServer::start().await;
+async fn a_worker_that_stops_finishes_what_it_has(server: TestServer) {
     let begun = Arc::new(Notify::new());
     let told = begun.clone();
     let task = move |_: TaskContext, _: Value| {
@@ -156,9 +155,7 @@ async fn a_worker_that_stops_finishes_what_it_has() {
     other.stop().await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn an_aborted_worker_holds_on_to_nothing() {
-    let server = TestServer::start().await;
+async fn an_aborted_worker_holds_on_to_nothing(server: TestServer) {
     let workflow = |context: WorkflowContext, _: Value| async move {
         context.set_state("step", "waiting")?;
         context.wait_for_signal::<Value>("go").await

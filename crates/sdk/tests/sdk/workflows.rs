@@ -10,7 +10,14 @@ use flovyn_sdk::{
 };
 use serde_json::{Value, json};
 
-use crate::common::{PATIENCE, TestServer};
+use crate::common::{PATIENCE, TestServer, on_both};
+
+on_both!(
+    tasks_run_side_by_side_and_their_results_come_back,
+    timers_children_promises_signals_state_and_steps,
+    a_cancelled_workflow_cleans_up_behind_its_shield,
+    a_timeout_wins_over_a_task_that_nobody_runs,
+);
 
 struct Double;
 
@@ -37,10 +44,8 @@ impl WorkflowDefinition for Sum {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn tasks_run_side_by_side_and_their_results_come_back() {
+async fn tasks_run_side_by_side_and_their_results_come_back(server: TestServer) {
     for cached in [0, 100] {
-        let server = TestServer::start().await;
         let worker = server.worker().workflow(Sum).task(Double).cache_size(cached).build().unwrap().start();
         let handle = server.client().start::<Sum>((1..=20).collect()).await.unwrap();
         assert_eq!(handle.result(PATIENCE).await.unwrap(), 420);
@@ -51,9 +56,7 @@ async fn tasks_run_side_by_side_and_their_results_come_back() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn timers_children_promises_signals_state_and_steps() {
-    let server = TestServer::start().await;
+async fn timers_children_promises_signals_state_and_steps(server: TestServer) {
     let steps = Arc::new(AtomicUsize::new(0));
     let counted = steps.clone();
     let parent = move |context: WorkflowContext, _: Value| {
@@ -98,9 +101,7 @@ async fn timers_children_promises_signals_state_and_steps() {
     worker.stop().await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_cancelled_workflow_cleans_up_behind_its_shield() {
-    let server = TestServer::start().await;
+async fn a_cancelled_workflow_cleans_up_behind_its_shield(server: TestServer) {
     let saga = |context: WorkflowContext, _: Value| async move {
         let booked = context.schedule_raw("book", json!(1)).await?;
         let waited = context.wait_for_signal::<Value>("go").await;
@@ -126,9 +127,7 @@ async fn a_cancelled_workflow_cleans_up_behind_its_shield() {
     worker.stop().await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_timeout_wins_over_a_task_that_nobody_runs() {
-    let server = TestServer::start().await;
+async fn a_timeout_wins_over_a_task_that_nobody_runs(server: TestServer) {
     let impatient = |context: WorkflowContext, _: Value| async move {
         let never = context.schedule_raw("nobody-has-it", Value::Null);
         match with_timeout(&context, Duration::from_millis(20), never).await {

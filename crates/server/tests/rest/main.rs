@@ -2,7 +2,7 @@
 //!
 //! - `trigger`, `keys`, `limits`, `batches`: starting workflows.
 //! - `executions`, `actions`, `promises`, `follow`: looking at executions, acting on them, following them.
-//! - `tasks`, `task_life`: standalone tasks.
+//! - `tasks`, `task_life`, `polled_tasks`: standalone tasks.
 //! - `metrics`: what a scraper sees of all that.
 //! - `admin`, `quotas`, `rates`: tenants, worker tokens, queues, workers; what a tenant may use.
 //! - `audit`: who changed what.
@@ -36,6 +36,7 @@ mod keys;
 mod limits;
 mod metrics;
 mod openapi;
+mod polled_tasks;
 mod problems;
 mod promises;
 mod quotas;
