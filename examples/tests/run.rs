@@ -3,8 +3,9 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails right there")]
 
+use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 use flovyn_server::config::{TenantConfig, WorkerTokenConfig};
 use flovyn_server::{Config, Server, ServerOptions};
@@ -98,6 +99,24 @@ async fn reminder() {
 async fn standalone_tasks() {
     let lines = ["task      image 3, attempt 2", "result    all 5 images are done"];
     runs(env!("CARGO_BIN_EXE_standalone_tasks"), &lines).await;
+}
+
+/// The worker of the guide, which runs until it is told to stop. What it does, the tests of the guide show.
+#[tokio::test(flavor = "multi_thread")]
+async fn shop() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = start(folder.path()).await;
+    let mut command = Command::new(env!("CARGO_BIN_EXE_shop"));
+    command.current_dir(folder.path()).env("FLOVYN_GRPC_URL", format!("http://{}", server.grpc_addr()));
+    command.env("FLOVYN_WORKER_TOKEN", TOKEN).stdout(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut said = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut said).unwrap();
+    assert_eq!(said, "working; press Ctrl-C to stop\n");
+    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+    let ended = tokio::task::spawn_blocking(move || child.wait().unwrap()).await.unwrap();
+    assert!(ended.success(), "{ended}");
+    server.stop().await;
 }
 
 #[test]

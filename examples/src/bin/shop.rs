@@ -5,12 +5,14 @@
 use std::process::ExitCode;
 
 use flovyn_examples::{Connection, shop};
-use flovyn_sdk::{Error, Result};
+use flovyn_sdk::Result;
+use tokio::signal::unix::{SignalKind, signal};
 
 async fn example(server: Connection) -> Result<()> {
+    let mut interrupted = signal(SignalKind::interrupt())?;
     let worker = shop::worker(server.worker()).build()?.start();
     println!("working; press Ctrl-C to stop");
-    tokio::signal::ctrl_c().await.map_err(Error::failed)?;
+    interrupted.recv().await;
     worker.stop().await;
     Ok(())
 }

@@ -1,0 +1,69 @@
+//! `flovyn dev` in a folder of its own, and the worker that the guide tells its readers to run.
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, ChildStderr, Command, Stdio};
+
+use flovyn_sdk::{Worker, WorkerHandle};
+use serde_json::Value;
+use tempfile::{TempDir, tempdir};
+use tokio::runtime::Runtime;
+
+/// In the year 2096.
+const FAR: i64 = 4_000_000_000;
+
+pub(crate) struct Server {
+    child: Child,
+    /// Kept open: a server that cannot write its log is not the one to be tested.
+    _stderr: BufReader<ChildStderr>,
+    folder: TempDir,
+    worker: Option<WorkerHandle>,
+    /// The worker lives in it.
+    _runtime: Runtime,
+}
+
+impl Server {
+    pub(crate) fn start() -> Self {
+        let folder = tempdir().unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_flovyn"));
+        command.args(["dev", "--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0"]).current_dir(folder.path());
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut stderr = BufReader::new(child.stderr.take().unwrap());
+        let mut said = String::new();
+        while !said.contains("Press Ctrl-C") {
+            assert_ne!(stderr.read_line(&mut said).unwrap(), 0, "it ended: {said}");
+        }
+        let credentials = std::fs::read_to_string(folder.path().join(".flovyn/credentials.json")).unwrap();
+        let credentials: Value = serde_json::from_str(&credentials).unwrap();
+        let value = |name: &str| credentials[name].as_str().unwrap().to_owned();
+        let runtime = Runtime::new().unwrap();
+        let builder = Worker::builder(value("grpc_url"), value("worker_token"));
+        let worker = flovyn_examples::shop::worker(builder).build().unwrap();
+        let worker = runtime.block_on(async { worker.start() });
+        Self { child, _stderr: stderr, folder, worker: Some(worker), _runtime: runtime }
+    }
+
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// A header of somebody who runs the server. The page has an API key there, for which this server has no configuration.
+    pub(crate) fn admin_header(&self) -> String {
+        let secret = self.folder.path().join(".flovyn/jwt.secret");
+        let jwt = flovyn_server::config::Jwt::with_secret_file(secret, "flovyn-dev", "flovyn");
+        let token = jwt.verifier().unwrap().sign("guide", &["*"], "server-admin", 1, FAR).unwrap();
+        format!("Authorization: Bearer {token}")
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if let Some(worker) = self.worker.take() {
+            worker.abort();
+        }
+        // It may have ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
