@@ -3,6 +3,7 @@
 //! This file only parses the command line. Everything is said on stderr, so that the stdout of a
 //! command that is run for its output (`cargo xtask postgres -- ...`) stays clean.
 
+mod chaos;
 mod fuzz;
 mod postgres;
 mod run;
@@ -36,6 +37,8 @@ enum Task {
     },
     /// Run the checks that are particular to this repository
     Tidy,
+    /// Kill, stop and cut off real servers and workers, and check that every promise holds
+    Chaos(chaos::ChaosArgs),
     /// Run the simulator
     Sim(sim::SimArgs),
     /// Run the real server against made up requests and hurtful bodies
@@ -53,6 +56,7 @@ fn main() -> ExitCode {
     let outcome = signal::install().and_then(|()| match cli.task {
         Task::Test { quick } => test::run(quick),
         Task::Tidy => tidy::run(),
+        Task::Chaos(args) => chaos::run(&args),
         Task::Sim(args) => sim::run(&args),
         Task::Fuzz(args) => fuzz::run(&args),
         Task::Postgres { command } => postgres::run_with_cluster(&command),

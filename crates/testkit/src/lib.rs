@@ -1,8 +1,10 @@
-//! Helpers for tests against real components: a PostgreSQL database per test, and a network that loses the one
-//! message that matters. Knows no table and no rule.
+//! Helpers for tests against real components: a PostgreSQL database per test, a network that loses the one message
+//! that matters, and the server as a process that can be killed. Knows no table and no rule.
 
 mod database;
+mod process;
 mod proxy;
 
 pub use database::{TestDatabase, fresh_database};
+pub use process::{ServerProcess, free_address, send_signal};
 pub use proxy::{CommitFault, Fault, Proxy};

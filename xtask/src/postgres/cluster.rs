@@ -71,8 +71,14 @@ impl Cluster {
         self.remove()
     }
 
-    fn data(&self) -> PathBuf {
+    /// Its data, for whoever restarts it.
+    pub(crate) fn data(&self) -> PathBuf {
         self.directory.join("data")
+    }
+
+    /// The folder of the server's own tools.
+    pub(crate) fn programs(&self) -> &Path {
+        &self.programs
     }
 
     fn log(&self) -> PathBuf {

@@ -42,6 +42,7 @@ pub(super) async fn run(setup: Arc<Setup>, cache: Arc<Cache>, desk: Arc<Desk>, w
     // Kept only if the server has what it asked for: otherwise memory and log would differ.
     let accepted = ack.is_some_and(|ack| {
         if !ack.code.is_empty() {
+            setup.metrics.activations_refused.fetch_add(1, Ordering::Relaxed);
             tracing::warn!(
                 execution = id,
                 code = ack.code,

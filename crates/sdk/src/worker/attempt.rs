@@ -52,6 +52,7 @@ pub(super) async fn run(
             setup.metrics.tasks_acknowledged.fetch_add(1, Ordering::Relaxed);
         }
         Some(ack) => {
+            setup.metrics.tasks_refused.fetch_add(1, Ordering::Relaxed);
             tracing::warn!(task = id, code = ack.code, message = ack.message, "a task's result was refused");
         }
         None => {}

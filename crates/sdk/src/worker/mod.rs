@@ -53,6 +53,8 @@ pub struct WorkerMetrics {
     tasks: AtomicU64,
     tasks_failed: AtomicU64,
     tasks_acknowledged: AtomicU64,
+    activations_refused: AtomicU64,
+    tasks_refused: AtomicU64,
     connections: AtomicU64,
 }
 
@@ -74,6 +76,10 @@ readings! {
     tasks_failed,
     /// Attempts whose result the server has made durable.
     tasks_acknowledged,
+    /// Steps whose result the server did not take, because the claim had ended meanwhile or for another reason.
+    activations_refused,
+    /// Attempts whose result the server did not take, likewise.
+    tasks_refused,
     /// Times it connected.
     connections,
 }

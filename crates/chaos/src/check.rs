@@ -1,0 +1,244 @@
+//! Holds the database against what clients were told and against what workers did.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Display;
+
+use flovyn_engine::Now;
+use flovyn_engine::invariants;
+use flovyn_engine::snapshot::Snapshot;
+use flovyn_engine::state::{Event, EventKind, Execution, ExecutionStatus, Task, TaskStatus};
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use crate::programs::Shape;
+use crate::runs::Runs;
+use crate::told::Told;
+
+/// Findings of one kind that are shown; all are counted.
+const SHOWN: usize = 10;
+
+#[derive(Debug, Default)]
+pub(crate) struct Findings {
+    /// Acknowledged and not there.
+    pub(crate) lost: usize,
+    /// Done twice where once was asked for.
+    pub(crate) duplicated: usize,
+    /// Acknowledged and not at an end.
+    pub(crate) stuck: usize,
+    /// At another end than the right one.
+    pub(crate) wrong: usize,
+    /// Broken promises in the database itself.
+    pub(crate) violations: usize,
+    pub(crate) messages: Vec<String>,
+}
+
+impl Findings {
+    pub(crate) fn count(&self) -> usize {
+        self.lost + self.duplicated + self.stuck + self.wrong + self.violations
+    }
+
+    fn say(&mut self, kind: &str, count: usize, message: impl Display) {
+        if count <= SHOWN {
+            self.messages.push(format!("{kind}: {message}"));
+        }
+    }
+
+    fn lost(&mut self, message: impl Display) {
+        self.lost += 1;
+        self.say("lost", self.lost, message);
+    }
+
+    fn duplicated(&mut self, message: impl Display) {
+        self.duplicated += 1;
+        self.say("duplicated", self.duplicated, message);
+    }
+
+    fn stuck(&mut self, message: impl Display) {
+        self.stuck += 1;
+        self.say("stuck", self.stuck, message);
+    }
+
+    fn wrong(&mut self, message: impl Display) {
+        self.wrong += 1;
+        self.say("wrong", self.wrong, message);
+    }
+}
+
+pub(crate) fn check(snapshot: &Snapshot, now: Now, told: &[Told], runs: &Runs) -> Findings {
+    let mut found = Findings::default();
+    for violation in invariants::check(snapshot, now) {
+        found.violations += 1;
+        found.say("violation", found.violations, violation);
+    }
+    let stored = Stored::of(snapshot);
+    for (number, told) in (0..).zip(told) {
+        check_told(&mut found, &stored, number, told);
+    }
+    for number in stored.work.keys().filter(|number| **number >= told.len() as u64) {
+        found.duplicated(format!("work {number}, which nobody started"));
+    }
+    check_tasks(&mut found, snapshot, runs);
+    check_outcomes(&mut found, &snapshot.events);
+    found
+}
+
+/// The database by what clients know of it.
+struct Stored<'a> {
+    executions: BTreeMap<Uuid, &'a Execution>,
+    tasks: BTreeMap<Uuid, &'a Task>,
+    events: BTreeMap<Uuid, Vec<&'a Event>>,
+    /// Ids of executions and standalone tasks, by the number in their input.
+    work: BTreeMap<u64, Vec<Uuid>>,
+}
+
+impl<'a> Stored<'a> {
+    fn of(snapshot: &'a Snapshot) -> Self {
+        let mut events: BTreeMap<Uuid, Vec<&Event>> = BTreeMap::new();
+        for event in &snapshot.events {
+            events.entry(event.execution_id).or_default().push(event);
+        }
+        let mut stored = Self {
+            executions: snapshot.executions.iter().map(|row| (row.id, row)).collect(),
+            tasks: snapshot.tasks.iter().map(|row| (row.id, row)).collect(),
+            events,
+            work: BTreeMap::new(),
+        };
+        for row in snapshot.executions.iter().filter(|row| row.parent_id.is_none()) {
+            let first = stored.events.get(&row.id).and_then(|events| events.first());
+            let number = first.and_then(|event| number_in(event.payload.as_deref()));
+            stored.work.entry(number.unwrap_or(u64::MAX)).or_default().push(row.id);
+        }
+        for row in snapshot.tasks.iter().filter(|row| row.execution_id.is_none()) {
+            let number = number_in(Some(&row.input));
+            stored.work.entry(number.unwrap_or(u64::MAX)).or_default().push(row.id);
+        }
+        stored
+    }
+
+    /// What became of work: nothing if it is not there.
+    fn ending(&self, id: Uuid) -> Option<Ending> {
+        if let Some(task) = self.tasks.get(&id) {
+            return Some(match task.status {
+                TaskStatus::Completed => Ending::Result(
+                    number_in(task.output.as_deref()).map_or(Value::Null, |number| json!(number)),
+                ),
+                TaskStatus::Failed | TaskStatus::Cancelled => Ending::Other(format!("{:?}", task.error)),
+                status => Ending::Open(format!("{status:?}")),
+            });
+        }
+        let row = self.executions.get(&id)?;
+        let last = self.events.get(&id).and_then(|events| events.last());
+        Some(match (row.status, last) {
+            (ExecutionStatus::Completed, Some(last)) if last.kind == EventKind::WorkflowCompleted => {
+                Ending::Result(last.payload.as_deref().map(parsed).unwrap_or_default())
+            }
+            (status, last) if status.is_terminal() => {
+                Ending::Other(format!("{status:?} with {:?}", last.map(|event| (event.kind, &event.text))))
+            }
+            (status, last) => Ending::Open(format!("{status:?} after {:?}", last.map(|event| event.kind))),
+        })
+    }
+}
+
+enum Ending {
+    Result(Value),
+    Other(String),
+    Open(String),
+}
+
+fn parsed(payload: &[u8]) -> Value {
+    serde_json::from_slice(payload).unwrap_or_default()
+}
+
+fn number_in(payload: Option<&[u8]>) -> Option<u64> {
+    parsed(payload?)["number"].as_u64()
+}
+
+fn check_told(found: &mut Findings, stored: &Stored<'_>, number: u64, told: &Told) {
+    let name = format!("{:?} {number}", told.shape);
+    let there = stored.work.get(&number).map_or(&[][..], Vec::as_slice);
+    if there.len() > 1 {
+        found.duplicated(format!("{name} exists {} times: {there:?}", there.len()));
+    }
+    let ids: BTreeSet<&Uuid> = told.acknowledged.iter().collect();
+    if ids.len() > 1 {
+        found.duplicated(format!("{name} was acknowledged under several ids: {ids:?}"));
+    }
+    for id in &ids {
+        if !there.contains(id) {
+            found.lost(format!("{name} was acknowledged as {id} and is not there"));
+        }
+    }
+    let expected = json!(told.shape.expected(number));
+    for id in there {
+        match stored.ending(*id) {
+            Some(Ending::Result(result)) if result == expected => {}
+            Some(Ending::Result(result)) => found.wrong(format!("{name} came to {result}, not {expected}")),
+            Some(Ending::Other(what)) => found.wrong(format!("{name} ended as {what}")),
+            // Nobody was told of it: it may wait for a client that knows nothing of it, or for its turn.
+            Some(Ending::Open(_))
+                if ids.is_empty() && (!told.shape.ends_alone() || told.shape == Shape::Task) => {}
+            Some(Ending::Open(what)) => found.stuck(format!("{name} ({id}) is {what}")),
+            None => found.lost(format!("{name} ({id}) has no row")),
+        }
+    }
+    match &told.result {
+        Some(Ok(result)) if *result == expected => {}
+        Some(Ok(result)) => found.wrong(format!("{name}: the client was told {result}, not {expected}")),
+        Some(Err(error)) => found.wrong(format!("{name}: the client was told '{error}'")),
+        None => {}
+    }
+    if told.shape == Shape::Signal
+        && let Some(id) = ids.first()
+    {
+        let events = stored.events.get(id).map_or(&[][..], Vec::as_slice);
+        let signals = events.iter().filter(|event| event.kind == EventKind::SignalReceived).count();
+        if signals < told.signals_acknowledged {
+            found.lost(format!("{name}: a signal that was acknowledged is not in the log"));
+        }
+        if signals > told.signals_sent {
+            found.duplicated(format!("{name} has {signals} signals, {} were sent", told.signals_sent));
+        }
+    }
+}
+
+/// No claim is handed out twice, and what was accepted is what the claim's own run came to.
+fn check_tasks(found: &mut Findings, snapshot: &Snapshot, runs: &Runs) {
+    let tasks: BTreeMap<Uuid, &Task> = snapshot.tasks.iter().map(|row| (row.id, row)).collect();
+    for ((id, token), of_claim) in &runs.0 {
+        if of_claim.len() > 1 {
+            found.duplicated(format!("claim {token} of task {id} was run {} times", of_claim.len()));
+        }
+        match tasks.get(id) {
+            None => found.lost(format!("task {id} was run and is not there")),
+            Some(task) if task.epoch < *token => {
+                found.lost(format!(
+                    "claim {token} of task {id} was run; the last one stored is {}",
+                    task.epoch
+                ));
+            }
+            Some(_) => {}
+        }
+    }
+    for task in tasks.values().filter(|task| task.status == TaskStatus::Completed) {
+        let token = task.output.as_deref().map(parsed).unwrap_or_default()["token"].as_i64();
+        if token != Some(task.accepted_epoch) {
+            let accepted = task.accepted_epoch;
+            found.wrong(format!("task {}: the output of claim {token:?}, accepted of {accepted}", task.id));
+        } else if !runs.0.contains_key(&(task.id, task.accepted_epoch)) {
+            found.wrong(format!("task {} is completed and nobody ran it", task.id));
+        }
+    }
+}
+
+/// A task has one outcome in the log.
+fn check_outcomes(found: &mut Findings, events: &[Event]) {
+    let mut outcomes: BTreeMap<(Uuid, Option<Uuid>), usize> = BTreeMap::new();
+    let of_tasks = |event: &&Event| matches!(event.kind, EventKind::TaskCompleted | EventKind::TaskFailed);
+    for event in events.iter().filter(of_tasks) {
+        *outcomes.entry((event.execution_id, event.subject)).or_default() += 1;
+    }
+    for ((execution, task), count) in outcomes.into_iter().filter(|(_, count)| *count > 1) {
+        found.duplicated(format!("task {task:?} has {count} outcomes in the log of {execution}"));
+    }
+}

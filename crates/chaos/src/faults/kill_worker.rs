@@ -1,0 +1,43 @@
+//! Workers that die, and workers that are stopped for longer than their lease and then go on as if nothing had been.
+
+use std::time::Duration;
+
+use flovyn_sim::rng::Rng;
+use flovyn_testkit::send_signal;
+
+use super::{Harm, Schedule};
+use crate::WORKER_LEASE_MS;
+use crate::runs::now_ms;
+use crate::told::Ledger;
+use crate::world::World;
+
+/// How much longer than its lease a worker is stopped.
+const BEYOND_LEASE: Duration = Duration::from_millis(1_500);
+
+pub(super) async fn run(
+    world: &mut World,
+    ledger: &Ledger,
+    rng: &mut Rng,
+    schedule: Schedule,
+) -> Result<Harm, String> {
+    let mut harm = Harm::default();
+    while schedule.next(rng).await {
+        let index = rng.below(world.workers.len());
+        let id = world.workers[index].id;
+        harm.count(ledger);
+        harm.silenced.push((id, now_ms()));
+        // One of each before chance decides: a short run, too, has both.
+        let stops = if harm.kills <= 2 { harm.kills == 1 } else { rng.chance(50) };
+        if stops {
+            send_signal(id, "STOP").await;
+            tokio::time::sleep(Duration::from_millis(WORKER_LEASE_MS) + BEYOND_LEASE).await;
+            send_signal(id, "CONT").await;
+        } else {
+            world.workers.swap_remove(index).kill().await;
+            world.start_worker(index).await?;
+        }
+        let what = if stops { "stopped beyond its lease" } else { "killed" };
+        eprintln!("worker {id} was {what}; {} acknowledged", ledger.acknowledged());
+    }
+    Ok(harm)
+}

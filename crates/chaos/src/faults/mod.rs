@@ -1,0 +1,69 @@
+//! What goes wrong, one file for each kind: each does harm until the time is over, and writes down what it did.
+
+mod commit_replies;
+mod kill_server;
+mod kill_worker;
+mod postgres_restart;
+
+use std::time::{Duration, Instant};
+
+use flovyn_sim::rng::Rng;
+
+use crate::Test;
+use crate::told::Ledger;
+use crate::world::World;
+
+/// What was done.
+#[derive(Debug, Default)]
+pub(crate) struct Harm {
+    pub(crate) kills: usize,
+    pub(crate) kills_in_flight: usize,
+    pub(crate) recovery_ms: Vec<u64>,
+    /// Processes of workers, and when they fell silent.
+    pub(crate) silenced: Vec<(u32, u64)>,
+}
+
+impl Harm {
+    fn count(&mut self, ledger: &Ledger) {
+        self.kills += 1;
+        self.kills_in_flight += usize::from(ledger.is_busy());
+    }
+
+    fn recovered(&mut self, after: Duration) {
+        self.recovery_ms.push(u64::try_from(after.as_millis()).unwrap_or(u64::MAX));
+    }
+}
+
+/// Until when, and how often.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Schedule {
+    pub(crate) until: Instant,
+    /// Bounds of the pause between two faults.
+    pub(crate) pause_ms: (usize, usize),
+}
+
+impl Schedule {
+    /// Waits for the next fault. False: the time is over.
+    async fn next(&self, rng: &mut Rng) -> bool {
+        let (shortest, longest) = self.pause_ms;
+        let pause = Duration::from_millis((shortest + rng.below(longest - shortest)) as u64);
+        tokio::time::sleep(pause.min(self.until.saturating_duration_since(Instant::now()))).await;
+        Instant::now() < self.until
+    }
+}
+
+pub(crate) async fn run(
+    test: Test,
+    world: &mut World,
+    ledger: &Ledger,
+    rng: &mut Rng,
+    schedule: Schedule,
+) -> Result<Harm, String> {
+    match test {
+        Test::KillServer | Test::ManyServers => kill_server::run(world, ledger, rng, schedule).await,
+        Test::KillWorker => kill_worker::run(world, ledger, rng, schedule).await,
+        Test::PostgresRestart => postgres_restart::run(world, ledger, rng, schedule).await,
+        Test::CommitReplies => commit_replies::run(world, ledger, rng, schedule).await,
+        Test::BootedTogether => Err("it has no load to disturb".into()),
+    }
+}

@@ -1,0 +1,87 @@
+//! What the clients were told: the only thing that promises can be held against.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use serde_json::Value;
+use uuid::Uuid;
+
+use crate::programs::Shape;
+
+/// One piece of work, as its client sees it.
+#[derive(Debug, Clone)]
+pub(crate) struct Told {
+    pub(crate) shape: Shape,
+    /// The ids that starting it was acknowledged with.
+    pub(crate) acknowledged: Vec<Uuid>,
+    /// Signals that were sent, and those of them that were acknowledged.
+    pub(crate) signals_sent: usize,
+    pub(crate) signals_acknowledged: usize,
+    /// What waiting for it came to.
+    pub(crate) result: Option<Result<Value, String>>,
+}
+
+/// All of it, by number.
+#[derive(Debug, Default)]
+pub(crate) struct Ledger {
+    told: Mutex<Vec<Told>>,
+    /// Requests that were sent and not answered.
+    requests: AtomicUsize,
+    /// Work that was acknowledged and has not ended.
+    open: AtomicUsize,
+}
+
+impl Ledger {
+    fn lock(&self) -> MutexGuard<'_, Vec<Told>> {
+        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// New work; returns its number.
+    pub(crate) fn add(&self, shape: Shape) -> u64 {
+        let mut told = self.lock();
+        told.push(Told {
+            shape,
+            acknowledged: Vec::new(),
+            signals_sent: 0,
+            signals_acknowledged: 0,
+            result: None,
+        });
+        told.len() as u64 - 1
+    }
+
+    pub(crate) fn note(&self, number: u64, change: impl FnOnce(&mut Told)) {
+        let mut all = self.lock();
+        if let Some(told) = usize::try_from(number).ok().and_then(|index| all.get_mut(index)) {
+            change(told);
+        }
+    }
+
+    /// Counts a request as under way until it has been answered.
+    pub(crate) async fn request<T>(&self, request: impl Future<Output = T>) -> T {
+        self.requests.fetch_add(1, Ordering::Relaxed);
+        let answer = request.await;
+        self.requests.fetch_sub(1, Ordering::Relaxed);
+        answer
+    }
+
+    pub(crate) async fn while_open<T>(&self, work: impl Future<Output = T>) -> T {
+        self.open.fetch_add(1, Ordering::Relaxed);
+        let result = work.await;
+        self.open.fetch_sub(1, Ordering::Relaxed);
+        result
+    }
+
+    /// Whether a fault at this moment hits something.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.requests.load(Ordering::Relaxed) + self.open.load(Ordering::Relaxed) > 0
+    }
+
+    pub(crate) fn all(&self) -> Vec<Told> {
+        self.lock().clone()
+    }
+
+    /// How many starts were acknowledged.
+    pub(crate) fn acknowledged(&self) -> usize {
+        self.lock().iter().filter(|told| !told.acknowledged.is_empty()).count()
+    }
+}

@@ -1,0 +1,84 @@
+//! A worker in a process of its own: this program with another command.
+
+use std::path::Path;
+use std::process::Stdio;
+
+use flovyn_sdk::Worker;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+
+use crate::programs;
+use crate::runs::Recorder;
+
+/// The worker's side: runs until its input ends, then says how many results the server did not take.
+pub(crate) async fn run(url: &str, token: &str, folder: &Path, slots: u32) -> Result<(), String> {
+    let (connected, mut connects) = tokio::sync::mpsc::unbounded_channel();
+    let builder = Worker::builder(url, token)
+        .max_workflows(slots)
+        .max_tasks(slots)
+        .on_event(move |event| drop(connected.send(event.clone())));
+    let worker = programs::register(builder, Recorder::create(folder)?);
+    let worker = worker.build().map_err(|error| error.to_string())?.start();
+    connects.recv().await.ok_or("the worker did not begin")?;
+    say("ready").await?;
+    let mut rest = Vec::new();
+    tokio::io::stdin().read_to_end(&mut rest).await.map_err(|error| error.to_string())?;
+    let metrics = worker.metrics();
+    say(&(metrics.tasks_refused() + metrics.activations_refused()).to_string()).await?;
+    worker.abort();
+    Ok(())
+}
+
+async fn say(what: &str) -> Result<(), String> {
+    let mut output = tokio::io::stdout();
+    let said = output.write_all(format!("{what}\n").as_bytes()).await;
+    said.map_err(|error| error.to_string())?;
+    output.flush().await.map_err(|error| error.to_string())
+}
+
+/// The other side.
+#[derive(Debug)]
+pub(crate) struct WorkerProcess {
+    process: Child,
+    input: ChildStdin,
+    output: BufReader<ChildStdout>,
+    pub(crate) id: u32,
+}
+
+impl WorkerProcess {
+    pub(crate) async fn start(url: &str, token: &str, folder: &Path, slots: u32) -> Result<Self, String> {
+        let own = std::env::current_exe().map_err(|error| error.to_string())?;
+        let mut process = Command::new(own)
+            .args(["worker", "--url", url, "--token", token, "--slots", &slots.to_string(), "--folder"])
+            .arg(folder)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .map_err(|error| format!("no worker could be started: {error}"))?;
+        let input = process.stdin.take().ok_or("the worker has no input")?;
+        let output = BufReader::new(process.stdout.take().ok_or("the worker has no output")?);
+        let id = process.id().ok_or("the worker has ended")?;
+        let mut worker = Self { process, input, output, id };
+        let mut line = String::new();
+        worker.output.read_line(&mut line).await.map_err(|error| error.to_string())?;
+        if line != "ready\n" {
+            return Err("a worker ended before it was ready".into());
+        }
+        Ok(worker)
+    }
+
+    pub(crate) async fn kill(mut self) {
+        // It may have ended by itself, which comes to the same.
+        let _ = self.process.kill().await;
+    }
+
+    /// Ends it in order. Returns how many results were refused.
+    pub(crate) async fn finish(mut self) -> Result<u64, String> {
+        drop(self.input);
+        let mut line = String::new();
+        self.output.read_line(&mut line).await.map_err(|error| error.to_string())?;
+        let _ = self.process.kill().await;
+        line.trim().parse().map_err(|_| "a worker ended before its time".to_owned())
+    }
+}

@@ -1,0 +1,151 @@
+//! Processes under test: started, killed, stopped and let go on as a machine would do it. They end with their guards.
+//!
+//! Knows how to run the server's binary, not what it serves.
+
+use std::fs::File;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::sync::atomic::{AtomicU16, Ordering};
+use std::time::{Duration, Instant};
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::process::{Child, Command};
+
+const LOOK_EVERY: Duration = Duration::from_millis(5);
+/// One question to a process that may be stopped.
+const ANSWER_WITHIN: Duration = Duration::from_secs(2);
+/// Below what systems hand out to outgoing connections: a port that is free for a moment, while its process is down,
+/// must not be taken by a client that tries to reach it.
+const PORTS: std::ops::Range<u16> = 20_000..32_000;
+
+static NEXT_PORT: AtomicU16 = AtomicU16::new(0);
+
+/// An address on loopback that nobody listens at, and that stays so until it is used.
+///
+/// # Panics
+/// When there is none.
+pub fn free_address() -> SocketAddr {
+    // Processes that look at the same time begin at different places.
+    let begin = u16::try_from(std::process::id() % u32::from(PORTS.end - PORTS.start)).unwrap_or_default();
+    (0..PORTS.end - PORTS.start)
+        .map(|_| {
+            let step = begin.wrapping_add(NEXT_PORT.fetch_add(1, Ordering::Relaxed));
+            SocketAddr::from((Ipv4Addr::LOCALHOST, PORTS.start + step % (PORTS.end - PORTS.start)))
+        })
+        .find(|address| TcpListener::bind(address).is_ok())
+        .expect("a port is free")
+}
+
+/// Sends a signal by its name, such as `STOP`. Whether the process is still there is for its owner to know.
+pub async fn send_signal(process: u32, name: &str) {
+    let sent = Command::new("kill").arg(format!("-{name}")).arg(process.to_string()).status().await;
+    debug_assert!(sent.is_ok(), "there is a kill on every system");
+}
+
+/// `flovyn server` with a configuration of its own. It may be started and killed again and again.
+#[derive(Debug)]
+pub struct ServerProcess {
+    binary: PathBuf,
+    config: PathBuf,
+    log: PathBuf,
+    pub grpc_url: String,
+    http: SocketAddr,
+    process: Option<Child>,
+}
+
+impl ServerProcess {
+    /// A server that is not started yet. `settings` are lines of TOML beside its addresses; its files are in `folder`.
+    ///
+    /// # Errors
+    /// When its configuration cannot be written.
+    pub fn new(binary: &Path, folder: &Path, name: &str, settings: &str) -> std::io::Result<Self> {
+        let (grpc, http) = (free_address(), free_address());
+        let config = folder.join(format!("{name}.toml"));
+        let addresses = format!("grpc.address = \"{grpc}\"\nhttp.address = \"{http}\"\n");
+        std::fs::write(&config, addresses + settings)?;
+        Ok(Self {
+            binary: binary.to_owned(),
+            config,
+            log: folder.join(format!("{name}.log")),
+            grpc_url: format!("http://{grpc}"),
+            http,
+            process: None,
+        })
+    }
+
+    /// Starts it and does not wait.
+    ///
+    /// # Errors
+    /// When there is no such binary.
+    pub fn start(&mut self) -> std::io::Result<()> {
+        let log = File::options().create(true).append(true).open(&self.log)?;
+        let process = Command::new(&self.binary)
+            .arg("server")
+            .arg("--config")
+            .arg(&self.config)
+            .stdin(Stdio::null())
+            .stdout(log.try_clone()?)
+            .stderr(log)
+            .kill_on_drop(true)
+            .spawn()?;
+        self.process = Some(process);
+        Ok(())
+    }
+
+    /// Waits until it says that it is ready.
+    ///
+    /// # Errors
+    /// When it has ended, or is not ready in time: with the end of what it said.
+    pub async fn ready(&mut self, within: Duration) -> Result<(), String> {
+        let begin = Instant::now();
+        while !self.is_ready().await {
+            let ended = self.process.as_mut().is_none_or(|process| !matches!(process.try_wait(), Ok(None)));
+            if ended || begin.elapsed() > within {
+                let what = if ended { "ended" } else { "is not ready" };
+                return Err(format!("the server {what} after {:?}:\n{}", begin.elapsed(), self.log_tail()));
+            }
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+        Ok(())
+    }
+
+    pub async fn is_ready(&self) -> bool {
+        self.get("/_/health/ready").await.is_some_and(|answer| answer.starts_with("HTTP/1.1 200"))
+    }
+
+    /// The whole response, or nothing when nobody answers.
+    pub async fn get(&self, path: &str) -> Option<String> {
+        let asked = async {
+            let mut stream = TcpStream::connect(self.http).await.ok()?;
+            let request = format!("GET {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", self.http);
+            stream.write_all(request.as_bytes()).await.ok()?;
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).await.ok()?;
+            Some(answer)
+        };
+        tokio::time::timeout(ANSWER_WITHIN, asked).await.ok().flatten()
+    }
+
+    /// SIGKILL, and waits until it is gone.
+    pub async fn kill(&mut self) {
+        if let Some(mut process) = self.process.take() {
+            // It may have ended by itself, which its log tells.
+            let _ = process.kill().await;
+        }
+    }
+
+    /// Whether it runs, as far as the system knows.
+    pub fn is_running(&mut self) -> bool {
+        self.process.as_mut().is_some_and(|process| matches!(process.try_wait(), Ok(None)))
+    }
+
+    /// The end of what it said.
+    pub fn log_tail(&self) -> String {
+        let log = std::fs::read(&self.log).unwrap_or_default();
+        let text = String::from_utf8_lossy(&log).into_owned();
+        let lines: Vec<&str> = text.lines().collect();
+        lines[lines.len().saturating_sub(15)..].join("\n")
+    }
+}
