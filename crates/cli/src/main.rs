@@ -31,6 +31,14 @@ enum Command {
     Server(commands::server::Server),
     /// Create the database if need be and bring its schema up to date.
     Migrate(commands::migrate::Migrate),
+    /// Check a database, in use or not, for what must never be; --repair gives lost work its cause back.
+    ///
+    /// Ends with 0 if all is well, 1 if something was found, 2 if the database could not be checked.
+    Doctor(commands::doctor::Doctor),
+    /// Copy an embedded database into a file, also while a server runs on it.
+    Backup(commands::backup::Backup),
+    /// Put a copy made by `flovyn backup` into a new data directory.
+    Restore(commands::restore::Restore),
     /// Keys for programs that call the REST API.
     #[command(subcommand)]
     ApiKey(commands::api_key::ApiKey),
@@ -43,6 +51,9 @@ async fn main() -> ExitCode {
         Command::Dev(dev) => dev.run().await,
         Command::Server(server) => server.run().await,
         Command::Migrate(migrate) => migrate.run().await,
+        Command::Doctor(doctor) => return doctor.run().await,
+        Command::Backup(backup) => backup.run().await,
+        Command::Restore(restore) => restore.run().await,
         Command::ApiKey(api_key) => api_key.run(),
     };
     match result {

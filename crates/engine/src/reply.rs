@@ -52,6 +52,8 @@ pub enum Reply {
     Looked {
         orphans: Vec<String>,
     },
+    /// What was done, in order; nothing where all was well.
+    Mended(Vec<Mended>),
     Tenant(Tenant),
     WorkerToken(WorkerToken),
     Registered {
@@ -127,4 +129,31 @@ pub enum Fired {
     Acted { late_ms: i64 },
     /// Its subject had moved on; it was set to a later time or dropped.
     Rearmed,
+}
+
+/// What was done about an orphan.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Mended {
+    /// It can be claimed again.
+    Queued,
+    /// The alarm that it waits for was set.
+    Armed,
+    /// A claim without a lease got one that has run out: the next look at it queues it again.
+    LeaseEnded,
+    /// What is left to do after its end or its deletion was put on the list again.
+    FollowedUp,
+    /// A row of the search tables that was about nothing was removed.
+    Removed,
+}
+
+impl std::fmt::Display for Mended {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Queued => "queued again",
+            Self::Armed => "its alarm was set again",
+            Self::LeaseEnded => "its claim was ended",
+            Self::FollowedUp => "its follow-up was listed again",
+            Self::Removed => "the row was removed",
+        })
+    }
 }

@@ -6,6 +6,7 @@
 mod batcher;
 mod chatter;
 mod dispatch;
+pub mod doctor;
 mod driver;
 mod follow;
 mod job;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use flovyn_engine::ids::{Payload, TenantId, Text};
+use flovyn_engine::invariants::Subject;
 use flovyn_engine::request::*;
 use flovyn_engine::snapshot::Snapshot;
 use flovyn_engine::state::*;
@@ -91,7 +92,8 @@ impl Generator {
             66..78 => self.fire(world),
             78..80 => self.look(world),
             80..90 => self.outside(world, tenant),
-            90..96 => self.task_admin(world, tenant),
+            90..95 => self.task_admin(world, tenant),
+            95 => self.mend(world).into(),
             _ => self.admin(world, tenant),
         }
     }
@@ -268,6 +270,22 @@ impl Generator {
         let all: Vec<Open> = executions.chain(world.tasks.iter().map(|row| Open::Task(row.id))).collect();
         let subject = self.rng.pick(&all).copied().unwrap_or(Open::Task(Uuid::nil()));
         LookForOrphans { subject }.into()
+    }
+
+    /// What is sound stays as it is, whatever is asked to be mended.
+    fn mend(&mut self, world: &Snapshot) -> Mend {
+        let rng = &mut self.rng;
+        let subject = match rng.below(6) {
+            0 => rng.pick(&world.tasks).map(|row| Subject::Task(row.id)),
+            1 => rng
+                .pick(&world.timers)
+                .map(|row| Subject::Timer { execution_id: row.execution_id, name: row.name.clone() }),
+            2 => rng.pick(&world.promises).map(|row| Subject::Promise(row.id)),
+            3 => rng.pick(&world.ready).map(|row| Subject::Ready(row.clone())),
+            4 => rng.pick(&world.due).map(|row| Subject::Due(row.clone())),
+            _ => rng.pick(&world.executions).map(|row| Subject::Execution(row.id)),
+        };
+        Mend { subject: subject.unwrap_or(Subject::Quota) }
     }
 
     fn outside(&mut self, world: &Snapshot, _tenant: TenantId) -> Op {

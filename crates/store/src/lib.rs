@@ -3,6 +3,7 @@
 //! Stores apply row changes and answer reads. They hold no rule of the product: if a store file grows, a rule
 //! has leaked into it. All SQL of the project is in this crate.
 
+pub mod audit;
 pub mod clock;
 pub mod memory;
 pub mod open;
@@ -12,6 +13,7 @@ pub mod record;
 pub mod sqlite;
 pub mod value;
 
+pub use audit::Audit;
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use port::{
     AuditFilter, Decider, ExecutionFilter, Hint, LoggedEvent, Page, QueueDepth, SharedDecider, Step, Store,

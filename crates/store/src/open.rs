@@ -3,9 +3,10 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::audit::Audit;
 use crate::port::{Store, StoreError, StoreResult};
 use crate::postgres::{PostgresOptions, PostgresStore};
-use crate::sqlite::SqliteStore;
+use crate::sqlite::{SqliteReader, SqliteStore};
 
 /// Opens `sqlite:PATH` (made if it is not there) or `postgres://...`, and brings the schema up to date.
 pub async fn store(url: &str) -> StoreResult<Arc<dyn Store>> {
@@ -17,12 +18,39 @@ pub async fn store(url: &str) -> StoreResult<Arc<dyn Store>> {
         }
         return Ok(Arc::new(SqliteStore::open(path, Default::default())?));
     }
-    if url.starts_with("postgres://") || url.starts_with("postgresql://") {
+    if is_postgres(url) {
         return Ok(Arc::new(PostgresStore::connect(PostgresOptions::new(url)).await?));
     }
-    let message =
-        format!("'{}' is not a database URL: use sqlite:PATH or postgres://...", without_password(url));
-    Err(StoreError::Unavailable(message))
+    Err(no_url(url))
+}
+
+/// Opens a database to check it: it must be there with the schema of this binary, is left as it is, and may be in use.
+pub async fn audit(url: &str) -> StoreResult<Arc<dyn Audit>> {
+    match url.strip_prefix("sqlite:") {
+        Some(path) => Ok(Arc::new(SqliteReader::open(path)?)),
+        None => as_is(url).await.map(|store| store as Arc<dyn Audit>),
+    }
+}
+
+/// Opens a database to mend it. One on SQLite must not be in use.
+pub async fn as_is(url: &str) -> StoreResult<Arc<dyn Store>> {
+    if let Some(path) = url.strip_prefix("sqlite:") {
+        SqliteReader::open(path)?;
+        return Ok(Arc::new(SqliteStore::open(path, Default::default())?));
+    }
+    if is_postgres(url) {
+        return Ok(Arc::new(PostgresStore::connect_as_is(PostgresOptions::new(url)).await?));
+    }
+    Err(no_url(url))
+}
+
+fn is_postgres(url: &str) -> bool {
+    url.starts_with("postgres://") || url.starts_with("postgresql://")
+}
+
+fn no_url(url: &str) -> StoreError {
+    let shown = without_password(url);
+    StoreError::Unavailable(format!("'{shown}' is not a database URL: use sqlite:PATH or postgres://..."))
 }
 
 /// The URL as it may be shown to people.

@@ -3,6 +3,7 @@
 
 mod credentials;
 mod data_dir;
+mod database;
 
 use std::fmt;
 use std::io::ErrorKind;
@@ -14,6 +15,7 @@ use flovyn_server::{Server, ServerOptions, StartError};
 
 pub(crate) use self::credentials::Credentials;
 pub(crate) use self::data_dir::{DataDir, write_secret};
+pub(crate) use self::database::DatabaseArgs;
 
 pub(crate) const TENANT: &str = "default";
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Promised, View};
+use super::{Promised, Subject, View};
 use crate::state::*;
 
 pub(super) fn check(view: &mut View<'_>) {
@@ -13,9 +13,7 @@ pub(super) fn check(view: &mut View<'_>) {
 
 fn check_keys(view: &mut View<'_>) {
     let now_ms = view.now.ms;
-    let live: Vec<&IdempotencyKey> =
-        view.snapshot.keys.iter().filter(|key| key.expires_ms > now_ms).collect();
-    for key in live {
+    for key in view.subjects.keys.iter().filter(|key| key.expires_ms > now_ms) {
         let holder = (key.tenant_id, key.holder_id);
         let problem = match key.holder_class {
             HolderClass::Workflow => view.executions.get(&holder).and_then(|row| {
@@ -31,7 +29,8 @@ fn check_keys(view: &mut View<'_>) {
             HolderClass::Promise => None,
         };
         if let Some(problem) = problem {
-            view.report(Promised::P2, format!("key '{}' is {problem}", key.name));
+            let message = format!("key '{}' is {problem}", key.name);
+            view.report(Promised::P2, key.tenant_id, Subject::Key(key.name.clone()), message);
         }
     }
     check_one_holder(view);
@@ -39,58 +38,46 @@ fn check_keys(view: &mut View<'_>) {
 
 /// Two open executions with one key are two executions for one request, unless the key ran out in between.
 fn check_one_holder(view: &mut View<'_>) {
-    let mut open: BTreeMap<_, Vec<&Execution>> = BTreeMap::new();
-    for row in view.executions.values().filter(|row| !row.status.is_terminal()) {
-        if let Some(key) = &row.idempotency_key {
-            open.entry((row.tenant_id, key.clone())).or_default().push(row);
+    for row in view.subjects.executions.iter().filter(|row| !row.status.is_terminal()) {
+        let Some(name) = &row.idempotency_key else { continue };
+        let Some(key) = view.work_keys.get(&(row.tenant_id, name.clone())) else { continue };
+        // The key's creation is that of its last holder: whoever is younger than it is a double.
+        if row.created_ms > key.created_ms && row.id != key.holder_id {
+            let message = format!("key '{name}' has a second execution {}", row.id);
+            view.report(Promised::P2, row.tenant_id, Subject::Execution(row.id), message);
         }
     }
-    let keys: BTreeMap<_, _> = view
-        .snapshot
-        .keys
-        .iter()
-        .filter(|key| key.space == KeySpace::Work)
-        .map(|key| ((key.tenant_id, key.name.clone()), key))
-        .collect();
-    let mut found = Vec::new();
-    for ((tenant_id, name), rows) in open {
-        // The key's creation is that of its last holder: whoever is younger than it is a double.
-        let Some(key) = keys.get(&(tenant_id, name.clone())) else { continue };
-        let doubles = rows.iter().filter(|row| row.created_ms > key.created_ms && row.id != key.holder_id);
-        found.extend(doubles.map(|row| format!("key '{name}' has a second execution {}", row.id)));
-    }
-    for message in found {
-        view.report(Promised::P2, message);
-    }
+}
+
+fn of_task(view: &mut View<'_>, promise: Promised, task: &Task, message: String) {
+    view.report(promise, task.tenant_id, Subject::Task(task.id), message);
 }
 
 fn check_attempts(view: &mut View<'_>) {
     let mut attempts: BTreeMap<_, Vec<&Attempt>> = BTreeMap::new();
-    for row in &view.snapshot.attempts {
+    for row in &view.subjects.attempts {
         attempts.entry((row.tenant_id, row.task_id)).or_default().push(row);
     }
-    // What is being purged loses its rows page by page.
-    let owner_purging = |row: &Task| {
-        let owner = row.execution_id.and_then(|id| view.executions.get(&(row.tenant_id, id)));
-        owner.is_some_and(|owner| owner.purging)
-    };
-    let kept = |row: &&Task| !row.purging && !owner_purging(row);
-    let tasks: Vec<&Task> = view.tasks.values().copied().filter(kept).collect();
-    for task in tasks {
+    for task in &view.subjects.tasks {
+        // What is being purged loses its rows page by page.
+        let owner = task.execution_id.and_then(|id| view.executions.get(&(task.tenant_id, id)));
+        if task.purging || owner.is_some_and(|owner| owner.purging) {
+            continue;
+        }
         let rows = attempts.get(&task.key()).cloned().unwrap_or_default();
         let completed = rows.iter().filter(|row| row.status == AttemptStatus::Completed).count();
         if completed != usize::from(task.status == TaskStatus::Completed) {
             let message = format!("task {} is {} with {completed} completed attempts", task.id, task.status);
-            view.report(Promised::P4, message);
+            of_task(view, Promised::P4, task, message);
         }
         let finished = task.execution_count - i64::from(task.status == TaskStatus::Running);
         if rows.len() as i64 != finished {
             let message =
                 format!("task {}: {finished} attempts have ended, {} are recorded", task.id, rows.len());
-            view.report(Promised::P4, message);
+            of_task(view, Promised::P4, task, message);
         }
         if rows.iter().any(|row| row.finished_ms < row.started_ms) {
-            view.report(Promised::P4, format!("task {}: an attempt ended before it began", task.id));
+            of_task(view, Promised::P4, task, format!("task {}: an attempt ended before it began", task.id));
         }
     }
 }
@@ -98,7 +85,7 @@ fn check_attempts(view: &mut View<'_>) {
 fn check_task_events(view: &mut View<'_>) {
     let mut scheduled: BTreeMap<_, usize> = BTreeMap::new();
     let mut ended: BTreeMap<_, usize> = BTreeMap::new();
-    for event in &view.snapshot.events {
+    for event in &view.subjects.events {
         let Some(task_id) = event.subject else { continue };
         let id = (event.tenant_id, task_id);
         match event.kind {
@@ -108,8 +95,7 @@ fn check_task_events(view: &mut View<'_>) {
             _ => {}
         }
     }
-    let tasks: Vec<&Task> = view.tasks.values().copied().filter(|row| row.execution_id.is_some()).collect();
-    for task in tasks {
+    for task in view.subjects.tasks.iter().filter(|row| row.execution_id.is_some()) {
         let owner = view.executions.get(&(task.tenant_id, task.execution_id.unwrap_or_default()));
         let Some(owner_open) = owner.filter(|row| !row.purging).map(|row| !row.status.is_terminal()) else {
             continue;
@@ -117,13 +103,18 @@ fn check_task_events(view: &mut View<'_>) {
         let was_scheduled = scheduled.get(&task.key()).copied().unwrap_or(0);
         let has_ended = ended.get(&task.key()).copied().unwrap_or(0);
         if was_scheduled != usize::from(task.announced) {
-            view.report(Promised::P5, format!("task {} was scheduled {was_scheduled} times", task.id));
+            of_task(
+                view,
+                Promised::P5,
+                task,
+                format!("task {} was scheduled {was_scheduled} times", task.id),
+            );
         }
         // What ends after its workflow is not told any more.
         let expected = usize::from(task.announced && task.status.is_terminal());
         if has_ended > 1 || (owner_open && has_ended != expected) {
             let message = format!("task {} is {}, the log has {has_ended} ends", task.id, task.status);
-            view.report(Promised::P5, message);
+            of_task(view, Promised::P5, task, message);
         }
     }
 }

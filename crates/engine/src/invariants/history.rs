@@ -2,42 +2,45 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Promised, View};
+use super::{Promised, Subject, View};
 use crate::ids::Text;
 use crate::state::*;
 
 pub(super) fn check(view: &mut View<'_>) {
-    let executions: Vec<&Execution> = view.executions.values().copied().filter(|row| !row.purging).collect();
-    for row in executions {
+    for row in view.subjects.executions.iter().filter(|row| !row.purging) {
         let events = view.events.get(&row.key()).cloned().unwrap_or_default();
         check_order(view, row, &events);
         check_fold(view, row, &events);
         check_timers(view, row, &events);
     }
     let strays: Vec<_> = view.events.keys().filter(|id| !view.executions.contains_key(id)).copied().collect();
-    for (_, id) in strays {
-        view.report(Promised::P3, format!("events of {id}, which does not exist"));
+    for id in strays {
+        execution(view, Promised::P3, id, format!("events of {}, which does not exist", id.1));
     }
+}
+
+fn execution(view: &mut View<'_>, promise: Promised, (tenant_id, id): super::Id, message: String) {
+    view.report(promise, tenant_id, Subject::Execution(id), message);
 }
 
 fn check_order(view: &mut View<'_>, row: &Execution, events: &[&Event]) {
     let gap_free = events.iter().zip(1..).all(|(event, expected)| event.sequence == expected);
     if !gap_free || events.len() as i64 != row.last_sequence {
         let message = format!("{}: {} events, last sequence {}", row.id, events.len(), row.last_sequence);
-        view.report(Promised::P3, message);
+        execution(view, Promised::P3, row.key(), message);
     }
     if events.windows(2).any(|pair| pair[0].time_ms > pair[1].time_ms) {
-        view.report(Promised::P3, format!("{}: event times go back", row.id));
+        execution(view, Promised::P3, row.key(), format!("{}: event times go back", row.id));
     }
     let terminal: Vec<i64> =
         events.iter().filter(|event| event.kind.is_terminal()).map(|event| event.sequence).collect();
     let expected: &[i64] = if row.status.is_terminal() { &[row.last_sequence] } else { &[] };
     if terminal != expected {
         let message = format!("{}: {} with terminal events at {terminal:?}", row.id, row.status);
-        view.report(Promised::P3, message);
+        execution(view, Promised::P3, row.key(), message);
     }
     if events.first().is_some_and(|event| event.kind != EventKind::WorkflowStarted) {
-        view.report(Promised::P3, format!("{}: does not begin with its start", row.id));
+        execution(view, Promised::P3, row.key(), format!("{}: does not begin with its start", row.id));
     }
 }
 
@@ -104,10 +107,15 @@ fn fold(events: &[&Event]) -> Fold {
     fold
 }
 
+/// Children that the log says are under way.
+pub(super) fn open_children(events: &[&Event]) -> usize {
+    fold(events).open_children.len()
+}
+
 fn check_fold(view: &mut View<'_>, row: &Execution, events: &[&Event]) {
     let folded = fold(events);
     let stored_state: BTreeMap<Text, i64> = view
-        .snapshot
+        .subjects
         .states
         .iter()
         .filter(|entry| (entry.tenant_id, entry.execution_id) == row.key())
@@ -115,14 +123,24 @@ fn check_fold(view: &mut View<'_>, row: &Execution, events: &[&Event]) {
         .collect();
     if stored_state != folded.state || row.state_keys != stored_state.len() as i64 {
         let message = format!("{}: state {stored_state:?}, log says {:?}", row.id, folded.state);
-        view.report(Promised::P7, message);
+        execution(view, Promised::P7, row.key(), message);
     }
     if folded.last_external != row.last_external_sequence {
         let (stored, said) = (row.last_external_sequence, folded.last_external);
-        view.report(Promised::P7, format!("{}: last external {stored}, log says {said}", row.id));
+        execution(
+            view,
+            Promised::P7,
+            row.key(),
+            format!("{}: last external {stored}, log says {said}", row.id),
+        );
     }
     if folded.status != row.status.is_terminal().then_some(row.status) {
-        view.report(Promised::P7, format!("{}: {}, log says {:?}", row.id, row.status, folded.status));
+        execution(
+            view,
+            Promised::P7,
+            row.key(),
+            format!("{}: {}, log says {:?}", row.id, row.status, folded.status),
+        );
     }
     if row.status.is_terminal() {
         return;
@@ -142,7 +160,12 @@ fn check_fold(view: &mut View<'_>, row: &Execution, events: &[&Event]) {
     ];
     for (what, stored, said) in counts {
         if stored != said as i64 {
-            view.report(Promised::P7, format!("{}: {stored} open {what}, log says {said}", row.id));
+            execution(
+                view,
+                Promised::P7,
+                row.key(),
+                format!("{}: {stored} open {what}, log says {said}", row.id),
+            );
         }
     }
 }
@@ -154,11 +177,16 @@ fn check_timers(view: &mut View<'_>, row: &Execution, events: &[&Event]) {
             |event: &&&Event| event.kind == EventKind::TimerFired && event.name.as_ref() == Some(&timer.name);
         let fired: Vec<_> = events.iter().filter(fired).collect();
         if fired.len() > 1 {
-            view.report(Promised::P5, format!("{}: timer {} fired twice", row.id, timer.name));
+            execution(view, Promised::P5, row.key(), format!("{}: timer {} fired twice", row.id, timer.name));
         }
         if let Some(event) = fired.iter().find(|event| event.time_ms < timer.fire_ms) {
             let early = timer.fire_ms - event.time_ms;
-            view.report(Promised::P8, format!("{}: timer {} fired {early} ms early", row.id, timer.name));
+            execution(
+                view,
+                Promised::P8,
+                row.key(),
+                format!("{}: timer {} fired {early} ms early", row.id, timer.name),
+            );
         }
     }
 }

@@ -5,14 +5,18 @@
 mod claims;
 mod history;
 mod orphans;
+mod page;
 mod quotas;
+pub(crate) mod standing;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use crate::ids::{Now, TenantId};
+use crate::ids::{ExecutionId, Now, PromiseId, TaskId, TenantId, Text};
 use crate::snapshot::Snapshot;
 use crate::state::*;
+
+pub use page::{AuditPage, Part};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Promised {
@@ -32,9 +36,43 @@ pub enum Promised {
     P8,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// What a finding is about.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Subject {
+    Execution(ExecutionId),
+    Task(TaskId),
+    Timer {
+        execution_id: ExecutionId,
+        name: Text,
+    },
+    Promise(PromiseId),
+    Key(Text),
+    Quota,
+    /// A row of the search tables itself.
+    Ready(Ready),
+    Due(Due),
+}
+
+impl fmt::Display for Subject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Execution(id) => write!(f, "execution {id}"),
+            Self::Task(id) => write!(f, "task {id}"),
+            Self::Timer { execution_id, name } => write!(f, "timer {name} of {execution_id}"),
+            Self::Promise(id) => write!(f, "promise {id}"),
+            Self::Key(name) => write!(f, "key '{name}'"),
+            Self::Quota => f.write_str("quota"),
+            Self::Ready(row) => write!(f, "ready row of {}", row.id),
+            Self::Due(row) => write!(f, "due row {} of {}", row.class, row.id),
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq)]
 pub struct Violation {
     pub promise: Promised,
+    pub tenant_id: TenantId,
+    pub subject: Subject,
     pub message: String,
 }
 
@@ -46,23 +84,56 @@ impl fmt::Display for Violation {
 
 type Id = (TenantId, uuid::Uuid);
 
-/// A snapshot with the look-ups that the checks share.
+/// Rows to be checked, with the look-ups that the checks share.
 pub(crate) struct View<'a> {
-    snapshot: &'a Snapshot,
+    /// What is checked. Everything else is only looked at.
+    subjects: &'a Snapshot,
     now: Now,
     executions: BTreeMap<Id, &'a Execution>,
     tasks: BTreeMap<Id, &'a Task>,
     events: BTreeMap<Id, Vec<&'a Event>>,
     timers: BTreeMap<Id, Vec<&'a Timer>>,
     promises: BTreeMap<Id, Vec<&'a Promise>>,
+    promise_ids: BTreeMap<Id, &'a Promise>,
     due: BTreeMap<(DueClass, TenantId, uuid::Uuid), Vec<&'a Due>>,
     ready: BTreeMap<Id, Vec<&'a Ready>>,
+    work_keys: BTreeMap<(TenantId, Text), &'a IdempotencyKey>,
+    quota_tenants: BTreeSet<TenantId>,
     found: Vec<Violation>,
 }
 
-impl View<'_> {
-    fn report(&mut self, promise: Promised, message: String) {
-        self.found.push(Violation { promise, message });
+impl<'a> View<'a> {
+    fn new(subjects: &'a Snapshot, context: &'a Snapshot, now: Now) -> Self {
+        let promises = || subjects.promises.iter().chain(&context.promises);
+        let keys = subjects.keys.iter().chain(&context.keys).filter(|key| key.space == KeySpace::Work);
+        let quotas = subjects.quotas.iter().chain(&context.quotas);
+        // What is checked wins over what was read beside it.
+        Self {
+            subjects,
+            now,
+            executions: context
+                .executions
+                .iter()
+                .chain(&subjects.executions)
+                .map(|row| (row.key(), row))
+                .collect(),
+            tasks: context.tasks.iter().chain(&subjects.tasks).map(|row| (row.key(), row)).collect(),
+            events: group(&subjects.events, |row| (row.tenant_id, row.execution_id)),
+            timers: group(subjects.timers.iter().chain(&context.timers), |row| {
+                (row.tenant_id, row.execution_id)
+            }),
+            promises: group(promises(), |row| (row.tenant_id, row.execution_id)),
+            promise_ids: promises().map(|row| ((row.tenant_id, row.id), row)).collect(),
+            due: group(subjects.due.iter().chain(&context.due), |row| (row.class, row.tenant_id, row.id)),
+            ready: group(subjects.ready.iter().chain(&context.ready), |row| (row.lane.tenant_id, row.id)),
+            work_keys: keys.map(|key| ((key.tenant_id, key.name.clone()), key)).collect(),
+            quota_tenants: quotas.map(|row| row.tenant_id).collect(),
+            found: Vec::new(),
+        }
+    }
+
+    fn report(&mut self, promise: Promised, tenant_id: TenantId, subject: Subject, message: String) {
+        self.found.push(Violation { promise, tenant_id, subject, message });
     }
 
     fn has_due(&self, class: DueClass, (tenant_id, id): Id, due_ms: i64) -> bool {
@@ -72,41 +143,38 @@ impl View<'_> {
     fn has_follow_up(&self, class: DueClass, (tenant_id, id): Id) -> bool {
         self.due.contains_key(&(class, tenant_id, id))
     }
+
+    fn check(mut self, open: &BTreeMap<TenantId, i64>) -> Vec<Violation> {
+        history::check(&mut self);
+        claims::check(&mut self);
+        orphans::check(&mut self);
+        quotas::check(&mut self, open);
+        self.found
+    }
 }
 
 /// Checks every promise on a consistent snapshot taken at `now`.
 pub fn check(snapshot: &Snapshot, now: Now) -> Vec<Violation> {
-    let mut view = view(snapshot, now);
-    history::check(&mut view);
-    claims::check(&mut view);
-    orphans::check(&mut view);
-    quotas::check(&mut view);
-    view.found
+    View::new(snapshot, &Snapshot::default(), now).check(&quotas::count_open(snapshot))
 }
 
 /// Checks P6 alone, on rows that belong together: something open, and what was found of its causes.
 pub(crate) fn orphans(snapshot: &Snapshot, now: Now) -> Vec<Violation> {
-    let mut view = view(snapshot, now);
+    let nothing = Snapshot::default();
+    let mut view = View::new(snapshot, &nothing, now);
     orphans::check(&mut view);
     view.found
 }
 
-fn view(snapshot: &Snapshot, now: Now) -> View<'_> {
-    View {
-        snapshot,
-        now,
-        executions: snapshot.executions.iter().map(|row| (row.key(), row)).collect(),
-        tasks: snapshot.tasks.iter().map(|row| (row.key(), row)).collect(),
-        events: group(&snapshot.events, |row| (row.tenant_id, row.execution_id)),
-        timers: group(&snapshot.timers, |row| (row.tenant_id, row.execution_id)),
-        promises: group(&snapshot.promises, |row| (row.tenant_id, row.execution_id)),
-        due: group(&snapshot.due, |row| (row.class, row.tenant_id, row.id)),
-        ready: group(&snapshot.ready, |row| (row.lane.tenant_id, row.id)),
-        found: Vec::new(),
-    }
+/// Checks the rows of one page. All pages of all parts together check what [`check`] does.
+pub fn check_page(page: &AuditPage) -> Vec<Violation> {
+    View::new(&page.subjects, &page.context, page.now).check(&page.open_workflows)
 }
 
-fn group<K: Ord, R>(rows: &[R], key: impl Fn(&R) -> K) -> BTreeMap<K, Vec<&R>> {
+fn group<'a, K: Ord, R: 'a>(
+    rows: impl IntoIterator<Item = &'a R>,
+    key: impl Fn(&R) -> K,
+) -> BTreeMap<K, Vec<&'a R>> {
     let mut groups: BTreeMap<K, Vec<&R>> = BTreeMap::new();
     for row in rows {
         groups.entry(key(row)).or_default().push(row);

@@ -2,33 +2,41 @@
 
 use std::collections::BTreeMap;
 
-use super::{Promised, View};
+use super::{Promised, Subject, View};
 use crate::ids::TenantId;
-use crate::state::Quota;
+use crate::snapshot::Snapshot;
 
-pub(super) fn check(view: &mut View<'_>) {
+/// How many open executions of each tenant are counted in its quota.
+pub(super) fn count_open(snapshot: &Snapshot) -> BTreeMap<TenantId, i64> {
     let mut open: BTreeMap<TenantId, i64> = BTreeMap::new();
-    for row in view.executions.values().filter(|row| row.counted && !row.status.is_terminal()) {
+    for row in snapshot.executions.iter().filter(|row| row.counted && !row.status.is_terminal()) {
         *open.entry(row.tenant_id).or_default() += 1;
     }
-    let quotas: Vec<&Quota> = view.snapshot.quotas.iter().collect();
-    for quota in quotas {
-        let counted = open.remove(&quota.tenant_id).unwrap_or(0);
+    open
+}
+
+/// `open`: all that is open of the tenants whose quotas are looked at.
+pub(super) fn check(view: &mut View<'_>, open: &BTreeMap<TenantId, i64>) {
+    for quota in &view.subjects.quotas {
+        let tenant_id = quota.tenant_id;
+        let counted = open.get(&tenant_id).copied().unwrap_or(0);
         if counted != quota.open_workflows {
             let message = format!(
-                "the quota of tenant {} has {} open workflows, {counted} are",
-                quota.tenant_id, quota.open_workflows
+                "the quota of tenant {tenant_id} has {} open workflows, {counted} are",
+                quota.open_workflows
             );
-            view.report(Promised::P7, message);
+            view.report(Promised::P7, tenant_id, Subject::Quota, message);
         }
         let full = quota.burst_or_default().unwrap_or(0).saturating_mul(1_000);
         if quota.requests_per_second.is_some() && !(0..=full).contains(&quota.bucket) {
-            let message =
-                format!("the bucket of tenant {} holds {} of {full}", quota.tenant_id, quota.bucket);
-            view.report(Promised::P7, message);
+            let message = format!("the bucket of tenant {tenant_id} holds {} of {full}", quota.bucket);
+            view.report(Promised::P7, tenant_id, Subject::Quota, message);
         }
     }
-    for (tenant_id, counted) in open {
-        view.report(Promised::P7, format!("tenant {tenant_id} has {counted} counted workflows and no quota"));
+    for (tenant_id, counted) in count_open(view.subjects) {
+        if !view.quota_tenants.contains(&tenant_id) {
+            let message = format!("tenant {tenant_id} has {counted} counted workflows and no quota");
+            view.report(Promised::P7, tenant_id, Subject::Quota, message);
+        }
     }
 }

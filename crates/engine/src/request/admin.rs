@@ -3,12 +3,20 @@
 use uuid::Uuid;
 
 use crate::ids::{ExecutionId, Payload, TaskId, Text, WorkerId};
+use crate::invariants::Subject;
 use crate::state::{Due, WorkClass};
 
 /// A row of the due table whose time has come.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FireDue {
     pub due: Due,
+}
+
+/// Gives something that a checker found to be an orphan its live cause back, or removes a row of the search tables
+/// that is about nothing. What is sound stays as it is.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Mend {
+    pub subject: Subject,
 }
 
 #[derive(Debug, Clone, PartialEq)]

@@ -66,7 +66,7 @@ ops! {
     RetryWorkflow, DeleteWorkflow,
     CreateTask, CreateTasks, CompleteTask, FailTask, HeartbeatTask, ReportProgress, AppendLogLine, SetTaskState,
     GetTaskState, ListTaskState, ClearTaskState, ClearAllTaskState, CancelTask, RetryTask, DeleteTask,
-    FireDue, CleanIdempotencyKeys, LookForOrphans, CleanAudit,
+    FireDue, CleanIdempotencyKeys, LookForOrphans, CleanAudit, Mend,
     CreateTenant, UpdateTenant, CreateWorkerToken, RevokeWorkerToken, RegisterWorker, HeartbeatWorker,
     ForgetWorkers, PauseQueue, ResumeQueue, SetQuota, TakeRequests,
 }

@@ -9,7 +9,7 @@ use crate::limits::Limits;
 use crate::reply::Reply;
 use crate::request::{Answer, AnswerPromise, PromiseRef};
 use crate::rules::{Rule, Work};
-use crate::state::{Due, DueClass, IdempotencyKey, KeySpace, Promise, PromiseStatus};
+use crate::state::{DueClass, IdempotencyKey, KeySpace, Promise, PromiseStatus};
 use crate::working_set::Needs;
 
 impl Rule for AnswerPromise {
@@ -79,9 +79,4 @@ pub(crate) fn close(work: &mut Work<'_>, mut promise: Promise, status: PromiseSt
     alarm::clear(work, DueClass::PromiseTimeout, (promise.tenant_id, promise.id), promise.deadline_ms);
     promise.status = status;
     work.set.promises.put(promise);
-}
-
-/// The row that fires a promise's timeout.
-pub(crate) fn timeout_row(promise: &Promise, deadline_ms: i64) -> Due {
-    Due::new(DueClass::PromiseTimeout, deadline_ms, promise.tenant_id, promise.id)
 }

@@ -15,6 +15,7 @@ mod follow_up;
 mod give_back;
 mod heartbeat;
 mod look_for_orphans;
+mod mend;
 mod queue;
 mod quota;
 mod release_held_back;

@@ -10,8 +10,8 @@ use crate::limits::Limits;
 use crate::request::{Command, KeySpec, Parent, ScheduleChild, StartWorkflow, TaskSpec};
 use crate::rules::{Work, answer_promise, create_task, start_workflow};
 use crate::state::{
-    Due, DueClass, Execution, HolderClass, IdempotencyKey, KeySpace, Promise, PromiseStatus, StateEntry,
-    Task, TaskStatus, Timer, TimerStatus,
+    DueClass, Execution, HolderClass, IdempotencyKey, KeySpace, Promise, PromiseStatus, StateEntry, Task,
+    TaskStatus, Timer, TimerStatus,
 };
 use crate::working_set::Needs;
 
@@ -284,20 +284,13 @@ fn start_timer(
         fire_ms: work.now.ms.saturating_add(duration_ms),
         status: TimerStatus::Open,
     };
-    work.set.due.put(timer_row(&timer));
+    work.set.due.put(timer.due_row());
     work.set.timers.put(timer);
     Ok(())
 }
 
 fn bytes(payload: &crate::ids::Payload) -> i64 {
     i64::try_from(payload.len()).unwrap_or(i64::MAX)
-}
-
-/// The row that fires a timer.
-pub(crate) fn timer_row(timer: &Timer) -> Due {
-    let mut due = Due::new(DueClass::Timer, timer.fire_ms, timer.tenant_id, timer.execution_id);
-    due.name = timer.name.clone();
-    due
 }
 
 fn cancel_timer(work: &mut Work<'_>, execution: &mut Execution, timer_id: &Text) -> Result<(), Refusal> {
@@ -308,7 +301,7 @@ fn cancel_timer(work: &mut Work<'_>, execution: &mut Execution, timer_id: &Text)
     log(work, execution, EventData::new(EventKind::TimerCancelled).name(timer_id.clone()));
     if timer.status == TimerStatus::Open {
         execution.open_timers -= 1;
-        work.set.due.delete_known(timer_row(&timer));
+        work.set.due.delete_known(timer.due_row());
         timer.status = TimerStatus::Cancelled;
         work.set.timers.put(timer);
     }
@@ -342,8 +335,8 @@ fn create_promise(
     let mut data = EventData::new(EventKind::PromiseCreated).subject(id).name(name.clone());
     data.number = timeout_ms;
     log(work, execution, data);
-    if let Some(deadline_ms) = promise.deadline_ms {
-        work.set.due.put(answer_promise::timeout_row(&promise, deadline_ms));
+    if let Some(due) = promise.due_row() {
+        work.set.due.put(due);
     }
     work.set.promises.supply((promise.tenant_id, id), crate::table::Found::Absent, true);
     work.set.promises.put(promise);
@@ -450,7 +443,7 @@ fn cancel_child(
 
 /// Closes a timer that its execution has outlived.
 pub(crate) fn drop_timer(work: &mut Work<'_>, mut timer: Timer) {
-    work.set.due.delete_known(timer_row(&timer));
+    work.set.due.delete_known(timer.due_row());
     timer.status = TimerStatus::Cancelled;
     work.set.timers.put(timer);
 }

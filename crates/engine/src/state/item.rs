@@ -1,7 +1,7 @@
 //! Timers, promises and idempotency keys.
 
 use crate::ids::{ExecutionId, PromiseId, TenantId, Text};
-use crate::state::small_enum;
+use crate::state::{Due, DueClass, small_enum};
 use crate::table::Row;
 
 small_enum! {
@@ -22,6 +22,15 @@ pub struct Timer {
     pub version: i64,
     pub fire_ms: i64,
     pub status: TimerStatus,
+}
+
+impl Timer {
+    /// The row that fires it.
+    pub fn due_row(&self) -> Due {
+        let mut due = Due::new(DueClass::Timer, self.fire_ms, self.tenant_id, self.execution_id);
+        due.name = self.name.clone();
+        due
+    }
 }
 
 impl Row for Timer {
@@ -62,6 +71,13 @@ pub struct Promise {
     pub created_ms: i64,
     pub deadline_ms: Option<i64>,
     pub status: PromiseStatus,
+}
+
+impl Promise {
+    /// The row that fires its timeout, if it has one.
+    pub fn due_row(&self) -> Option<Due> {
+        Some(Due::new(DueClass::PromiseTimeout, self.deadline_ms?, self.tenant_id, self.id))
+    }
 }
 
 impl Row for Promise {

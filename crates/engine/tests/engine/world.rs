@@ -58,6 +58,28 @@ impl World {
         tenant_id: TenantId,
         ops: Vec<Op>,
     ) -> Vec<Result<Reply, Refusal>> {
+        let answers = self.unchecked(actor, tenant_id, ops);
+        self.check();
+        answers
+    }
+
+    /// The same world with other rows, sound or not.
+    pub(crate) fn with_rows(&self, snapshot: Snapshot) -> Self {
+        Self { tables: MemoryTables::with_rows(snapshot), ..self.clone() }
+    }
+
+    /// Asked while not every promise holds.
+    #[track_caller]
+    pub(crate) fn unsound(&mut self, op: impl Into<Op>) -> Reply {
+        self.unchecked(None, TENANT, vec![op.into()]).remove(0).unwrap()
+    }
+
+    fn unchecked(
+        &mut self,
+        actor: Option<&Arc<Actor>>,
+        tenant_id: TenantId,
+        ops: Vec<Op>,
+    ) -> Vec<Result<Reply, Refusal>> {
         let requests = ops.into_iter().map(|op| {
             self.seed += 1;
             Arc::new(Request { actor: actor.cloned(), ..Request::new(tenant_id, self.seed, op) })
@@ -68,7 +90,6 @@ impl World {
             loaded = Some(self.tables.load(&wants, self.now));
         }
         self.tables.apply(&batch.take_mutations()).unwrap();
-        self.check();
         let answer = |decided| match decided {
             Decided::Reply(reply) => Ok(reply),
             Decided::Refused(refusal) => Err(refusal),

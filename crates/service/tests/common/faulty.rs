@@ -6,11 +6,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use flovyn_engine::ids::{ExecutionId, PromiseId, TaskId, TenantId, WorkerId};
+use flovyn_engine::invariants::{AuditPage, Part};
 use flovyn_engine::snapshot::Snapshot;
 use flovyn_engine::state::*;
 use flovyn_engine::{Change, Loaded, Mutations, Now};
 use flovyn_store::{
-    AuditFilter, Decider, ExecutionFilter, LoggedEvent, Page, QueueDepth, SharedDecider, Step, Store,
+    Audit, AuditFilter, Decider, ExecutionFilter, LoggedEvent, Page, QueueDepth, SharedDecider, Step, Store,
     StoreError, StoreResult, TaskFilter, TransactOptions,
 };
 use tokio::sync::Semaphore;
@@ -144,6 +145,13 @@ fn is_unstorable(mutations: &Mutations) -> bool {
         _ => false,
     };
     mutations.events.iter().any(marked)
+}
+
+#[async_trait]
+impl Audit for Faulty {
+    async fn audit_page(&self, part: &Part, limit: usize) -> StoreResult<AuditPage> {
+        self.inner.audit_page(part, limit).await
+    }
 }
 
 macro_rules! pass_on {

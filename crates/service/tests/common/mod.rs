@@ -15,12 +15,13 @@ use flovyn_engine::request::*;
 use flovyn_engine::snapshot::Snapshot;
 use flovyn_engine::state::*;
 use flovyn_engine::{Code, Limits, Now, Op, Refusal, Reply, invariants};
+use flovyn_service::doctor::Doctor;
 use flovyn_service::loops::DueLoop;
 use flovyn_service::{Options, Service, loops};
 use flovyn_store::memory::MemoryStore;
 use flovyn_store::postgres::{PostgresOptions, PostgresStore};
 use flovyn_store::sqlite::{self, SqliteStore};
-use flovyn_store::{ManualClock, Store};
+use flovyn_store::{Audit, ManualClock, Store};
 use flovyn_testkit::{TestDatabase, fresh_database};
 use futures::future::join_all;
 use tempfile::TempDir;
@@ -320,6 +321,10 @@ impl Server {
         let found = invariants::check(&snapshot, self.store().now().await.unwrap());
         let found: Vec<String> = found.iter().map(ToString::to_string).collect();
         assert!(found.is_empty(), "{}", found.join("; "));
+        let mut doctor = Doctor::with_page_rows(Arc::clone(self.store()) as Arc<dyn Audit>, 3);
+        while let Some(examined) = doctor.next().await.unwrap() {
+            assert!(examined.findings.is_empty(), "{}: {:?}", examined.part, examined.findings);
+        }
         snapshot
     }
 

@@ -1,6 +1,7 @@
 //! The store as it is meant: ordered maps, plain loops, no index. Tests compare the databases with it, and the
 //! simulator runs on it.
 
+mod audit;
 mod load;
 mod query;
 mod tables;
@@ -10,9 +11,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 use flovyn_engine::Now;
 use flovyn_engine::ids::{ExecutionId, PromiseId, TaskId, TenantId, Text, WorkerId};
+use flovyn_engine::invariants::{AuditPage, Part};
 use flovyn_engine::snapshot::Snapshot;
 use flovyn_engine::state::*;
 
+use crate::audit::Audit;
 use crate::clock::Clock;
 use crate::port::{
     AuditFilter, ExecutionFilter, LoggedEvent, Page, QueueDepth, SharedDecider, Step, Store, StoreResult,
@@ -53,6 +56,13 @@ macro_rules! rows {
     ($self:ident.$table:ident, $limit:expr, |$row:ident| $condition:expr) => {
         Ok($self.tables().$table.values().filter(|$row| $condition).take($limit).cloned().collect())
     };
+}
+
+#[async_trait]
+impl Audit for MemoryStore {
+    async fn audit_page(&self, part: &Part, limit: usize) -> StoreResult<AuditPage> {
+        Ok(self.tables().audit_page(part, limit, self.clock.now()))
+    }
 }
 
 #[async_trait]

@@ -28,6 +28,11 @@ macro_rules! define {
                 Ok(())
             }
 
+            /// Tables with these rows, sound or not.
+            pub fn with_rows(snapshot: Snapshot) -> Self {
+                Self { $($field: snapshot.$field.into_iter().map(|row| (row.key(), row)).collect(),)* }
+            }
+
             pub fn snapshot(&self) -> Snapshot {
                 Snapshot { $($field: self.$field.values().cloned().collect(),)* }
             }

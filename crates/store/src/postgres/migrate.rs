@@ -2,6 +2,8 @@
 //!
 //! Processes that start together take turns by an advisory lock; one that is killed leaves whole migrations.
 
+use std::cmp::Ordering;
+
 use tokio_postgres::Client;
 
 use crate::port::{StoreError, StoreResult};
@@ -27,6 +29,34 @@ pub(super) async fn migrate(connector: &Connector) -> StoreResult<()> {
     Ok(())
 }
 
+/// Refuses a database whose schema is not exactly this binary's.
+pub(super) async fn check(connector: &Connector) -> StoreResult<()> {
+    let (client, connection) = connector.open(Purpose::Migration).await?;
+    spawn(connection);
+    let known = client.query_one("SELECT to_regclass('schema_version') IS NOT NULL", &[]).await;
+    if !known.map_err(|error| failed(&error))?.get::<_, bool>(0) {
+        return Err(StoreError::Fatal("this is no Flovyn database: it has no schema version".to_owned()));
+    }
+    let row = client.query_one("SELECT coalesce(max(version), 0) FROM schema_version", &[]).await;
+    let found: i32 = row.map_err(|error| failed(&error))?.get(0);
+    let needed = i32::try_from(MIGRATIONS.len()).unwrap_or(i32::MAX);
+    match found.cmp(&needed) {
+        Ordering::Equal => Ok(()),
+        Ordering::Greater => Err(too_new(found, needed)),
+        Ordering::Less => Err(StoreError::Fatal(format!(
+            "the database has schema version {found}, this binary needs {needed}: bring it up to date with \
+             `flovyn migrate`"
+        ))),
+    }
+}
+
+fn too_new(found: i32, known: i32) -> StoreError {
+    StoreError::Fatal(format!(
+        "the database has schema version {found}, this binary knows versions up to {known}: start the newer \
+         Flovyn that upgraded it"
+    ))
+}
+
 /// Applies the next migration. True when there is none.
 async fn step(client: &Client, migrations: &[&str]) -> StoreResult<bool> {
     run(client, "BEGIN").await?;
@@ -43,10 +73,7 @@ async fn step(client: &Client, migrations: &[&str]) -> StoreResult<bool> {
     let found: i32 = row.get(0);
     let known = i32::try_from(migrations.len()).unwrap_or(i32::MAX);
     if found > known {
-        return Err(StoreError::Fatal(format!(
-            "the database has schema version {found}, this binary knows versions up to {known}: start the newer \
-             Flovyn that upgraded it"
-        )));
+        return Err(too_new(found, known));
     }
     let next = usize::try_from(found).ok().and_then(|found| migrations.get(found));
     if let Some(migration) = next {

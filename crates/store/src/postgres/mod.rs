@@ -5,6 +5,7 @@
 //! the caller asks: rows that another process has locked are reported as busy.
 
 mod apply;
+mod audit;
 mod backoff;
 mod codec;
 mod commit;
@@ -31,10 +32,12 @@ use std::time::Instant;
 use async_trait::async_trait;
 use flovyn_engine::Now;
 use flovyn_engine::ids::{ExecutionId, PromiseId, TaskId, TenantId, WorkerId};
+use flovyn_engine::invariants::{AuditPage, Part};
 use flovyn_engine::snapshot::Snapshot;
 use flovyn_engine::state::*;
 use tokio::sync::mpsc;
 
+use crate::audit::Audit;
 use crate::port::*;
 use crate::value::{Field, Value};
 use connect::{Connector, Purpose};
@@ -80,18 +83,38 @@ impl PostgresStore {
         // The first connection checks the server's version, before anything is changed.
         drop(writers.take().await?);
         migrate::migrate(&connector).await?;
+        Ok(Self::with(connector, writers, &options))
+    }
+
+    /// Connects to a database that has the schema of this binary, and leaves it as it is.
+    pub async fn connect_as_is(options: PostgresOptions) -> StoreResult<Self> {
+        let connector = Arc::new(Connector::new(&options.url)?);
+        let writers = Pool::new(Arc::clone(&connector), Purpose::Batches, options.write_connections);
+        drop(writers.take().await?);
+        migrate::check(&connector).await?;
+        Ok(Self::with(connector, writers, &options))
+    }
+
+    fn with(connector: Arc<Connector>, writers: Arc<Pool>, options: &PostgresOptions) -> Self {
         let shared = Shared {
             writers,
             readers: Pool::new(Arc::clone(&connector), Purpose::Reads, options.read_connections),
             starts: Arc::new(Starts::new(Instant::now())),
             connector: Arc::clone(&connector),
         };
-        Ok(Self { shared: Arc::new(shared), notifier: notify::Notifier::start(connector) })
+        Self { shared: Arc::new(shared), notifier: notify::Notifier::start(connector) }
     }
 
     /// What has gone over the wire for batches and reads.
     pub fn traffic(&self) -> &Traffic {
         &self.shared.connector.traffic
+    }
+}
+
+#[async_trait]
+impl Audit for PostgresStore {
+    async fn audit_page(&self, part: &Part, limit: usize) -> StoreResult<AuditPage> {
+        audit::page(&self.shared, part, limit).await
     }
 }
 

@@ -32,10 +32,7 @@ fn migrate_one(conn: &mut Connection, migrations: &[&str]) -> StoreResult<bool> 
         .query_row("SELECT coalesce(max(version), 0) FROM schema_version", [], |row| row.get(0))
         .map_err(store_error)?;
     if usize::from(done) > migrations.len() {
-        return Err(StoreError::Fatal(format!(
-            "the database has schema {done}, this flovyn knows up to {}: run the flovyn that wrote it, or a newer one",
-            migrations.len()
-        )));
+        return Err(too_new(usize::from(done), migrations.len()));
     }
     let Some(sql) = migrations.get(usize::from(done)) else { return Ok(false) };
     transaction.execute_batch(sql).map_err(store_error)?;
@@ -44,6 +41,46 @@ fn migrate_one(conn: &mut Connection, migrations: &[&str]) -> StoreResult<bool> 
         .map_err(store_error)?;
     transaction.commit().map_err(store_error)?;
     Ok(true)
+}
+
+/// Refuses a database whose schema is not exactly this binary's: whoever only reads cannot bring it up to date.
+pub(super) fn check(conn: &Connection) -> StoreResult<()> {
+    let version = version(conn)?;
+    refuse_newer(version)?;
+    let needed = MIGRATIONS.len();
+    if version < needed {
+        return Err(StoreError::Fatal(format!(
+            "the database has schema {version}, this flovyn needs {needed}: bring it up to date with `flovyn migrate`"
+        )));
+    }
+    Ok(())
+}
+
+/// Refuses a schema that this binary does not know.
+pub(super) fn refuse_newer(version: usize) -> StoreResult<()> {
+    if version <= MIGRATIONS.len() { Ok(()) } else { Err(too_new(version, MIGRATIONS.len())) }
+}
+
+fn too_new(version: usize, known: usize) -> StoreError {
+    StoreError::Fatal(format!(
+        "the database has schema {version}, this flovyn knows up to {known}: run the flovyn that wrote it, or a newer one"
+    ))
+}
+
+/// The schema of a database. A file without one is no database of Flovyn.
+pub(super) fn version(conn: &Connection) -> StoreResult<usize> {
+    let known: bool = conn
+        .query_row("SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE name = 'schema_version')", [], |row| {
+            row.get(0)
+        })
+        .map_err(store_error)?;
+    if !known {
+        return Err(StoreError::Fatal("this is no Flovyn database: it has no schema version".to_owned()));
+    }
+    let version: u16 = conn
+        .query_row("SELECT coalesce(max(version), 0) FROM schema_version", [], |row| row.get(0))
+        .map_err(store_error)?;
+    Ok(usize::from(version))
 }
 
 #[cfg(test)]

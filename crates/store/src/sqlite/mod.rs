@@ -3,6 +3,8 @@
 //! The file belongs to one process at a time, held by a lock beside it.
 
 mod apply;
+mod audit;
+mod backup;
 mod cache;
 mod codec;
 mod connect;
@@ -12,6 +14,7 @@ mod load;
 mod migrate;
 mod pool;
 mod query;
+mod reader;
 mod scan;
 mod sql;
 #[cfg(test)]
@@ -25,10 +28,12 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use flovyn_engine::Now;
 use flovyn_engine::ids::{ExecutionId, PromiseId, TaskId, TenantId, WorkerId};
+use flovyn_engine::invariants::{AuditPage, Part};
 use flovyn_engine::snapshot::Snapshot;
 use flovyn_engine::state::*;
 use rusqlite::Connection;
 
+use crate::audit::Audit;
 use crate::clock::{Clock, SystemClock};
 use crate::port::{
     AuditFilter, ExecutionFilter, LoggedEvent, Page, QueueDepth, SharedDecider, Store, StoreResult,
@@ -36,7 +41,9 @@ use crate::port::{
 };
 use crate::value::{Field, Value};
 
+pub use backup::{Copied, backup, restore};
 use codec::{limit, pair, rows};
+pub use reader::SqliteReader;
 use scan::owned;
 
 pub struct Options {
@@ -79,7 +86,7 @@ impl SqliteStore {
         let lock = Arc::new(connect::lock(path)?);
         let mut conn = connect::open_writer(path)?;
         migrate::migrate(&mut conn)?;
-        let readers = pool::Readers::open(path, options.readers, Arc::clone(&lock))?;
+        let readers = pool::Readers::open(path, options.readers, Some(Arc::clone(&lock)))?;
         let writer = writer::Writer::start(conn, Arc::clone(&options.clock))?;
         Ok(Self { clock: options.clock, readers, writer, _lock: lock })
     }
@@ -89,6 +96,14 @@ impl SqliteStore {
         query: impl FnOnce(&Connection) -> StoreResult<T> + Send + 'static,
     ) -> StoreResult<T> {
         self.readers.read(query).await
+    }
+}
+
+#[async_trait]
+impl Audit for SqliteStore {
+    async fn audit_page(&self, part: &Part, limit: usize) -> StoreResult<AuditPage> {
+        let (clock, part) = (Arc::clone(&self.clock), part.clone());
+        self.read(move |conn| audit::page(conn, clock.as_ref(), &part, limit)).await
     }
 }
 

@@ -20,12 +20,13 @@ pub(super) struct Readers {
 
 struct Pool {
     idle: Mutex<Vec<Connection>>,
-    /// Reads may outlive the store that began them: the file stays locked until the last connection is closed.
-    _lock: Arc<File>,
+    /// Reads may outlive the store that began them: the file stays locked until the last connection is closed. Whoever
+    /// only reads holds no lock.
+    _lock: Option<Arc<File>>,
 }
 
 impl Readers {
-    pub(super) fn open(path: &Path, count: usize, lock: Arc<File>) -> StoreResult<Self> {
+    pub(super) fn open(path: &Path, count: usize, lock: Option<Arc<File>>) -> StoreResult<Self> {
         let count = count.max(1);
         let idle = (0..count).map(|_| open_reader(path)).collect::<StoreResult<Vec<_>>>()?;
         let pool = Arc::new(Pool { idle: Mutex::new(idle), _lock: lock });

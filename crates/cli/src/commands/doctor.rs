@@ -1,0 +1,191 @@
+//! `flovyn doctor`: checks a database against the promises, page by page, and has orphans mended. Findings go to
+//! stdout, progress and the summary for people to stderr.
+
+use std::collections::BTreeMap;
+use std::io::{IsTerminal, Write};
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use clap::{Args, ValueEnum};
+use flovyn_engine::Limits;
+use flovyn_engine::invariants::{Promised, Violation};
+use flovyn_engine::reply::Mended;
+use flovyn_service::doctor::{self, Examined};
+use flovyn_store::{Store, open};
+use serde_json::{Value, json};
+
+use crate::local::DatabaseArgs;
+
+/// Something was found.
+const FOUND: u8 = 1;
+/// The database could not be checked.
+const UNKNOWN: u8 = 2;
+
+/// Findings in one JSON document; all are counted.
+const JSON_FINDINGS: usize = 10_000;
+
+#[derive(Args)]
+pub(crate) struct Doctor {
+    #[command(flatten)]
+    database: DatabaseArgs,
+    /// Mend orphans: what lost its live cause gets it back. An embedded database must not be in use.
+    #[arg(long)]
+    repair: bool,
+    #[arg(long, value_enum, default_value_t = Output::Text)]
+    output: Output,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Output {
+    /// A paragraph for each finding.
+    Text,
+    /// One JSON document.
+    Json,
+}
+
+/// What has been seen so far.
+#[derive(Default)]
+struct Report {
+    rows: BTreeMap<&'static str, usize>,
+    found: BTreeMap<String, usize>,
+    mended: usize,
+    /// Findings that are still there.
+    left: usize,
+    /// For JSON only: people read each as it comes.
+    findings: Vec<Value>,
+}
+
+impl Doctor {
+    pub(crate) async fn run(self) -> ExitCode {
+        match self.examine().await {
+            Ok(0) => ExitCode::SUCCESS,
+            Ok(_) => ExitCode::from(FOUND),
+            Err(what) => {
+                eprintln!("flovyn: {what}");
+                ExitCode::from(UNKNOWN)
+            }
+        }
+    }
+
+    /// Returns how many findings are left.
+    async fn examine(&self) -> Result<usize, String> {
+        let url = self.database.url()?;
+        let (store, database) = self.open(&url).await?;
+        let limits = Arc::new(Limits::default());
+        let mut doctor = doctor::Doctor::new(database);
+        let mut report = Report::default();
+        while let Some(examined) = doctor.next().await.map_err(|error| error.to_string())? {
+            report.count(&examined);
+            for finding in &examined.findings {
+                let mended = match store.as_deref().filter(|_| doctor::can_mend(finding)) {
+                    Some(store) => {
+                        Some(doctor::mend(store, &limits, finding).await.map_err(|error| error.to_string())?)
+                    }
+                    None => None,
+                };
+                report.add(finding, mended.as_deref(), self.output)?;
+            }
+        }
+        report.end(&open::without_password(&url), self.output)?;
+        Ok(report.left)
+    }
+
+    async fn open(
+        &self,
+        url: &str,
+    ) -> Result<(Option<Arc<dyn Store>>, Arc<dyn flovyn_store::Audit>), String> {
+        if self.repair {
+            let store = open::as_is(url).await.map_err(|error| error.to_string())?;
+            return Ok((Some(store.clone()), store));
+        }
+        Ok((None, open::audit(url).await.map_err(|error| error.to_string())?))
+    }
+}
+
+impl Report {
+    fn count(&mut self, examined: &Examined) {
+        *self.rows.entry(examined.part).or_default() += examined.rows;
+        if std::io::stderr().is_terminal() {
+            eprint!("\r\x1b[K{}", self.looked_at());
+        }
+    }
+
+    fn looked_at(&self) -> String {
+        let counts: Vec<String> = self.rows.iter().map(|(part, rows)| format!("{rows} {part}")).collect();
+        format!("looked at {}", counts.join(", "))
+    }
+
+    fn add(&mut self, finding: &Violation, mended: Option<&[Mended]>, output: Output) -> Result<(), String> {
+        let code = format!("{:?}", finding.promise);
+        *self.found.entry(code.clone()).or_default() += 1;
+        self.mended += usize::from(mended.is_some());
+        self.left += usize::from(mended.is_none());
+        let done = mended.map(|done| match done {
+            [] => "nothing was left to do".to_owned(),
+            done => done.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
+        });
+        if output == Output::Json && self.findings.len() >= JSON_FINDINGS {
+            return Ok(());
+        }
+        if output == Output::Json {
+            self.findings.push(json!({
+                "code": code,
+                "tenantId": finding.tenant_id.to_string(),
+                "subject": finding.subject.to_string(),
+                "what": finding.message,
+                "todo": advice(finding),
+                "mended": done,
+            }));
+            return Ok(());
+        }
+        let then =
+            done.map_or_else(|| format!("to do: {}", advice(finding)), |done| format!("mended: {done}"));
+        print(&format!(
+            "{code} {} (tenant {})\n   {}\n   {then}\n",
+            finding.subject, finding.tenant_id, finding.message
+        ))
+    }
+
+    fn end(&mut self, url: &str, output: Output) -> Result<(), String> {
+        if std::io::stderr().is_terminal() {
+            eprint!("\r\x1b[K");
+        }
+        if output == Output::Json {
+            let document = json!({
+                "database": url,
+                "examined": self.rows,
+                "found": self.found,
+                "mended": self.mended,
+                "left": self.left,
+                "findings": self.findings,
+            });
+            return print(&format!("{document:#}\n"));
+        }
+        eprintln!("{url}: {}", self.looked_at());
+        let found: Vec<String> =
+            self.found.iter().map(|(code, count)| format!("{count} of {code}")).collect();
+        match (found.is_empty(), self.mended) {
+            (true, _) => eprintln!("nothing is wrong"),
+            (false, 0) => eprintln!("found {}", found.join(", ")),
+            (false, mended) => eprintln!("found {}; mended {mended}, {} left", found.join(", "), self.left),
+        }
+        Ok(())
+    }
+}
+
+fn print(text: &str) -> Result<(), String> {
+    let written = std::io::stdout().write_all(text.as_bytes());
+    written.map_err(|error| format!("cannot write the findings: {error}"))
+}
+
+/// What somebody who reads the finding can do.
+fn advice(finding: &Violation) -> &'static str {
+    match finding.promise {
+        Promised::P6 => "run `flovyn doctor --repair`, which gives it its cause back",
+        Promised::P2 => "decide which of the two is to go on, and terminate the other",
+        Promised::P3 | Promised::P5 | Promised::P7 | Promised::P8 => {
+            "keep a copy of the database and report it; restore a backup, or terminate what is concerned"
+        }
+        Promised::P4 => "keep a copy of the database and report it; look at what the task did outside",
+    }
+}

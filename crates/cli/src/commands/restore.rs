@@ -1,0 +1,36 @@
+//! `flovyn restore`: a copy made by `flovyn backup`, put where a server will find it.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use flovyn_store::sqlite;
+
+use crate::local::DataDir;
+
+#[derive(Args)]
+pub(crate) struct Restore {
+    /// A file written by `flovyn backup`.
+    file: PathBuf,
+    /// The directory to make. It must be empty or not there yet.
+    #[arg(long, value_name = "DIR")]
+    data_dir: PathBuf,
+}
+
+impl Restore {
+    pub(crate) async fn run(self) -> Result<(), String> {
+        let shown = self.data_dir.display();
+        if let Ok(mut entries) = self.data_dir.read_dir()
+            && entries.next().is_some()
+        {
+            return Err(format!(
+                "{shown} is not empty and nothing in it is overwritten: choose another --data-dir"
+            ));
+        }
+        let database = DataDir::open(&self.data_dir)?.path().join("flovyn.db");
+        let file = self.file.clone();
+        let copied = tokio::task::spawn_blocking(move || sqlite::restore(&file, &database)).await;
+        let copied = copied.map_err(|error| error.to_string())?.map_err(|error| error.to_string())?;
+        eprintln!("{shown} holds the database, {} bytes, checked, schema {}", copied.bytes, copied.version);
+        Ok(())
+    }
+}

@@ -1,0 +1,107 @@
+//! Checks a database against the promises, page by page, and has orphans mended. What is wrong is for the engine's
+//! invariants to say, and what to do about it for its rules.
+//!
+//! Needs no server and starts none. The database may be in use.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use flovyn_engine::invariants::{self, Part, Promised, Violation};
+use flovyn_engine::reply::Mended;
+use flovyn_engine::request::Mend;
+use flovyn_engine::{Batch, Decided, Limits, Reply, Request};
+use flovyn_store::{Audit, Store, StoreError, StoreResult, TransactOptions};
+use uuid::Uuid;
+
+/// Rows of a part that are read at a time.
+const PAGE_ROWS: usize = 200;
+
+/// Another writer may come first; it cannot do so for ever.
+const MEND_TRIES: usize = 5;
+
+/// Goes through a database, one page after the other.
+pub struct Doctor {
+    database: Arc<dyn Audit>,
+    next: Option<Part>,
+    page_rows: usize,
+}
+
+impl std::fmt::Debug for Doctor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Doctor").field("next", &self.next).finish_non_exhaustive()
+    }
+}
+
+/// What was looked at, and what is wrong with it.
+#[derive(Debug)]
+pub struct Examined {
+    /// The part's name, such as `executions`.
+    pub part: &'static str,
+    pub rows: usize,
+    pub findings: Vec<Violation>,
+}
+
+impl Doctor {
+    pub fn new(database: Arc<dyn Audit>) -> Self {
+        Self::with_page_rows(database, PAGE_ROWS)
+    }
+
+    /// With pages of another size than the usual one.
+    pub fn with_page_rows(database: Arc<dyn Audit>, page_rows: usize) -> Self {
+        Self { database, next: Some(Part::FIRST), page_rows: page_rows.max(1) }
+    }
+
+    /// Examines the next page. `None`: everything has been looked at.
+    ///
+    /// # Errors
+    /// When the database cannot be read.
+    pub async fn next(&mut self) -> StoreResult<Option<Examined>> {
+        let Some(part) = self.next.take() else { return Ok(None) };
+        let mut page = self.database.audit_page(&part, self.page_rows).await?;
+        let mut findings = invariants::check_page(&page);
+        if !findings.is_empty() {
+            // A second look: what has gone meanwhile was on its way.
+            page = self.database.audit_page(&part, self.page_rows).await?;
+            let again = invariants::check_page(&page);
+            findings = again
+                .into_iter()
+                .filter(|found| findings.iter().any(|first| is_same(first, found)))
+                .collect();
+        }
+        self.next = page.next.clone();
+        Ok(Some(Examined { part: part.name(), rows: page.rows(&part), findings }))
+    }
+}
+
+/// The message may have moved on with its subject.
+fn is_same(first: &Violation, second: &Violation) -> bool {
+    (first.promise, first.tenant_id, &first.subject) == (second.promise, second.tenant_id, &second.subject)
+}
+
+/// Whether there is a safe way to set it right: only what has lost its live cause can be given a new one.
+pub fn can_mend(finding: &Violation) -> bool {
+    finding.promise == Promised::P6
+}
+
+/// Has a finding mended, in a transaction of its own, and says what was done: nothing, if it has gone meanwhile.
+///
+/// # Errors
+/// When the database does not take the change.
+pub async fn mend(store: &dyn Store, limits: &Arc<Limits>, finding: &Violation) -> StoreResult<Vec<Mended>> {
+    let request = Mend { subject: finding.subject.clone() };
+    let request = Arc::new(Request::new(finding.tenant_id, Uuid::new_v4().as_u64_pair().0, request));
+    let mut tries = 0;
+    loop {
+        tries += 1;
+        let batch = Arc::new(Mutex::new(Batch::new(vec![Arc::clone(&request)], Arc::clone(limits))));
+        let options = TransactOptions { batch_id: Uuid::new_v4(), wait_for_locks: true };
+        match store.transact(batch.clone(), options).await {
+            Err(StoreError::Conflict(_)) if tries < MEND_TRIES => continue,
+            done => done?,
+        }
+        let decided = batch.lock().unwrap_or_else(PoisonError::into_inner).decided().first().cloned();
+        return match decided {
+            Some(Decided::Reply(Reply::Mended(done))) => Ok(done),
+            other => Err(StoreError::Refused(format!("it was not mended: {other:?}"))),
+        };
+    }
+}

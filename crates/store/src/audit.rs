@@ -1,0 +1,69 @@
+//! Reading for the checker: pages of bounded size, each from one moment, of a database that may be in use.
+
+use async_trait::async_trait;
+use flovyn_engine::invariants::{AuditPage, Part};
+use flovyn_engine::snapshot::Snapshot;
+use flovyn_engine::state::Execution;
+use uuid::Uuid;
+
+use crate::port::StoreResult;
+
+/// Events in one page, unless a single execution has more.
+const EVENTS: i64 = 20_000;
+
+/// A database that can be checked. It is only read.
+#[async_trait]
+pub trait Audit: Send + Sync {
+    /// Up to `limit` rows of the part, with what belongs to them and what it takes to judge them.
+    async fn audit_page(&self, part: &Part, limit: usize) -> StoreResult<AuditPage>;
+}
+
+/// A tenant and an owner: rows that belong to executions are read by ranges of these, so that those which belong
+/// to nobody are read too.
+pub(crate) type Owner = (Uuid, Uuid);
+
+/// What one page of executions covers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Range {
+    pub(crate) after: Owner,
+    pub(crate) up_to: Owner,
+}
+
+/// Keeps as many executions as the limit of events allows, and says up to where the page reaches.
+pub(crate) fn cut(after: Option<Owner>, executions: &mut Vec<Execution>, limit: usize) -> Range {
+    let mut complete = executions.len() < limit;
+    let mut events = 0_i64;
+    let within = |row: &Execution| {
+        events = events.saturating_add(row.last_sequence);
+        events <= EVENTS
+    };
+    let kept = executions.iter().map(within).take_while(|within| *within).count().max(1);
+    if kept < executions.len() {
+        executions.truncate(kept);
+        complete = false;
+    }
+    let last = executions.last().map(Execution::key).filter(|_| !complete);
+    Range {
+        after: after.unwrap_or((Uuid::nil(), Uuid::nil())),
+        up_to: last.unwrap_or((Uuid::max(), Uuid::max())),
+    }
+}
+
+/// Where the next page begins, given how many rows this one could have had.
+pub(crate) fn next(part: &Part, read: &Snapshot, complete: bool) -> Option<Part> {
+    if complete { part.following() } else { part.after(read).or_else(|| part.following()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use flovyn_engine::snapshot::Snapshot;
+
+    use super::*;
+
+    #[test]
+    fn the_last_page_reaches_to_the_end() {
+        let range = cut(None, &mut Vec::new(), 10);
+        assert_eq!(range.up_to, (Uuid::max(), Uuid::max()));
+        assert_eq!(next(&Part::Executions(None), &Snapshot::default(), false), Some(Part::Tasks(None)));
+    }
+}

@@ -1,0 +1,47 @@
+//! A database that is only read, also while a server has it open.
+//!
+//! SQLite itself lets any number of processes read beside the one that writes. The lock file keeps a second writer out and
+//! is not asked for here. Reads are short, so that they hold no checkpoint up.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use flovyn_engine::invariants::{AuditPage, Part};
+
+use super::{audit, connect, migrate, pool};
+use crate::audit::Audit;
+use crate::clock::{Clock, SystemClock};
+use crate::port::{StoreError, StoreResult};
+
+pub struct SqliteReader {
+    readers: pool::Readers,
+    clock: Arc<dyn Clock>,
+}
+
+impl std::fmt::Debug for SqliteReader {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SqliteReader").finish_non_exhaustive()
+    }
+}
+
+impl SqliteReader {
+    /// Opens a database that exists and has the schema of this binary.
+    pub fn open(path: impl AsRef<Path>) -> StoreResult<Self> {
+        let path = path.as_ref();
+        connect::check_library(rusqlite::version_number())?;
+        if !path.is_file() {
+            return Err(StoreError::Unavailable(format!("there is no database {}", path.display())));
+        }
+        migrate::check(&connect::open_reader(path)?)?;
+        Ok(Self { readers: pool::Readers::open(path, 1, None)?, clock: Arc::new(SystemClock) })
+    }
+}
+
+#[async_trait]
+impl Audit for SqliteReader {
+    async fn audit_page(&self, part: &Part, limit: usize) -> StoreResult<AuditPage> {
+        let (clock, part) = (Arc::clone(&self.clock), part.clone());
+        self.readers.read(move |conn| audit::page(conn, clock.as_ref(), &part, limit)).await
+    }
+}
