@@ -113,7 +113,9 @@ fn said(work: &Work<'_>, op: &Op, reply: &Reply) -> Option<Said> {
             "requestsPerSecond": op.requests_per_second,
             "burst": op.burst,
         })),
-        Op::StartWorkflow(_)
+        // Doctor mends with the database in its hands: there is nobody to name.
+        Op::Mend(_)
+        | Op::StartWorkflow(_)
         | Op::StartWorkflows(_)
         | Op::CreateTask(_)
         | Op::CreateTasks(_)

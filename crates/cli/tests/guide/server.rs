@@ -38,9 +38,11 @@ impl Server {
         let credentials: Value = serde_json::from_str(&credentials).unwrap();
         let value = |name: &str| credentials[name].as_str().unwrap().to_owned();
         let runtime = Runtime::new().unwrap();
+        // The worker's connection belongs to a runtime from the beginning.
+        let _entered = runtime.enter();
         let builder = Worker::builder(value("grpc_url"), value("worker_token"));
         let worker = flovyn_examples::shop::worker(builder).build().unwrap();
-        let worker = runtime.block_on(async { worker.start() });
+        let worker = worker.start();
         Self { child, _stderr: stderr, folder, worker: Some(worker), _runtime: runtime }
     }
 

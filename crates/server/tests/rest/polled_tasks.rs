@@ -47,7 +47,11 @@ impl Poller {
 
     async fn complete(&mut self, id: &str, output: &Value) {
         let output = output.to_string().into_bytes();
-        let request = v1::CompleteTaskRequest { task_execution_id: id.into(), output, claim_token: None };
+        let request = v1::CompleteTaskRequest {
+            task_execution_id: id.into(),
+            output: output.into(),
+            claim_token: None,
+        };
         self.calls.complete_task(signed(request)).await.unwrap();
     }
 
