@@ -59,13 +59,6 @@ fn name(value: impl ValueEnum) -> String {
     value.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
 }
 
-/// The short forms that are part of every test run: what goes wrong, where, and for how many seconds.
-const SHORT: [(Test, Store, u64); 3] = [
-    (Test::KillServer, Store::Sqlite, 12),
-    (Test::KillWorker, Store::Sqlite, 12),
-    (Test::ManyServers, Store::Postgres, 12),
-];
-
 pub(crate) fn run(args: &ChaosArgs) -> Outcome<ExitCode> {
     let store = args.store.unwrap_or(args.test.usual_store());
     build(args.release)?;
@@ -82,17 +75,6 @@ pub(crate) fn run(args: &ChaosArgs) -> Outcome<ExitCode> {
         cluster.stop()?;
     }
     Ok(run::exit_code_of(status))
-}
-
-/// For `cargo xtask test`.
-pub(crate) fn short_forms(cluster: &Cluster) -> Outcome<()> {
-    build(false)?;
-    for (test, store, seconds) in SHORT {
-        let mut command = chaos(test, store, seconds, None, false);
-        name_cluster(&mut command, cluster);
-        run::require_success(&mut command)?;
-    }
-    Ok(())
 }
 
 /// Both programs: the one runs the other from the same folder. Of the whole workspace: a choice of packages has its own

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use crate::Outcome;
 use crate::postgres::{self, Binaries, Cluster};
 use crate::run::{self, Steps};
-use crate::{chaos, signal, tidy};
+use crate::{signal, tidy};
 
 /// How much of the server's log is shown when the tests have failed.
 const LOG_TAIL_LINES: usize = 40;
@@ -34,9 +34,7 @@ fn all_steps(steps: &mut Steps, quick: bool) -> Outcome<()> {
     }
     steps.step("tidy", tidy::require_tidy)?;
     let cluster = steps.step("start PostgreSQL", || Cluster::start(&binaries))?;
-    let tested = steps
-        .step("tests", || cargo_test(&cluster, quick))
-        .and_then(|()| steps.step("chaos", || chaos::short_forms(&cluster)));
+    let tested = steps.step("tests", || cargo_test(&cluster, quick));
     if tested.is_err() && signal::check().is_ok() {
         run::say(&format!("\nThe end of the server's log:\n{}", cluster.log_tail(LOG_TAIL_LINES)));
     }

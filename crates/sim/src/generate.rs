@@ -341,7 +341,7 @@ impl Generator {
         let token = self.rng.pick(&world.worker_tokens).map_or(tenant, |row| row.id);
         let worker = self.rng.pick(&world.workers).map_or(tenant, |row| row.id);
         let rng = &mut self.rng;
-        match rng.below(15) {
+        match rng.below(16) {
             // Wide enough that a run goes on, narrow enough that it comes to an end of it.
             11 => SetQuota {
                 monthly_workflow_runs: rng.of([None, None, Some(50), Some(-1)]),
@@ -367,7 +367,7 @@ impl Generator {
                 expires_ms: None,
             }
             .into(),
-            3 => RevokeWorkerToken { token_id: token }.into(),
+            3 | 15 => RevokeWorkerToken { token_id: token }.into(),
             4 | 5 => RegisterWorker {
                 id: None,
                 name: name(rng, "worker", 3),
