@@ -7,7 +7,7 @@
 use uuid::Uuid;
 
 use crate::ids::{ExecutionId, Payload, TenantId, Text};
-use crate::state::small_enum;
+use crate::state::{Task, small_enum};
 use crate::table::Row;
 
 small_enum! {
@@ -212,7 +212,24 @@ pub struct TaskPayloads {
     pub error: Option<Text>,
 }
 
+/// An event with what is shown of the task it is about.
+pub type Told = (Event, Option<TaskPayloads>);
+
 impl Event {
+    /// As a worker is told of it that has the instance in memory and knows what it scheduled itself. Nothing if the row of the
+    /// task it is about is not at hand.
+    pub fn told<'a>(&self, task: impl FnOnce(Uuid) -> Option<&'a Task>) -> Option<Told> {
+        let needed = self.task_needed().filter(|_| self.kind != EventKind::TaskScheduled);
+        let payloads = match needed {
+            None => None,
+            Some(task_id) => {
+                let task = task(task_id)?;
+                Some(TaskPayloads { input: None, output: task.output.clone(), error: task.error.clone() })
+            }
+        };
+        Some((self.clone(), payloads))
+    }
+
     /// Whether rendering it needs the row of the task it is about.
     pub fn task_needed(&self) -> Option<Uuid> {
         self.kind.keys().from_task.and(self.subject)

@@ -1,8 +1,8 @@
 //! What the engine answers.
 
-use crate::event::TaskPayloads;
+use crate::event::Told;
 use crate::ids::{ExecutionId, Payload, TaskId, Text, WorkerId};
-use crate::state::{Event, Execution, ExecutionStatus, Quota, Taken, Task, TaskStatus, Tenant, WorkerToken};
+use crate::state::{Execution, ExecutionStatus, Quota, Taken, Task, TaskStatus, Tenant, WorkerToken};
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum Reply {
@@ -110,7 +110,7 @@ pub struct Activation {
     pub execution: Execution,
     pub token: i64,
     /// Events after the accepted base, where this batch holds them all; otherwise they are to be read.
-    pub new_events: Option<Vec<(Event, Option<TaskPayloads>)>>,
+    pub new_events: Option<Vec<Told>>,
 }
 
 /// A task to run.

@@ -4,15 +4,14 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use flovyn_engine::event::TaskPayloads;
-use flovyn_engine::state::{ClockKind, Event, Execution, Lane, Task, TaskStatus, WorkClass};
+use flovyn_engine::state::{ClockKind, Execution, Lane, Task, TaskStatus, WorkClass};
 use flovyn_engine::{Batch, BatchStep, Change, Decided, Limits, Loaded, Mutations, Note, Request};
 use flovyn_store::{Decider, Step};
 
 use crate::dispatch::{Dispatch, HandOff, Poller};
 use crate::follow::Outcome;
 use crate::service::TaskCancel;
-use crate::tails;
+use crate::tails::{self, Written};
 use crate::watch::Subject;
 
 pub(crate) struct Driver {
@@ -43,7 +42,7 @@ pub(crate) struct Summary {
     /// Executions and tasks that changed, if anybody waits for changes.
     pub(crate) changed: Vec<Subject>,
     /// New events.
-    pub(crate) events: Vec<(Event, Option<TaskPayloads>)>,
+    pub(crate) events: Vec<Written>,
     /// Executions that have ended.
     pub(crate) ended: Vec<(Subject, Outcome)>,
     /// Tasks whose worker should stop.
@@ -102,8 +101,10 @@ impl Driver {
             }
         }
         self.summary.events = tails::written(mutations);
-        for (event, _) in &self.summary.events {
-            if let Some(outcome) = Outcome::of(event) {
+        for change in &mutations.events {
+            if let Change::Insert(event) = change
+                && let Some(outcome) = Outcome::of(event)
+            {
                 self.summary.ended.push(((event.tenant_id, event.execution_id), outcome));
             }
         }

@@ -7,7 +7,8 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use flovyn_engine::event::{EventKind, TaskPayloads};
+use flovyn_engine::event::Told;
+use flovyn_engine::ids::{TaskId, TenantId};
 use flovyn_engine::reply::Activation;
 use flovyn_engine::state::{Event, Task};
 use flovyn_engine::{Change, INLINE_EVENTS, Mutations};
@@ -19,8 +20,6 @@ use crate::watch::Subject;
 const MAX_BYTES: usize = 8 << 20;
 /// What an event takes beside its content.
 const OVERHEAD: usize = 256;
-
-type Told = (Event, Option<TaskPayloads>);
 
 #[derive(Debug, Default)]
 struct Tail {
@@ -41,33 +40,41 @@ pub(crate) struct Tails {
     inner: Arc<Mutex<Inner>>,
 }
 
-/// New events, with what is shown of the tasks they are about.
-pub(crate) fn written(mutations: &Mutations) -> Vec<Told> {
+/// What a batch wrote about one execution.
+#[derive(Debug)]
+pub(crate) enum Written {
+    Event(Told),
+    /// A last event, or one whose task the batch did not write: the tail is of no use any more.
+    End(Subject),
+}
+
+/// New events, in order.
+pub(crate) fn written(mutations: &Mutations) -> Vec<Written> {
     let inserted = mutations.events.iter().filter_map(|change| match change {
         Change::Insert(event) => Some(event),
         _ => None,
     });
-    inserted.map(|event| (event.clone(), payloads(mutations, event))).collect()
+    inserted.map(|event| written_one(mutations, event)).collect()
 }
 
-/// Of a task that the same batch wrote. A worker knows what it scheduled itself.
-fn payloads(mutations: &Mutations, event: &Event) -> Option<TaskPayloads> {
-    let task_id = event.task_needed().filter(|_| event.kind != EventKind::TaskScheduled)?;
-    let key = (event.tenant_id, task_id);
+fn written_one(mutations: &Mutations, event: &Event) -> Written {
+    let told = match event.kind.is_terminal() {
+        true => None,
+        false => event.told(|task_id| task(mutations, (event.tenant_id, task_id))),
+    };
+    told.map_or(Written::End((event.tenant_id, event.execution_id)), Written::Event)
+}
+
+/// A task that the same batch wrote. Changes are sorted by key.
+fn task(mutations: &Mutations, key: (TenantId, TaskId)) -> Option<&Task> {
     let index = mutations.tasks.binary_search_by(|change| row(change).key().cmp(&key)).ok()?;
-    let task = row(&mutations.tasks[index]);
-    Some(TaskPayloads { input: None, output: task.output.clone(), error: task.error.clone() })
+    Some(row(&mutations.tasks[index]))
 }
 
 fn row(change: &Change<Task>) -> &Task {
     match change {
         Change::Insert(row) | Change::Update { row, .. } | Change::Delete { row, .. } => row,
     }
-}
-
-/// Whether everything is there that showing the event needs.
-fn is_whole((event, payloads): &Told) -> bool {
-    event.kind == EventKind::TaskScheduled || event.task_needed().is_none() || payloads.is_some()
 }
 
 fn bytes((event, payloads): &Told) -> usize {
@@ -91,13 +98,16 @@ impl Tails {
     }
 
     /// Takes in what a batch wrote, before anybody is handed work because of it.
-    pub(crate) fn add(&self, written: Vec<Told>) {
+    pub(crate) fn add(&self, written: Vec<Written>) {
         if written.is_empty() {
             return;
         }
         let mut inner = self.lock();
-        for told in written {
-            inner.add(told);
+        for written in written {
+            match written {
+                Written::Event(told) => inner.add(told),
+                Written::End(subject) => inner.remove(&subject),
+            }
         }
         while inner.bytes > MAX_BYTES {
             let Some(oldest) = inner.order.pop_front() else { break };
@@ -127,10 +137,6 @@ impl Tails {
 impl Inner {
     fn add(&mut self, told: Told) {
         let subject = (told.0.tenant_id, told.0.execution_id);
-        if told.0.kind.is_terminal() || !is_whole(&told) {
-            self.remove(&subject);
-            return;
-        }
         let size = bytes(&told);
         if !self.tails.contains_key(&subject) {
             self.order.push_back(subject);
@@ -173,6 +179,7 @@ impl Inner {
 
 #[cfg(test)]
 mod tests {
+    use flovyn_engine::event::EventKind;
     use flovyn_engine::state::Origin;
     use uuid::Uuid;
 
@@ -180,8 +187,8 @@ mod tests {
 
     const SUBJECT: Subject = (Uuid::from_u128(1), Uuid::from_u128(2));
 
-    fn event(sequence: i64, kind: EventKind) -> Told {
-        let event = Event {
+    fn event(sequence: i64, kind: EventKind) -> Event {
+        Event {
             tenant_id: SUBJECT.0,
             execution_id: SUBJECT.1,
             sequence,
@@ -193,8 +200,7 @@ mod tests {
             text: None,
             number: None,
             payload: None,
-        };
-        (event, None)
+        }
     }
 
     fn sequences(tails: &Tails, base: i64, last: i64) -> Option<Vec<i64>> {
@@ -202,8 +208,14 @@ mod tests {
         found.map(|events| events.iter().map(|(event, _)| event.sequence).collect())
     }
 
-    fn signals(range: std::ops::RangeInclusive<i64>) -> Vec<Told> {
-        range.map(|sequence| event(sequence, EventKind::SignalReceived)).collect()
+    /// As if a batch had written these.
+    fn batch(events: impl IntoIterator<Item = Event>) -> Vec<Written> {
+        let events = events.into_iter().map(Change::Insert).collect();
+        written(&Mutations { events, ..Mutations::default() })
+    }
+
+    fn signals(range: std::ops::RangeInclusive<i64>) -> Vec<Written> {
+        batch(range.map(|sequence| event(sequence, EventKind::SignalReceived)))
     }
 
     #[test]
@@ -229,12 +241,12 @@ mod tests {
     fn an_end_and_an_event_that_cannot_be_shown_clear_it() {
         let tails = Tails::default();
         tails.add(signals(1..=2));
-        tails.add(vec![event(3, EventKind::WorkflowCompleted)]);
+        tails.add(batch([event(3, EventKind::WorkflowCompleted)]));
         assert_eq!(sequences(&tails, 0, 2), None);
         tails.add(signals(1..=2));
         let mut completed = event(3, EventKind::TaskCompleted);
-        completed.0.subject = Some(Uuid::from_u128(9));
-        tails.add(vec![completed]);
+        completed.subject = Some(Uuid::from_u128(9));
+        tails.add(batch([completed]));
         assert_eq!(sequences(&tails, 1, 3), None, "its task was not written with it");
         let inner = tails.lock();
         assert_eq!((inner.bytes, inner.tails.len()), (0, 0));
@@ -245,12 +257,12 @@ mod tests {
         let tails = Tails::default();
         let of = |number: u128| {
             let mut told = event(1, EventKind::SignalReceived);
-            told.0.execution_id = Uuid::from_u128(number);
-            told.0.payload = Some(vec![b'1'; 1 << 20].into());
-            told
+            told.execution_id = Uuid::from_u128(number);
+            told.payload = Some(vec![b'1'; 1 << 20].into());
+            batch([told])
         };
         for number in 0..20 {
-            tails.add(vec![of(number)]);
+            tails.add(of(number));
         }
         let inner = tails.lock();
         assert!(inner.bytes <= MAX_BYTES, "{}", inner.bytes);

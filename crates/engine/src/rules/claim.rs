@@ -4,7 +4,7 @@ use uuid::Uuid;
 
 use crate::check;
 use crate::code::{Code, Refusal};
-use crate::event::TaskPayloads;
+use crate::event::Told;
 use crate::ids::{TenantId, Text};
 use crate::lifecycle::{alarm, key, task};
 use crate::limits::Limits;
@@ -13,8 +13,7 @@ use crate::reply::{Activation, Claimed, Reply, TaskDelivery};
 use crate::request::{Claim, Claimer};
 use crate::rules::{Rule, Work};
 use crate::state::{
-    DueClass, Event, EventKind, Execution, ExecutionStatus, KeySpace, Lane, Ready, Task, TaskStatus,
-    WorkClass,
+    DueClass, Execution, ExecutionStatus, KeySpace, Lane, Ready, Task, TaskStatus, WorkClass,
 };
 use crate::table::{Known, Row};
 use crate::working_set::{Needs, Scan, WorkingSet};
@@ -174,33 +173,17 @@ fn take_workflow(work: &mut Work<'_>, claim: &Claim, lane: &Lane, id: Uuid) -> O
 }
 
 /// The events the worker has not seen, if this batch wrote all of them.
-fn new_events(work: &Work<'_>, execution: &Execution) -> Option<Vec<(Event, Option<TaskPayloads>)>> {
+fn new_events(work: &Work<'_>, execution: &Execution) -> Option<Vec<Told>> {
     if execution.last_sequence - execution.base_sequence > INLINE_EVENTS {
         return None;
     }
-    (execution.base_sequence + 1..=execution.last_sequence)
-        .map(|sequence| {
-            let event = work.set.events.get(&(execution.tenant_id, execution.id, sequence))?.clone();
-            let payloads = match event.kind {
-                // The worker knows what it scheduled.
-                EventKind::TaskScheduled => None,
-                _ => match event.task_needed() {
-                    Some(task_id) => Some(task_payloads(work, execution.tenant_id, task_id)?),
-                    None => None,
-                },
-            };
-            Some((event, payloads))
-        })
-        .collect()
-}
-
-fn task_payloads(work: &Work<'_>, tenant_id: TenantId, task_id: Uuid) -> Option<TaskPayloads> {
-    match work.set.tasks.known(&(tenant_id, task_id), false) {
-        Known::Row(task) => {
-            Some(TaskPayloads { input: None, output: task.output.clone(), error: task.error.clone() })
-        }
+    let task = |task_id| match work.set.tasks.known(&(execution.tenant_id, task_id), false) {
+        Known::Row(task) => Some(task),
         _ => None,
-    }
+    };
+    (execution.base_sequence + 1..=execution.last_sequence)
+        .map(|sequence| work.set.events.get(&(execution.tenant_id, execution.id, sequence))?.told(task))
+        .collect()
 }
 
 fn take_task(work: &mut Work<'_>, claim: &Claim, lane: &Lane, id: Uuid) -> Option<TaskDelivery> {
