@@ -66,6 +66,10 @@ async fn attempt(
     cancelled: watch::Receiver<bool>,
     link: Arc<ServerLink>,
 ) -> Result<Value> {
+    if *cancelled.borrow() {
+        // Told so before it began: the claim has ended, or somebody wants it to stop.
+        return Err(Error::Cancelled("before it began".to_owned()));
+    }
     let missing = || Error::failed(format!("this worker has no task {:?}", task.kind));
     let definition = setup.tasks.get(&task.kind).ok_or_else(missing)?.definition.clone();
     let input = json(&task.input)?;
@@ -103,4 +107,41 @@ fn read(task: v1::TaskExecutionInfo) -> Result<Attempt> {
         traceparent: task.traceparent,
         last_details: task.heartbeat_details.as_deref().map(json).transpose()?,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicU64;
+
+    use super::*;
+    use crate::worker::Worker;
+
+    /// Runs an attempt of a task that counts how often it began.
+    async fn begun(told_to_stop: bool) -> (u64, Result<Value>) {
+        let begun = Arc::new(AtomicU64::new(0));
+        let counts = begun.clone();
+        let task = move |_: TaskContext, input: Value| {
+            counts.fetch_add(1, Ordering::SeqCst);
+            async move { Ok(input) }
+        };
+        let worker = Worker::builder("http://127.0.0.1:1", "token").task_fn("t", task).build().unwrap();
+        let info = v1::TaskExecutionInfo {
+            task_execution_id: Uuid::from_u128(1).to_string(),
+            kind: "t".to_owned(),
+            claim_token: 1,
+            ..v1::TaskExecutionInfo::default()
+        };
+        let (_sender, cancelled) = watch::channel(told_to_stop);
+        let link = Arc::new(ServerLink::new(worker.setup.channel.clone(), |_| {}));
+        let result = attempt(&worker.setup, info, cancelled, link).await;
+        (begun.load(Ordering::SeqCst), result)
+    }
+
+    #[tokio::test]
+    async fn an_attempt_that_was_told_to_stop_does_not_begin() {
+        assert_eq!(begun(false).await, (1, Ok(Value::Null)));
+        let (times, result) = begun(true).await;
+        assert_eq!(times, 0);
+        assert!(result.unwrap_err().is_cancelled());
+    }
 }

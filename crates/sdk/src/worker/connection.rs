@@ -163,15 +163,29 @@ fn take_in(setup: &Arc<Setup>, cache: &Arc<Cache>, desk: &Arc<Desk>, frame: v1::
     for ack in frame.acks {
         desk.acknowledge(ack);
     }
+    for work in frame.activations {
+        if desk.take_activation(&work.id, work.claim_token) {
+            tokio::spawn(activation::run(setup.clone(), cache.clone(), desk.clone(), work));
+        } else {
+            dropped(setup, &work.id, work.claim_token);
+        }
+    }
+    for task in frame.tasks {
+        match desk.take_task(&task.task_execution_id, task.claim_token) {
+            Some(cancelled) => {
+                tokio::spawn(attempt::run(setup.clone(), desk.clone(), task, cancelled));
+            }
+            None => dropped(setup, &task.task_execution_id, task.claim_token),
+        }
+    }
+    // Behind the work they may be about.
     for cancel in frame.cancels {
         desk.cancel(&cancel.task_execution_id, cancel.claim_token);
     }
-    for work in frame.activations {
-        desk.take_activation(&work.id, work.claim_token);
-        tokio::spawn(activation::run(setup.clone(), cache.clone(), desk.clone(), work));
-    }
-    for task in frame.tasks {
-        let cancelled = desk.take_task(&task.task_execution_id, task.claim_token);
-        tokio::spawn(attempt::run(setup.clone(), desk.clone(), task, cancelled));
-    }
+}
+
+/// A claim that is under way here already: it is run once, and answered once.
+fn dropped(setup: &Setup, id: &str, token: i64) {
+    setup.metrics.duplicates_dropped.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    tracing::warn!(id, token, "work came twice under one claim; the copy was dropped");
 }

@@ -70,6 +70,13 @@ pub(super) struct Desk {
     finished: Notify,
 }
 
+impl Inner {
+    /// Whether this claim, or a later one of the same work, is held: until its result is acknowledged.
+    fn holds(&self, id: &str, token: i64) -> bool {
+        self.held.get(id).is_some_and(|held| *held >= token)
+    }
+}
+
 impl Desk {
     pub(super) fn new(max_workflows: u32, max_tasks: u32) -> Self {
         let slots = |max| Slots { max, running: 0, owed: 0 };
@@ -217,20 +224,34 @@ impl Desk {
         self.work.notify_one();
     }
 
-    pub(super) fn take_activation(&self, id: &str, token: i64) {
+    /// Takes on a claim. `false`: it is a copy of one that is held, or older, and must not be run.
+    pub(super) fn take_activation(&self, id: &str, token: i64) -> bool {
         let mut inner = self.lock();
+        if inner.holds(id, token) {
+            inner.workflows.owed += 1;
+            drop(inner);
+            self.work.notify_one();
+            return false;
+        }
         inner.workflows.running += 1;
         inner.held.insert(id.to_owned(), token);
+        true
     }
 
-    /// With it, whether the task should stop.
-    pub(super) fn take_task(&self, id: &str, token: i64) -> watch::Receiver<bool> {
+    /// The same for a task. With it, whether the task should stop.
+    pub(super) fn take_task(&self, id: &str, token: i64) -> Option<watch::Receiver<bool>> {
         let mut inner = self.lock();
+        if inner.holds(id, token) {
+            inner.tasks.owed += 1;
+            drop(inner);
+            self.work.notify_one();
+            return None;
+        }
         inner.tasks.running += 1;
         inner.held.insert(id.to_owned(), token);
         let (sender, receiver) = watch::channel(false);
         inner.cancels.insert((id.to_owned(), token), sender);
-        receiver
+        Some(receiver)
     }
 
     pub(super) fn cancel(&self, id: &str, token: i64) {
@@ -282,5 +303,49 @@ impl Desk {
             // Whoever waited may have gone with its task.
             let _ = result.told.send(ack);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn credits(desk: &Desk) -> (u32, u32) {
+        desk.frame().map_or((0, 0), |frame| (frame.workflow_credits, frame.task_credits))
+    }
+
+    #[test]
+    fn a_claim_is_taken_on_once() {
+        let desk = Desk::new(2, 2);
+        assert!(desk.take_activation("workflow", 1));
+        assert!(!desk.take_activation("workflow", 1));
+        assert!(desk.take_task("task", 4).is_some());
+        assert!(desk.take_task("task", 4).is_none(), "a copy");
+        assert!(desk.take_task("task", 3).is_none(), "older than what is held");
+        assert!(desk.take_task("task", 5).is_some(), "handed out anew: the older claim has ended");
+    }
+
+    #[test]
+    fn what_is_dropped_gives_its_credit_back() {
+        let desk = Desk::new(2, 2);
+        assert!(desk.take_activation("workflow", 1) && desk.take_task("task", 1).is_some());
+        assert_eq!(credits(&desk), (0, 0));
+        assert!(!desk.take_activation("workflow", 1) && desk.take_task("task", 1).is_none());
+        assert_eq!(credits(&desk), (1, 1));
+        let inner = desk.lock();
+        assert_eq!((inner.workflows.running, inner.tasks.running), (1, 1));
+    }
+
+    #[tokio::test]
+    async fn a_claim_is_held_until_its_result_is_acknowledged() {
+        let desk = Desk::new(1, 1);
+        assert!(desk.take_activation("workflow", 1));
+        let finished = Finished::Activation(v1::SubmitWorkflowCommandsRequest::default());
+        let mut settled = Box::pin(desk.settle("workflow", 1, finished));
+        assert!(futures::poll!(&mut settled).is_pending());
+        assert!(!desk.take_activation("workflow", 1), "its result is on its way");
+        desk.acknowledge(v1::ResultAck { r#ref: 1, ..v1::ResultAck::default() });
+        assert!(settled.await.is_some());
+        assert!(desk.take_activation("workflow", 2));
     }
 }

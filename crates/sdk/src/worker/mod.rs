@@ -56,6 +56,7 @@ pub struct WorkerMetrics {
     activations_refused: AtomicU64,
     tasks_refused: AtomicU64,
     connections: AtomicU64,
+    duplicates_dropped: AtomicU64,
 }
 
 macro_rules! readings {
@@ -82,6 +83,8 @@ readings! {
     tasks_refused,
     /// Times it connected.
     connections,
+    /// Work that came again under a claim that was under way, and was not run again.
+    duplicates_dropped,
 }
 
 type Hook = Arc<dyn Fn(&WorkerEvent) + Send + Sync>;
