@@ -8,6 +8,7 @@ mod error_pages;
 mod forbidden;
 mod layout;
 mod links;
+mod planted;
 mod rust;
 mod source;
 mod sql;
@@ -29,6 +30,7 @@ const CHECKS: &[Check] = &[
     layout::check,
     error_pages::check,
     links::check,
+    planted::check,
     whitespace::check,
 ];
 

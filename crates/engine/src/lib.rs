@@ -10,6 +10,7 @@ pub mod ids;
 pub mod invariants;
 pub mod limits;
 pub mod note;
+pub mod planted;
 pub mod reply;
 pub mod request;
 pub mod snapshot;

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use flovyn_engine::planted::{Bug, planted};
 use flovyn_engine::request::Op;
 use flovyn_engine::{Code, Decided, Refusal, Reply, Request};
 use flovyn_store::{StoreError, TransactOptions};
@@ -159,6 +160,13 @@ struct Committed {
     summary: Summary,
 }
 
+/// A batch of which nothing is known to be written.
+struct Failed {
+    error: StoreError,
+    /// Gives back what may have been claimed for somebody who will not be told.
+    give_back: Vec<Job>,
+}
+
 impl Shared {
     /// Decides and commits a batch, answers everybody, and returns the jobs that have to wait.
     fn run_batch(self: Arc<Self>, jobs: Vec<Job>, wait: bool) -> BoxFuture<'static, Vec<Job>> {
@@ -168,12 +176,12 @@ impl Shared {
             }
             match self.attempt(&jobs, wait).await {
                 Ok(committed) => self.answer(jobs, committed),
-                Err(error) => self.recover(jobs, wait, error).await,
+                Err(failed) => self.recover(jobs, wait, failed).await,
             }
         })
     }
 
-    async fn attempt(&self, jobs: &[Job], wait_for_locks: bool) -> Result<Committed, StoreError> {
+    async fn attempt(&self, jobs: &[Job], wait_for_locks: bool) -> Result<Committed, Failed> {
         let requests = jobs.iter().map(|job| job.request.clone()).collect();
         let driver =
             Driver::new(requests, self.limits.clone(), self.dispatch.clone(), !self.watchers.is_empty());
@@ -186,11 +194,18 @@ impl Shared {
                 self.measure(&decided, &summary);
                 Ok(Committed { decided, handed, summary })
             }
+            Err(StoreError::Unavailable(_)) if planted(Bug::AcknowledgedBeforeCommit) => {
+                Ok(Committed { decided, handed, summary })
+            }
             Err(error) => {
+                let give_back = match error {
+                    StoreError::OutcomeUnknown(_) => give_back_all(jobs, &handed, &decided),
+                    _ => Vec::new(),
+                };
                 for poller in handed {
                     self.dispatch.put_back(poller);
                 }
-                Err(error)
+                Err(Failed { error, give_back })
             }
         }
     }
@@ -206,16 +221,18 @@ impl Shared {
 
     /// A batch that was not written. A conflict is decided once more; then the batch is halved until the guilty
     /// request stands alone. Only what is known not to be written is tried again.
-    async fn recover(self: Arc<Self>, mut jobs: Vec<Job>, wait: bool, mut error: StoreError) -> Vec<Job> {
+    async fn recover(self: Arc<Self>, mut jobs: Vec<Job>, wait: bool, failed: Failed) -> Vec<Job> {
+        let Failed { mut error, mut give_back } = failed;
         let alone = jobs.len() == 1;
         for _ in 0..if alone { MAX_CONFLICTS } else { 1 } {
-            if !matches!(error, StoreError::Conflict(_)) {
+            let again = matches!(error, StoreError::OutcomeUnknown(_)) && planted(Bug::UnknownOutcomeRetried);
+            if !matches!(error, StoreError::Conflict(_)) && !again {
                 break;
             }
             Stats::add(&self.stats.conflicts, 1);
             match self.attempt(&jobs, wait || alone).await {
                 Ok(committed) => return self.answer(jobs, committed),
-                Err(next) => error = next,
+                Err(next) => (error, give_back) = (next.error, next.give_back),
             }
         }
         if !alone && matches!(error, StoreError::Conflict(_) | StoreError::Refused(_)) {
@@ -229,7 +246,7 @@ impl Shared {
             self.fail_for_good(what);
         }
         refuse_all(jobs, &error);
-        Vec::new()
+        give_back
     }
 
     fn answer(&self, jobs: Vec<Job>, committed: Committed) -> Vec<Job> {
@@ -269,10 +286,18 @@ impl Shared {
                 put_off.push(job);
                 return;
             }
-            Decided::Reply(reply) => Ok(reply),
+            Decided::Reply(reply) => {
+                self.note_repeated(&job.request, &reply);
+                Ok(reply)
+            }
             Decided::Refused(refusal) => {
-                if refusal.code == Code::Internal {
-                    tracing::error!(%refusal, "a rule failed");
+                match refusal.code {
+                    Code::Internal => tracing::error!(%refusal, "a rule failed"),
+                    Code::StaleClaim => {
+                        Stats::add(&self.stats.stale_claims, 1);
+                        tracing::info!(%refusal, "refused: its claim has ended");
+                    }
+                    _ => {}
                 }
                 Err(refusal)
             }
@@ -310,6 +335,14 @@ impl Shared {
         }
     }
 
+    /// A report that came twice is acknowledged twice and counts once.
+    fn note_repeated(&self, request: &Request, reply: &Reply) {
+        if let Reply::Submitted { repeated: true, .. } | Reply::TaskReported { repeated: true, .. } = reply {
+            Stats::add(&self.stats.repeated_reports, 1);
+            tracing::info!(tenant = %request.tenant_id, what = request.op.name(), "accepted before: acknowledged, without effect");
+        }
+    }
+
     /// Whoever found as much as it could take has probably not found all: the next poller searches too.
     fn wake_next(&self, request: &Request, found: usize) -> Vec<Job> {
         match job::claim_of(request) {
@@ -343,6 +376,17 @@ impl Shared {
             (self.on_fatal)(what);
         }
     }
+}
+
+/// Claims of a batch that may have been written, for workers who will not hear of them: a session would keep them alive by
+/// its heartbeats. If nothing was written, giving back is refused and changes nothing.
+fn give_back_all(jobs: &[Job], handed: &[Poller], decided: &[Decided]) -> Vec<Job> {
+    let requests = jobs.iter().map(|job| &job.request).chain(handed.iter().map(|poller| &poller.request));
+    let claims = requests.zip(decided).filter_map(|(request, decided)| match decided {
+        Decided::Reply(Reply::Claimed(claimed)) => Some(job::give_back(request.tenant_id, claimed)),
+        _ => None,
+    });
+    claims.flatten().collect()
 }
 
 fn refuse_all(jobs: Vec<Job>, error: &StoreError) {

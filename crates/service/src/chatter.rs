@@ -3,12 +3,13 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use flovyn_engine::ids::{TaskId, TenantId};
 use flovyn_engine::request::{HeartbeatTask, Op};
 use flovyn_engine::{Refusal, Reply, Request};
 use rustc_hash::FxHashMap;
+use tokio::time::Instant;
 
 use crate::job::Asker;
 use crate::service::Service;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use flovyn_engine::ids::{TaskId, TenantId, WorkerId};
 use flovyn_engine::reply::Claimed;
 use flovyn_engine::request::{Actor, Claim, Op};
-use flovyn_engine::{Code, Limits, Refusal, Reply, Request};
+use flovyn_engine::{Code, Ids, Limits, Refusal, Reply, Request};
 use flovyn_store::Store;
 use tokio::sync::{broadcast, mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
@@ -40,6 +40,8 @@ pub struct Options {
     pub loops: loops::Options,
     /// Where figures go.
     pub recorder: SharedRecorder,
+    /// Ids and jitter are drawn from it. It differs between processes, so that their ids do not meet.
+    pub seed: u64,
 }
 
 impl Default for Options {
@@ -50,6 +52,7 @@ impl Default for Options {
             hints: true,
             loops: loops::Options::default(),
             recorder: Arc::new(metrics::NoopRecorder),
+            seed: uuid::Uuid::new_v4().as_u64_pair().0,
         }
     }
 }
@@ -125,8 +128,7 @@ impl Service {
             cancels: broadcast::channel(CANCELS).0,
             failed: AtomicBool::new(false),
             on_fatal: options.on_fatal,
-            // Seeds differ between processes, so that their ids do not meet.
-            seeds: AtomicU64::new(uuid::Uuid::new_v4().as_u64_pair().0),
+            seeds: AtomicU64::new(options.seed),
         });
         let service = Self {
             shared: shared.clone(),
@@ -252,13 +254,29 @@ impl Service {
         }
     }
 
+    /// Ends everything at once and finishes nothing, as the death of the process would. For simulations.
+    pub fn abort(&self) {
+        // Nobody holds it but `stop`, which waits for the same tasks.
+        if let Ok(tasks) = self.tasks.try_lock() {
+            tasks.iter().for_each(JoinHandle::abort);
+        }
+    }
+
     pub(crate) fn chatter(&self) -> &Chatter {
         &self.chatter
     }
 
     pub(crate) fn request(&self, tenant_id: TenantId, op: Op) -> Request {
-        let seed = self.shared.seeds.fetch_add(0x9E37_79B9_7F4A_7C15, Ordering::Relaxed);
-        Request::new(tenant_id, seed, op)
+        Request::new(tenant_id, self.seed(), op)
+    }
+
+    /// A number in `0.0..1.0`, for jitter.
+    pub(crate) fn fraction(&self) -> f64 {
+        Ids::new(self.seed()).fraction()
+    }
+
+    fn seed(&self) -> u64 {
+        self.shared.seeds.fetch_add(0x9E37_79B9_7F4A_7C15, Ordering::Relaxed)
     }
 
     pub(crate) fn send(&self, request: Request, asker: Asker) -> Result<(), Refusal> {

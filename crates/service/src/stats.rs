@@ -34,6 +34,10 @@ stats! {
     bisections,
     /// Claims given back because the poller had gone.
     given_back,
+    /// Requests refused because their claim had ended.
+    stale_claims,
+    /// Reports that had been accepted before: acknowledged again, without effect.
+    repeated_reports,
     /// Due rows that did what they were for.
     fired,
     /// Due rows that another process had handled.

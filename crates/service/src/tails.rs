@@ -42,6 +42,7 @@ pub(crate) struct Tails {
 
 /// What a batch wrote about one execution.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "nearly all are events")]
 pub(crate) enum Written {
     Event(Told),
     /// A last event, or one whose task the batch did not write: the tail is of no use any more.

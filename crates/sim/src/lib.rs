@@ -1,4 +1,5 @@
-//! Seeded random runs of the engine: on the memory oracle alone, or in lockstep on several databases.
+//! Seeded random runs: of the engine, on the memory oracle alone or in lockstep on several databases; and of whole servers in
+//! virtual time, with faults.
 //!
 //! After every step the promises are checked; in lockstep, replies and full snapshots must be equal as well.
 
@@ -7,3 +8,4 @@ pub mod generate;
 pub mod lockstep;
 pub mod open;
 pub mod rng;
+pub mod servers;

@@ -3,6 +3,7 @@
 //! Stores apply row changes and answer reads. They hold no rule of the product: if a store file grows, a rule
 //! has leaked into it. All SQL of the project is in this crate.
 
+pub mod around;
 pub mod audit;
 pub mod clock;
 pub mod memory;

@@ -4,6 +4,7 @@ use crate::code::{Code, Refusal};
 use crate::event::{Event, EventData, EventKind, Origin};
 use crate::ids::{ExecutionId, Payload, TenantId, Text};
 use crate::lifecycle::{alarm, key, quota};
+use crate::planted::{Bug, planted};
 use crate::rules::Work;
 use crate::state::{Due, DueClass, Execution, ExecutionStatus, KeySpace};
 use crate::working_set::Needs;
@@ -153,6 +154,9 @@ pub(crate) fn finish(work: &mut Work<'_>, execution: &mut Execution, origin: Ori
         End::Cancelled { .. } => ExecutionStatus::Cancelled,
     };
     append(work, execution, origin, terminal_event(&end));
+    if planted(Bug::TerminalEventTwice) {
+        append(work, execution, origin, terminal_event(&end));
+    }
     if origin == Origin::External {
         execution.last_external_sequence = execution.last_sequence;
     }

@@ -6,14 +6,20 @@ use crate::check;
 use crate::code::Refusal;
 use crate::ids::{TenantId, Text};
 use crate::note::Noted;
+use crate::planted::{Bug, planted};
 use crate::request::KeySpec;
 use crate::rules::Work;
 use crate::state::{Execution, HolderClass, IdempotencyKey, KeySpace, Task};
 use crate::working_set::Needs;
 
+/// Whose key it is.
+fn owner(tenant_id: TenantId) -> TenantId {
+    if planted(Bug::TenantLeftOutOfKey) { Uuid::nil() } else { tenant_id }
+}
+
 /// Asks for the key and for whoever holds it.
 pub(crate) fn needs_work_key(needs: &mut Needs<'_>, tenant_id: TenantId, key: &KeySpec) {
-    let Some(row) = needs.row::<IdempotencyKey>((tenant_id, KeySpace::Work, key.name.clone())) else {
+    let Some(row) = needs.row::<IdempotencyKey>((owner(tenant_id), KeySpace::Work, key.name.clone())) else {
         return;
     };
     match row.holder_class {
@@ -29,7 +35,7 @@ pub(crate) fn needs_work_key(needs: &mut Needs<'_>, tenant_id: TenantId, key: &K
 
 /// The live holder of a key. An expired key has none: whoever comes next overwrites it.
 pub(crate) fn holder(work: &Work<'_>, space: KeySpace, name: &Text) -> Option<IdempotencyKey> {
-    let row = work.set.keys.get(&(work.tenant_id, space, name.clone()))?;
+    let row = work.set.keys.get(&(owner(work.tenant_id), space, name.clone()))?;
     (row.expires_ms > work.now.ms).then(|| row.clone())
 }
 
@@ -46,9 +52,10 @@ pub(crate) fn take(
         (KeySpace::Promise, None) => work.limits.duration_max_ms,
         (_, ttl) => check::ttl(ttl, work.limits)?,
     };
-    let version = work.set.keys.get(&(work.tenant_id, space, key.name.clone())).map_or(1, |row| row.version);
+    let tenant_id = owner(work.tenant_id);
+    let version = work.set.keys.get(&(tenant_id, space, key.name.clone())).map_or(1, |row| row.version);
     work.set.keys.put(IdempotencyKey {
-        tenant_id: work.tenant_id,
+        tenant_id,
         space,
         name: key.name.clone(),
         version,
@@ -73,7 +80,7 @@ pub(crate) fn clear(work: &mut Work<'_>, name: Option<&Text>, holder_id: Uuid) {
 /// Frees the key if this holder still has it. Whether it had.
 pub(crate) fn release(work: &mut Work<'_>, space: KeySpace, name: Option<&Text>, holder_id: Uuid) -> bool {
     let Some(name) = name else { return false };
-    let key = (work.tenant_id, space, name.clone());
+    let key = (owner(work.tenant_id), space, name.clone());
     let held = work.set.keys.get(&key).is_some_and(|row| row.holder_id == holder_id);
     if held {
         work.set.keys.delete(&key);
@@ -89,6 +96,6 @@ pub(crate) fn needs_release(
     name: Option<&Text>,
 ) {
     if let Some(name) = name {
-        needs.row::<IdempotencyKey>((tenant_id, space, name.clone()));
+        needs.row::<IdempotencyKey>((owner(tenant_id), space, name.clone()));
     }
 }

@@ -4,6 +4,7 @@ use crate::code::{Code, Refusal};
 use crate::event::{EventData, EventKind};
 use crate::ids::{Payload, TaskId, TenantId, Text};
 use crate::lifecycle::{alarm, execution, key};
+use crate::planted::{Bug, planted};
 use crate::rules::Work;
 use crate::state::{Attempt, AttemptStatus, DueClass, KeySpace, RetryPolicy, Task, TaskStatus};
 use crate::working_set::Needs;
@@ -30,7 +31,7 @@ pub(crate) fn find_claimed(work: &Work<'_>, id: TaskId, token: Option<i64>) -> R
     let task = find(work, id)?;
     // A claim made with a token is reported with it: only clients that never saw one may leave it out.
     let current = token.map_or(task.plain, |token| token == task.epoch);
-    if task.status == TaskStatus::Running && current {
+    if task.status == TaskStatus::Running && (current || planted(Bug::StaleReportAccepted)) {
         return Ok(task);
     }
     let message = match token {
@@ -145,6 +146,7 @@ pub(crate) fn end_attempt(
     let start_ms = delay_ms.map(|delay| work.now.ms.saturating_add(delay));
     match start_ms {
         // An attempt that could only begin after the total timeout is not worth waiting for.
+        Some(_) if planted(Bug::RetryLost) => task.status = TaskStatus::Pending,
         Some(start) if total_deadline(task).is_none_or(|deadline| start < deadline) => {
             make_pending(work, task, Some(start));
         }

@@ -9,6 +9,7 @@ use crate::ids::{TenantId, Text};
 use crate::lifecycle::{alarm, key, task};
 use crate::limits::Limits;
 use crate::note::Noted;
+use crate::planted::{Bug, planted};
 use crate::reply::{Activation, Claimed, Reply, TaskDelivery};
 use crate::request::{Claim, Claimer};
 use crate::rules::{Rule, Work};
@@ -201,7 +202,7 @@ fn take_task(work: &mut Work<'_>, claim: &Claim, lane: &Lane, id: Uuid) -> Optio
     task.started_ms = Some(work.now.ms);
     // Counted now, not when it is reported: a task that kills its worker cannot come back for ever.
     task.execution_count += 1;
-    task.epoch += 1;
+    task.epoch += i64::from(claim.only.is_none() || !planted(Bug::HandOffWithoutToken));
     task.plain = claim.claimer.plain;
     task.worker = Some(claim.claimer.worker.clone());
     task.session = claim.claimer.session;

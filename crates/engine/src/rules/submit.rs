@@ -6,6 +6,7 @@ use crate::event::Origin;
 use crate::ids::TenantId;
 use crate::lifecycle::execution::{self, End};
 use crate::limits::Limits;
+use crate::planted::{Bug, planted};
 use crate::reply::Reply;
 use crate::request::{Command, Outcome, SubmitActivation};
 use crate::rules::submit_command;
@@ -69,7 +70,8 @@ impl SubmitActivation {
     fn check_claim(&self, execution: &Execution) -> Result<(), Refusal> {
         // A claim made with a token is submitted with it: only clients that never saw one may leave it out.
         let current = self.token.map_or(execution.plain, |token| token == execution.epoch);
-        if execution.status == ExecutionStatus::Running && current {
+        if execution.status == ExecutionStatus::Running && (current || planted(Bug::StaleActivationAccepted))
+        {
             return Ok(());
         }
         let message = match self.token {
@@ -148,7 +150,7 @@ impl SubmitActivation {
                 execution.status = ExecutionStatus::Waiting;
                 execution.lease_until_ms = None;
                 execution.marked = false;
-                if unseen {
+                if unseen && !planted(Bug::WakeUpLost) {
                     execution::make_pending(work, execution);
                 }
                 return Ok(());

@@ -11,7 +11,7 @@ const KEEP_MS: i64 = 60 * 60 * 1_000;
 const PAGE: usize = 10_000;
 
 pub(super) async fn run(service: Service, every: Duration, mut stopped: Stopped) {
-    while pause(&mut stopped, every).await {
+    while pause(&service, &mut stopped, every).await {
         let Ok(now) = service.store().now().await else { continue };
         loop {
             match service.store().batch_cleanup(now.ms - KEEP_MS, PAGE).await {

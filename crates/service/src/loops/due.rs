@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use flovyn_engine::reply::Fired;
 use flovyn_engine::request::FireDue;
@@ -14,6 +14,7 @@ use flovyn_engine::{Code, Now, Reply, Row};
 use flovyn_store::StoreResult;
 use futures::future::join_all;
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
 use crate::loops::{Options, Stopped};
 use crate::service::Service;
@@ -85,6 +86,7 @@ impl DueLoop {
                 continue;
             }
             tokio::select! {
+                biased;
                 _ = stopped.wait_for(|stopped| *stopped) => return,
                 () = self.service.shared.due_signal.notify.notified() => {}
                 () = tokio::time::sleep(sleep) => {}

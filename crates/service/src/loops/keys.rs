@@ -24,7 +24,7 @@ impl KeyLoop {
     }
 
     pub(crate) async fn run(self, mut stopped: Stopped) {
-        while pause(&mut stopped, turn::look_every(&self.service, self.every)).await {
+        while pause(&self.service, &mut stopped, turn::look_every(&self.service, self.every)).await {
             if let Err(refusal) = self.tick_in_turn().await {
                 tracing::warn!(%refusal, "expired idempotency keys could not be removed");
             }

@@ -82,10 +82,11 @@ pub(crate) fn start(service: &Service, options: &Options, stopped: &Stopped) -> 
 
 /// Sleeps about that long; `false` when it is time to end. Spread over 80 % to 120 %, so that processes that
 /// started together do not come back together.
-pub(crate) async fn pause(stopped: &mut Stopped, about: Duration) -> bool {
-    let (random, _) = uuid::Uuid::new_v4().as_u64_pair();
-    let spread = about.mul_f64(0.8 + 0.4 * (random as f64 / u64::MAX as f64));
+pub(crate) async fn pause(service: &Service, stopped: &mut Stopped, about: Duration) -> bool {
+    let spread = about.mul_f64(0.8 + 0.4 * service.fraction());
+    // In a fixed order, here and in the loops: the same seed gives the same run.
     tokio::select! {
+        biased;
         _ = stopped.wait_for(|stopped| *stopped) => false,
         () = tokio::time::sleep(spread) => true,
     }

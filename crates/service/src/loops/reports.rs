@@ -6,7 +6,7 @@ use crate::loops::{Stopped, pause};
 use crate::service::Service;
 
 pub(super) async fn run(service: Service, every: Duration, mut stopped: Stopped) {
-    while pause(&mut stopped, every).await {
+    while pause(&service, &mut stopped, every).await {
         service.chatter().flush(&service);
     }
 }

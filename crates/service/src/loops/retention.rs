@@ -31,7 +31,7 @@ impl RetentionLoop {
     }
 
     pub(crate) async fn run(self, mut stopped: Stopped) {
-        while pause(&mut stopped, self.every).await {
+        while pause(&self.service, &mut stopped, self.every).await {
             if let Err(error) = self.tick().await {
                 tracing::warn!(%error, "retention could not read; trying again later");
             }

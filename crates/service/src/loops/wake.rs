@@ -1,6 +1,7 @@
 //! Brings pollers together with work that another process made ready: at once by hint, at the latest by polling.
 
 use std::collections::BTreeSet;
+use std::pin::pin;
 use std::time::Duration;
 
 use flovyn_engine::state::Lane;
@@ -29,19 +30,25 @@ impl WakeLoop {
     pub(crate) async fn run(self, mut stopped: Stopped) {
         let mut hints = self.service.shared.hints.then(|| self.service.store().hints()).flatten();
         loop {
-            tokio::select! {
-                more = pause(&mut stopped, self.every) => {
-                    if !more {
-                        return;
+            // However many hints come: those that got lost are made up for by looking.
+            let mut pause = pin!(pause(&self.service, &mut stopped, self.every));
+            loop {
+                tokio::select! {
+                    biased;
+                    more = &mut pause => match more {
+                        true => {
+                            self.look.notify_one();
+                            break;
+                        }
+                        false => return,
+                    },
+                    () = self.look.notified() => {
+                        if let Err(error) = self.tick().await {
+                            tracing::warn!(%error, "ready work could not be looked for; trying again");
+                        }
                     }
-                    self.look.notify_one();
+                    hint = next(&mut hints) => self.heard(hint, &mut hints),
                 }
-                () = self.look.notified() => {
-                    if let Err(error) = self.tick().await {
-                        tracing::warn!(%error, "ready work could not be looked for; trying again");
-                    }
-                }
-                hint = next(&mut hints) => self.heard(hint, &mut hints),
             }
         }
     }

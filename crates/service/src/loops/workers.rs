@@ -14,7 +14,7 @@ const KEEP_MS: i64 = 7 * 24 * 60 * 60 * 1_000;
 const PAGE: usize = 200;
 
 pub(super) async fn run(service: Service, every: Duration, mut stopped: Stopped) {
-    while pause(&mut stopped, every).await {
+    while pause(&service, &mut stopped, every).await {
         let Ok(now) = service.store().now().await else { continue };
         let forget = ForgetWorkers { before_ms: now.lease_ms - KEEP_MS, max: PAGE };
         // A full page has more behind it; an error is tried again next time.

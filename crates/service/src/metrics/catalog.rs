@@ -141,6 +141,8 @@ totals! {
     conflicts = ("flovyn_batch_conflicts_total", "Batches decided again because another writer was faster");
     bisections = ("flovyn_batch_bisections_total", "Batches split to find a request that the database refuses");
     given_back = ("flovyn_claims_given_back_total", "Claims given back because the poller had gone");
+    stale_claims = ("flovyn_stale_claims_refused_total", "Requests refused because their claim had ended");
+    repeated_reports = ("flovyn_repeated_reports_total", "Reports acknowledged again, without effect");
     fired = ("flovyn_due_fired_total", "Due rows that did what they were for");
     stale = ("flovyn_due_stale_total", "Due rows that another process had handled");
     dropped_reports = ("flovyn_reports_dropped_total", "Progress reports and log lines dropped because too many waited");

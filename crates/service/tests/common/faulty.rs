@@ -4,16 +4,8 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use async_trait::async_trait;
-use flovyn_engine::ids::{ExecutionId, PromiseId, TaskId, TenantId, WorkerId};
-use flovyn_engine::invariants::{AuditPage, Part};
-use flovyn_engine::snapshot::Snapshot;
-use flovyn_engine::state::*;
 use flovyn_engine::{Change, Loaded, Mutations, Now};
-use flovyn_store::{
-    Audit, AuditFilter, Decider, ExecutionFilter, LoggedEvent, Page, QueueDepth, SharedDecider, Step, Store,
-    StoreError, StoreResult, TaskFilter, TransactOptions,
-};
+use flovyn_store::{Decider, SharedDecider, Step, Store, StoreError, TransactOptions, store_around};
 use tokio::sync::Semaphore;
 
 /// Input of a workflow that this database cannot store.
@@ -105,6 +97,11 @@ impl Faulty {
         }
     }
 
+    /// Only commits go wrong here.
+    async fn reads(&self) -> StoreResult<()> {
+        Ok(())
+    }
+
     async fn write(&self, mutations: Box<Mutations>, options: TransactOptions) -> StoreResult<()> {
         self.inner.transact(Arc::new(Mutex::new(Write(Some(mutations)))), options).await
     }
@@ -147,63 +144,16 @@ fn is_unstorable(mutations: &Mutations) -> bool {
     mutations.events.iter().any(marked)
 }
 
-#[async_trait]
-impl Audit for Faulty {
-    async fn audit_page(&self, part: &Part, limit: usize) -> StoreResult<AuditPage> {
-        self.inner.audit_page(part, limit).await
+store_around!(Faulty, reads, {
+    async fn transact(&self, batch: SharedDecider, options: TransactOptions) -> StoreResult<()> {
+        self.run(batch, options).await
     }
-}
 
-macro_rules! pass_on {
-    ($(fn $name:ident($($argument:ident: $type:ty),*) -> $result:ty;)*) => {
-        #[async_trait]
-        impl Store for Faulty {
-            async fn transact(&self, batch: SharedDecider, options: TransactOptions) -> StoreResult<()> {
-                self.run(batch, options).await
-            }
-            $(async fn $name(&self, $($argument: $type),*) -> StoreResult<$result> {
-                self.inner.$name($($argument),*).await
-            })*
-        }
-    };
-}
+    async fn now(&self) -> StoreResult<Now> {
+        self.inner.now().await
+    }
 
-pass_on! {
-    fn now() -> Now;
-    fn due_page(clock: ClockKind, until_ms: i64, limit: usize) -> Vec<Due>;
-    fn due_next(clock: ClockKind) -> Option<i64>;
-    fn tenant_list(after: Option<TenantId>, limit: usize) -> Vec<Tenant>;
-    fn execution_finished(tenant: TenantId, before_ms: i64, limit: usize) -> Vec<ExecutionId>;
-    fn task_finished(tenant: TenantId, before_ms: i64, limit: usize) -> Vec<TaskId>;
-    fn lanes_with_work(lanes: &[Lane]) -> Vec<Lane>;
-    fn lanes_of_queue(tenant: TenantId, class: WorkClass, queue: &str, limit: usize) -> Vec<Lane>;
-    fn turn_take(name: &str, every_ms: i64) -> bool;
-    fn batch_cleanup(before_ms: i64, limit: usize) -> usize;
-    fn tenant_get(id: TenantId) -> Option<Tenant>;
-    fn tenant_by_slug(slug: &str) -> Option<Tenant>;
-    fn quota_get(tenant: TenantId) -> Option<Quota>;
-    fn worker_token_by_hash(hash: &[u8]) -> Option<WorkerToken>;
-    fn audit_list(tenant: TenantId, filter: &AuditFilter, page: Page) -> Vec<AuditEntry>;
-    fn worker_token_list(tenant: TenantId) -> Vec<WorkerToken>;
-    fn worker_list(tenant: TenantId) -> Vec<(Worker, Vec<WorkerCapability>)>;
-    fn worker_get(tenant: TenantId, id: WorkerId) -> Option<(Worker, Vec<WorkerCapability>)>;
-    fn paused_queue_list(tenant: TenantId) -> Vec<PausedQueue>;
-    fn queue_depths(tenant: TenantId, limit: i64) -> Vec<QueueDepth>;
-    fn execution_get(tenant: TenantId, id: ExecutionId) -> Option<Execution>;
-    fn execution_list(tenant: TenantId, filter: &ExecutionFilter, page: Page) -> Vec<Execution>;
-    fn execution_labels(tenant: TenantId, id: ExecutionId) -> Vec<Label>;
-    fn execution_states(tenant: TenantId, id: ExecutionId) -> Vec<StateEntry>;
-    fn event_page(tenant: TenantId, id: ExecutionId, after: i64, limit: usize) -> Vec<LoggedEvent>;
-    fn timer_list(tenant: TenantId, id: ExecutionId, open_only: bool, limit: usize) -> Vec<Timer>;
-    fn promise_list(tenant: TenantId, id: ExecutionId, open_only: bool, limit: usize) -> Vec<Promise>;
-    fn promise_get(tenant: TenantId, id: PromiseId) -> Option<Promise>;
-    fn idempotency_key_get(tenant: TenantId, space: KeySpace, name: &str) -> Option<IdempotencyKey>;
-    fn execution_tasks(tenant: TenantId, id: ExecutionId, open_only: bool, after: Option<TaskId>, limit: usize) -> Vec<Task>;
-    fn task_get(tenant: TenantId, id: TaskId) -> Option<Task>;
-    fn task_list(tenant: TenantId, filter: &TaskFilter, page: Page) -> Vec<Task>;
-    fn task_count(tenant: TenantId, filter: &TaskFilter, limit: i64) -> i64;
-    fn attempt_list(tenant: TenantId, id: TaskId) -> Vec<Attempt>;
-    fn task_log_page(tenant: TenantId, id: TaskId, after_line: i64, limit: usize) -> Vec<TaskLog>;
-    fn task_state_list(tenant: TenantId, id: TaskId) -> Vec<TaskState>;
-    fn snapshot() -> Snapshot;
-}
+    async fn turn_take(&self, name: &str, every_ms: i64) -> StoreResult<bool> {
+        self.inner.turn_take(name, every_ms).await
+    }
+});

@@ -43,6 +43,7 @@ async fn a_worker_that_wakes_up_after_its_lease_is_refused_and_the_second_one_st
         server.refused(fail(&stalled_task), Code::StaleClaim).await;
         let token = Some(stalled_task.token);
         server.refused(HeartbeatTask { task_id, token, details: None }, Code::StaleClaim).await;
+        assert_eq!(server.stats().figures().stale_claims, 5);
     }
     assert!(first_server.snapshot().await == before, "a stale claim changes nothing");
     second_server.must(complete(&second_task)).await;

@@ -54,6 +54,7 @@ async fn a_batch_sent_again_after_its_reply_was_lost_leaves_the_log_as_it_was(pl
     let before = server.snapshot().await;
     assert!(is_repeated(&server.must(batch).await));
     assert!(server.snapshot().await == before, "the claim that runs now is not touched");
+    assert_eq!(server.stats().figures().repeated_reports, 3);
     server.must(suspend(&second)).await;
     server.check().await;
 }

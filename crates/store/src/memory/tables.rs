@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use flovyn_engine::planted::{Bug, planted};
 use flovyn_engine::snapshot::Snapshot;
 use flovyn_engine::state::*;
 use flovyn_engine::{Change, Mutations, Row, Wants};
@@ -82,7 +83,7 @@ fn check<R: Record>(table: &BTreeMap<R::Key, R>, changes: &[Change<R>]) -> Store
 }
 
 fn has_version<R: Row>(stored: &R, expected: Option<i64>) -> bool {
-    expected.is_none() || stored.version() == expected
+    expected.is_none() || stored.version() == expected || planted(Bug::VersionNotChecked)
 }
 
 /// The databases leave fixed columns out of their updates: a change there would be lost without a word.

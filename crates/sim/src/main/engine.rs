@@ -1,38 +1,28 @@
-//! `flovyn-sim engine`: long random runs on request.
+//! `flovyn-sim engine`: random requests to the engine, alone or on several databases in lockstep.
 
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use clap::{Parser, Subcommand, ValueEnum};
+use clap::{Args, ValueEnum};
 use flovyn_sim::lockstep::{self, Report, Rows};
 use flovyn_sim::open::{self, Plain};
 use flovyn_store::memory::MemoryStore;
 
-#[derive(Parser)]
-#[command(about = "Seeded random runs that check the promises after every step")]
-struct Arguments {
-    #[command(subcommand)]
-    command: Command,
-}
-
-#[derive(Subcommand)]
-enum Command {
-    /// Random requests to the pure engine; with --store also to real databases in lockstep.
-    Engine {
-        /// Stop after this many seconds.
-        #[arg(long, default_value_t = 60)]
-        seconds: u64,
-        /// First seed; later runs count up from it.
-        #[arg(long, default_value_t = 1)]
-        seed: u64,
-        /// Batches in each run.
-        #[arg(long, default_value_t = 300)]
-        steps: usize,
-        /// Databases to run beside the memory oracle.
-        #[arg(long, value_enum, default_value_t = Databases::Memory)]
-        store: Databases,
-    },
+#[derive(Args)]
+pub(crate) struct Arguments {
+    /// Stop after this many seconds.
+    #[arg(long, default_value_t = 60)]
+    seconds: u64,
+    /// First seed; later runs count up from it.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Batches in each run.
+    #[arg(long, default_value_t = 300)]
+    steps: usize,
+    /// Databases to run beside the memory oracle.
+    #[arg(long, value_enum, default_value_t = Databases::Memory)]
+    store: Databases,
 }
 
 #[derive(Clone, Copy, PartialEq, ValueEnum)]
@@ -44,8 +34,8 @@ enum Databases {
 }
 
 #[tokio::main]
-async fn main() -> ExitCode {
-    let Command::Engine { seconds, seed, steps, store } = Arguments::parse().command;
+pub(crate) async fn run(arguments: &Arguments) -> ExitCode {
+    let Arguments { seconds, seed, steps, store } = *arguments;
     let begin = Instant::now();
     let mut total = Report::default();
     let mut runs = 0;

@@ -1,0 +1,218 @@
+//! Several servers with their loops, workers and clients on one database, in virtual time, with faults, from one seed.
+//!
+//! The servers are the real service and engine; only what is around them is simulated: the database's answers, the way of
+//! messages, workers and clients. Everything runs on one thread on a clock that stands still until nobody has anything to
+//! do, so that the same seed gives the same run to the last line of its trace. Promises P2 to P8 are checked after every
+//! commit. Then the faults stop, everything must end, and what clients and workers were told is held against the rows.
+
+mod chaos;
+mod client;
+mod locks;
+#[cfg(feature = "planted-bugs")]
+pub mod planted;
+mod program;
+mod record;
+mod server;
+mod shrink;
+mod store;
+mod worker;
+mod world;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use flovyn_engine::state::{Tenant, WorkClass};
+use flovyn_engine::{Change, Mutations};
+use flovyn_store::TransactOptions;
+use tokio::task::JoinHandle;
+use uuid::Uuid;
+
+use crate::generate::TENANTS;
+use crate::lockstep::BEGIN_MS;
+
+use client::{Client, Operator};
+use server::Cluster;
+use worker::Worker;
+use world::World;
+
+pub use chaos::{Allowed, Fault};
+pub use shrink::shrink;
+
+const SERVERS: usize = 3;
+const CLIENTS: usize = 3;
+/// Faults strike for at least so long.
+const FAULTS_MS: u64 = 12_000;
+/// Everything has ended so long after the last fault.
+const ENDS_WITHIN_MS: u64 = 120_000;
+/// Copies of messages that are still under way arrive within this.
+const STRAGGLERS_MS: usize = 8_000;
+
+/// What a run is made from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Plan {
+    pub seed: u64,
+    /// Starts and tasks that each client asks for.
+    pub operations: usize,
+    pub allowed: Allowed,
+}
+
+impl Plan {
+    pub fn new(seed: u64) -> Self {
+        Self { seed, operations: 8, allowed: Allowed::default() }
+    }
+}
+
+/// What happened in a run.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Figures {
+    /// Requests that were sent, polls aside.
+    pub operations: usize,
+    pub acknowledged: usize,
+    /// Claims that reached a worker.
+    pub claims: usize,
+    pub commits: usize,
+    /// Commits that lost against another server's.
+    pub met: usize,
+    /// Reports of stale claims that were refused.
+    pub stale: usize,
+    pub executions: usize,
+    pub faults: BTreeMap<&'static str, usize>,
+    pub virtual_ms: u64,
+}
+
+impl Figures {
+    pub fn add(&mut self, other: &Figures) {
+        self.operations += other.operations;
+        self.acknowledged += other.acknowledged;
+        self.claims += other.claims;
+        self.commits += other.commits;
+        self.met += other.met;
+        self.stale += other.stale;
+        self.executions += other.executions;
+        self.virtual_ms += other.virtual_ms;
+        for (fault, count) in &other.faults {
+            *self.faults.entry(fault).or_default() += count;
+        }
+    }
+}
+
+/// A broken promise: the check that found it, and what it found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Violation {
+    pub check: &'static str,
+    pub message: String,
+}
+
+impl std::fmt::Display for Violation {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: {}", self.check, self.message)
+    }
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub struct Run {
+    pub figures: Figures,
+    pub violation: Option<Violation>,
+    /// What happened, line by line, with the virtual time in milliseconds.
+    pub trace: Vec<String>,
+}
+
+/// Runs a plan to its end, or to the first broken promise.
+pub fn run(plan: &Plan) -> Run {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .expect("a runtime of one thread needs nothing that could be missing");
+    runtime.block_on(simulate(plan))
+}
+
+async fn simulate(plan: &Plan) -> Run {
+    let begin = tokio::time::Instant::now();
+    let world = World::new(plan);
+    let tenants: Vec<Uuid> = TENANTS.iter().map(|id| Uuid::from_u128(*id)).collect();
+    seed_tenants(&world, &tenants).await;
+    let cluster = Cluster::start(world.clone(), SERVERS);
+    for tenant in &tenants {
+        start_workers(&cluster, *tenant);
+    }
+    tokio::spawn(Operator::new(cluster.clone()).run());
+    let client = |number| {
+        let client = Client { cluster: cluster.clone(), number, tenants: tenants.clone() };
+        tokio::spawn(client.run(plan.operations))
+    };
+    let clients: Vec<JoinHandle<()>> = (0..CLIENTS).map(client).collect();
+
+    let asked = || clients.iter().all(JoinHandle::is_finished);
+    while !world.has_failed() && (!asked() || begin.elapsed() < Duration::from_millis(FAULTS_MS)) {
+        world.sleep(100).await;
+    }
+    world.say(|| "the faults are over".to_owned());
+    world.lock().chaos.stop();
+    cluster.heal();
+    let last_fault = begin.elapsed();
+    while !world.has_failed() {
+        let open = record::open(&world.snapshot().await);
+        if open.is_empty() {
+            break;
+        }
+        if begin.elapsed() - last_fault > Duration::from_millis(ENDS_WITHIN_MS) {
+            world.violated("P6 stuck", format!("has not ended: {}", open.join(", ")));
+        }
+        world.sleep(100).await;
+    }
+    if !world.has_failed() {
+        world.sleep(STRAGGLERS_MS).await;
+        settle(&world).await;
+    }
+    cluster.stop();
+    let (trace, violation, mut figures) = world.take_trace();
+    figures.virtual_ms = u64::try_from(begin.elapsed().as_millis()).unwrap_or(u64::MAX);
+    Run { figures, violation, trace }
+}
+
+/// The end of a run: the promises, and the record.
+async fn settle(world: &World) {
+    world.check().await;
+    let rows = world.snapshot().await;
+    world.lock().figures.executions = rows.executions.len();
+    let wrong = record::check(&world.lock().record, &rows);
+    if let Some((check, _)) = wrong.first() {
+        let all: Vec<String> = wrong.iter().map(|(check, what)| format!("{check}: {what}")).collect();
+        world.violated(check, all.join("; "));
+    }
+}
+
+fn start_workers(cluster: &Arc<Cluster>, tenant: Uuid) {
+    for (class, what) in [(WorkClass::Workflow, "workflow"), (WorkClass::Task, "task")] {
+        for number in 0..2 {
+            let name = format!("{what} worker {number} of {}", &tenant.to_string()[..1]);
+            let worker = Worker { cluster: cluster.clone(), tenant, name };
+            tokio::spawn(worker.run(class, number == 0));
+        }
+    }
+}
+
+async fn seed_tenants(world: &World, tenants: &[Uuid]) {
+    let tenant = |id: &Uuid| {
+        Change::Insert(Tenant {
+            id: *id,
+            version: 1,
+            slug: id.to_string().into(),
+            name: "Simulated".into(),
+            created_ms: BEGIN_MS,
+            retention_ms: None,
+        })
+    };
+    let mutations = Mutations { tenants: tenants.iter().map(tenant).collect(), ..Mutations::default() };
+    let write = Arc::new(Mutex::new(store::Write(Some(Box::new(mutations)))));
+    let options = TransactOptions { batch_id: Uuid::nil(), wait_for_locks: false };
+    world.memory.transact(write, options).await.expect("memory takes new rows");
+}
+
+/// The end of an id: enough to tell those of one run apart.
+fn short(id: Uuid) -> String {
+    let text = id.simple().to_string();
+    text[text.len() - 5..].to_owned()
+}

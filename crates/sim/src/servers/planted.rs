@@ -1,0 +1,51 @@
+//! Shows that the simulator finds what it is there to find: with each planted bug, the check that is named for it fails.
+
+use flovyn_engine::planted::{Bug, plant};
+
+use super::{Plan, Violation, run};
+
+/// The check that catches a bug.
+pub fn check_for(bug: Bug) -> &'static str {
+    match bug {
+        Bug::VersionNotChecked => "P6",
+        Bug::StaleReportAccepted => "P4 stale claim",
+        Bug::StaleActivationAccepted => "P4 stale claim",
+        Bug::TerminalEventTwice => "P3",
+        Bug::TimerFiresEarly => "P8",
+        Bug::KeyNotChecked => "P2 key",
+        Bug::TenantLeftOutOfKey => "P2 key",
+        Bug::RetryLost => "P6",
+        Bug::WakeUpLost => "P6",
+        Bug::HandOffWithoutToken => "P4 claim",
+        Bug::UnknownOutcomeRetried => "P5 start",
+        Bug::AcknowledgedBeforeCommit => "P1 start",
+    }
+}
+
+/// What became of a planted bug.
+#[derive(Debug)]
+pub struct Hunt {
+    pub bug: Bug,
+    /// The first seed on which its check failed.
+    pub caught: Option<u64>,
+    /// What other checks said on the seeds before.
+    pub others: Vec<(u64, Violation)>,
+}
+
+/// Runs seeds with the bug until its check fails, `most` at most.
+pub fn hunt(bug: Bug, most: u64) -> Hunt {
+    let mut hunt = Hunt { bug, caught: None, others: Vec::new() };
+    plant(Some(bug));
+    for seed in 1..=most {
+        match run(&Plan::new(seed)).violation {
+            Some(violation) if violation.check == check_for(bug) => {
+                hunt.caught = Some(seed);
+                break;
+            }
+            Some(violation) => hunt.others.push((seed, violation)),
+            None => {}
+        }
+    }
+    plant(None);
+    hunt
+}

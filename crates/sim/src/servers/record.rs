@@ -1,0 +1,284 @@
+//! What clients and workers were told, held against what is in the database.
+//!
+//! Only answers that arrived count. A request without an answer may or may not have been carried out; one that was refused
+//! with certainty must not have been.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use flovyn_engine::ids::{ExecutionId, TaskId, TenantId};
+use flovyn_engine::request::Op;
+use flovyn_engine::snapshot::Snapshot;
+use flovyn_engine::state::*;
+use flovyn_engine::{Code, Reply};
+use uuid::Uuid;
+
+use super::program;
+use super::world::World;
+
+type Id = (TenantId, Uuid);
+
+/// Somebody's wish to have something done once: a start or a standalone task.
+#[derive(Debug, Default, Clone)]
+pub(super) struct Wish {
+    pub(super) key: Option<String>,
+    /// Ids that were acknowledged for it.
+    pub(super) acknowledged: BTreeSet<Uuid>,
+    /// Some try of it had no answer, or an uncertain one.
+    pub(super) unknown: bool,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Record {
+    /// By tenant and the name in the input. All who use a key share the name.
+    pub(super) wishes: BTreeMap<(TenantId, String), Wish>,
+    /// Signals by execution and name: how many were acknowledged, and how many were sent.
+    pub(super) signals: BTreeMap<(Id, String), (usize, usize)>,
+    /// Claims that workers were given.
+    handed: BTreeSet<(Id, i64)>,
+    /// How often a report of a claim was sent.
+    sent: BTreeMap<(Id, i64), usize>,
+    /// Reports that were acknowledged as the first of their claim.
+    accepted: BTreeSet<(Id, i64)>,
+    /// Completions that were acknowledged, first or repeated: task and claim.
+    completed: BTreeSet<(Id, i64)>,
+    /// Executions of which the end was acknowledged to their worker.
+    ended: BTreeSet<Id>,
+    /// Acknowledged terminations.
+    pub(super) terminated: BTreeSet<Id>,
+    /// Everybody who was asked to stop, answered or not.
+    pub(super) asked_to_stop: BTreeSet<Id>,
+}
+
+/// A worker was given a claim. Nobody else may have been given the same one.
+pub(super) fn handed(world: &World, id: Id, token: i64) {
+    world.lock().figures.claims += 1;
+    if !world.lock().record.handed.insert((id, token)) {
+        world.violated("P4 claim", format!("claim {token} of {} was handed out twice", id.1));
+    }
+}
+
+/// A request goes out.
+pub(super) fn sent(world: &World, tenant: TenantId, op: &Op) {
+    let report = match op {
+        Op::CompleteTask(op) => Some((op.task_id, op.token)),
+        Op::FailTask(op) => Some((op.task_id, op.token)),
+        Op::SubmitActivation(op) => Some((op.execution_id, op.token)),
+        _ => None,
+    };
+    let mut inner = world.lock();
+    inner.figures.operations += 1;
+    if let Some((id, Some(token))) = report {
+        *inner.record.sent.entry(((tenant, id), token)).or_default() += 1;
+    }
+}
+
+/// An answer arrived, to whichever copy of the request.
+pub(super) fn acknowledged(world: &World, tenant: TenantId, op: &Op, reply: &Reply) {
+    world.lock().figures.acknowledged += 1;
+    let first = |id: Id, token: Option<i64>, repeated: bool| {
+        let token = token.unwrap_or_default();
+        if !repeated && !world.lock().record.accepted.insert((id, token)) {
+            world.violated("P4 outcome", format!("two reports of claim {token} of {} were accepted", id.1));
+        }
+        let sent = world.lock().record.sent.get(&(id, token)).copied().unwrap_or(0);
+        if repeated && sent < 2 {
+            let message =
+                format!("the only report of claim {token} of {} was taken for a repeated one", id.1);
+            world.violated("P4 stale claim", message);
+        }
+        world.say(|| {
+            let again = if repeated { " again" } else { "" };
+            format!("{} of {} claim {token} accepted{again}", op.name(), super::short(id.1))
+        });
+    };
+    match (op, reply) {
+        (Op::CompleteTask(op), Reply::TaskReported { repeated, .. }) => {
+            let id = (tenant, op.task_id);
+            first(id, op.token, *repeated);
+            world.lock().record.completed.insert((id, op.token.unwrap_or_default()));
+        }
+        (Op::FailTask(op), Reply::TaskReported { repeated, .. }) => {
+            first((tenant, op.task_id), op.token, *repeated);
+        }
+        (Op::SubmitActivation(op), Reply::Submitted { repeated, status }) => {
+            let id = (tenant, op.execution_id);
+            first(id, op.token, *repeated);
+            if status.is_terminal() {
+                world.lock().record.ended.insert(id);
+            }
+        }
+        (Op::TerminateWorkflow(op), Reply::Cancelled { status: ExecutionStatus::Cancelled }) => {
+            world.lock().record.terminated.insert((tenant, op.execution_id));
+        }
+        _ => {}
+    }
+}
+
+impl Record {
+    /// A try of a wish ended.
+    pub(super) fn tried(&mut self, wish: &(TenantId, String), outcome: Result<Uuid, Option<Code>>) {
+        let wish = self.wishes.entry(wish.clone()).or_default();
+        match outcome {
+            Ok(id) => {
+                wish.acknowledged.insert(id);
+            }
+            Err(code) => wish.unknown |= code.is_none_or(|code| !super::server::is_definite(code)),
+        }
+    }
+}
+
+/// What was found, by the name a wish has.
+type Found = BTreeMap<(TenantId, String), Vec<Uuid>>;
+
+/// Holds the record against the rows at the end of a run. Returns what is wrong, with the name of the check.
+pub(super) fn check(record: &Record, rows: &Snapshot) -> Vec<(&'static str, String)> {
+    let mut wrong = Vec::new();
+    check_wishes(record, &found(rows), &mut wrong);
+    check_results(record, rows, &mut wrong);
+    check_tasks(record, rows, &mut wrong);
+    check_signals(record, rows, &mut wrong);
+    wrong
+}
+
+fn found(rows: &Snapshot) -> Found {
+    let mut found = Found::new();
+    let mut add = |tenant: TenantId, payload: Option<&flovyn_engine::ids::Payload>, id: Uuid| {
+        if let Some(name) = program::read(payload)["name"].as_str() {
+            found.entry((tenant, name.to_owned())).or_default().push(id);
+        }
+    };
+    for event in rows.events.iter().filter(|event| event.kind == EventKind::WorkflowStarted) {
+        add(event.tenant_id, event.payload.as_ref(), event.execution_id);
+    }
+    for task in rows.tasks.iter().filter(|task| task.execution_id.is_none()) {
+        add(task.tenant_id, Some(&task.input), task.id);
+    }
+    found
+}
+
+fn check_wishes(record: &Record, found: &Found, wrong: &mut Vec<(&'static str, String)>) {
+    for (name, wish) in &record.wishes {
+        let made = found.get(name).map(Vec::as_slice).unwrap_or_default();
+        for id in wish.acknowledged.iter().filter(|id| !made.contains(id)) {
+            let owner = found.iter().find(|(_, ids)| ids.contains(id)).map(|(name, _)| name);
+            match owner {
+                Some(owner) if owner.0 != name.0 => {
+                    wrong.push((
+                        "P9 tenant",
+                        format!("{} was told of {id}, which is another tenant's", name.1),
+                    ));
+                }
+                _ => {
+                    wrong.push(("P1 start", format!("{} was acknowledged as {id} and is not there", name.1)))
+                }
+            }
+        }
+        if made.len() > 1 {
+            let check = if wish.key.is_some() { "P2 key" } else { "P5 start" };
+            wrong.push((check, format!("{} was asked for once and is there {} times", name.1, made.len())));
+        }
+        if wish.acknowledged.is_empty() && !wish.unknown && !made.is_empty() {
+            wrong.push(("P5 refusal", format!("{} was refused and is there", name.1)));
+        }
+    }
+}
+
+fn check_results(record: &Record, rows: &Snapshot, wrong: &mut Vec<(&'static str, String)>) {
+    let mut numbers: BTreeMap<Id, u64> = BTreeMap::new();
+    let mut outputs: BTreeMap<Id, u64> = BTreeMap::new();
+    for event in &rows.events {
+        let id = (event.tenant_id, event.execution_id);
+        match event.kind {
+            EventKind::WorkflowStarted => drop(numbers.insert(id, program::number_of(event))),
+            EventKind::WorkflowCompleted => {
+                let sum = program::read(event.payload.as_ref())["sum"].as_u64();
+                outputs.insert(id, sum.unwrap_or_default());
+            }
+            _ => {}
+        }
+    }
+    for row in &rows.executions {
+        let id = row.key();
+        let stopped = stopped(record, rows, row);
+        match row.status {
+            ExecutionStatus::Completed => {
+                let expected = numbers.get(&id).map(|number| program::result(*number));
+                if outputs.get(&id).copied() != expected {
+                    let message = format!("{}: {:?}, expected {expected:?}", row.id, outputs.get(&id));
+                    wrong.push(("P5 result", message));
+                }
+                if record.terminated.contains(&id) {
+                    wrong.push(("P1 stop", format!("{} was terminated and has completed", row.id)));
+                }
+            }
+            ExecutionStatus::Cancelled if stopped => {}
+            status => wrong.push(("P5 result", format!("{} is {status}, and nobody asked for it", row.id))),
+        }
+    }
+    let terminal = |id: &&Id| rows.executions.iter().any(|row| row.key() == **id && row.status.is_terminal());
+    for id in record.ended.iter().filter(|id| !terminal(id)) {
+        wrong.push(("P1 completion", format!("the end of {} was acknowledged and is not there", id.1)));
+    }
+}
+
+/// Whether it, or the parent that started it, was asked to stop.
+fn stopped(record: &Record, rows: &Snapshot, row: &Execution) -> bool {
+    let parent = row.parent_id.map(|parent| (row.tenant_id, parent));
+    record.asked_to_stop.contains(&row.key())
+        || parent.is_some_and(|parent| {
+            rows.executions.iter().any(|row| row.key() == parent && stopped(record, rows, row))
+        })
+}
+
+fn check_tasks(record: &Record, rows: &Snapshot, wrong: &mut Vec<(&'static str, String)>) {
+    let tasks: BTreeMap<Id, &Task> = rows.tasks.iter().map(|row| (row.key(), row)).collect();
+    for ((id, token), task) in record.completed.iter().map(|done| (done, tasks.get(&done.0))) {
+        if task.is_none_or(|task| task.status != TaskStatus::Completed || task.accepted_epoch != *token) {
+            let message = format!("claim {token} of task {} was acknowledged and did not count", id.1);
+            wrong.push(("P1 completion", message));
+        }
+    }
+    for task in rows.tasks.iter().filter(|task| task.status == TaskStatus::Completed) {
+        let output = program::read(task.output.as_ref());
+        let n = program::read(Some(&task.input))["n"].as_u64().unwrap_or_default();
+        if output["doubled"].as_u64() != Some(program::doubled(n)) {
+            wrong.push(("P5 result", format!("task {} came to {output}", task.id)));
+        }
+        if output["claim"].as_i64() != Some(task.accepted_epoch) {
+            let message = format!(
+                "task {} has the result {output}, accepted for claim {}",
+                task.id, task.accepted_epoch
+            );
+            wrong.push(("P4 stale claim", message));
+        }
+        if !record.handed.contains(&(task.key(), task.accepted_epoch)) {
+            wrong.push(("P4 stale claim", format!("task {} was completed by nobody", task.id)));
+        }
+    }
+}
+
+fn check_signals(record: &Record, rows: &Snapshot, wrong: &mut Vec<(&'static str, String)>) {
+    let mut logged: BTreeMap<(Id, String), usize> = BTreeMap::new();
+    for event in rows.events.iter().filter(|event| event.kind == EventKind::SignalReceived) {
+        let name = event.name.as_deref().unwrap_or_default().to_owned();
+        *logged.entry(((event.tenant_id, event.execution_id), name)).or_default() += 1;
+    }
+    for (signal, (acknowledged, sent)) in &record.signals {
+        let count = logged.get(signal).copied().unwrap_or(0);
+        if count < *acknowledged {
+            wrong.push(("P1 signal", format!("{signal:?}: {acknowledged} acknowledged, {count} in the log")));
+        }
+        if count > *sent {
+            wrong.push(("P5 signal", format!("{signal:?}: {sent} sent, {count} in the log")));
+        }
+    }
+}
+
+/// What has not ended: executions and tasks.
+pub(super) fn open(rows: &Snapshot) -> Vec<String> {
+    let executions = rows.executions.iter().filter(|row| !row.status.is_terminal());
+    let tasks = rows.tasks.iter().filter(|row| !row.status.is_terminal());
+    let execution = |row: &Execution| -> (ExecutionId, String) { (row.id, row.status.to_string()) };
+    let task = |row: &Task| -> (TaskId, String) { (row.id, row.status.to_string()) };
+    executions.map(execution).chain(tasks.map(task)).map(|(id, status)| format!("{id} {status}")).collect()
+}

@@ -1,0 +1,328 @@
+//! Servers that die, stand still and come back, and the way of messages to them and back.
+
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use flovyn_engine::ids::TenantId;
+use flovyn_engine::reply::Claimed;
+use flovyn_engine::request::{Claim, Op};
+use flovyn_engine::state::Lane;
+use flovyn_engine::{Code, Limits, Refusal, Reply};
+use flovyn_service::{Options, Service, loops};
+use flovyn_store::Hint;
+use tokio::sync::{Notify, mpsc};
+use tokio::time::Instant;
+
+use super::chaos::Fault;
+use super::store::SimulatedStore;
+use super::world::World;
+
+/// How long anybody waits for an answer.
+const PATIENCE: Duration = Duration::from_secs(15);
+/// Hints that a server may be behind.
+const HINTS: usize = 1_000;
+
+/// Shorter than real ones, so that a run sees many of them end.
+pub(super) fn limits() -> Limits {
+    Limits {
+        session_lease_ms: 4_000,
+        workflow_lease_ms: 5_000,
+        task_lease_ms: 6_000,
+        cancel_grace_ms: 3_000,
+        activation_backoff_ms: 200,
+        activation_backoff_max_ms: 1_000,
+        ..Limits::default()
+    }
+}
+
+fn loop_options() -> loops::Options {
+    loops::Options {
+        poll: Duration::from_millis(500),
+        key_cleanup: Duration::from_secs(10),
+        orphans: Duration::from_secs(5),
+        retention: Duration::from_secs(10),
+        reports: Duration::from_secs(1),
+        ..loops::Options::default()
+    }
+}
+
+/// One life of a server process.
+pub(super) struct Machine {
+    pub(super) name: String,
+    slot: usize,
+    skew_ms: AtomicI64,
+    /// Until when it stands still.
+    paused_until: Mutex<Option<Instant>>,
+    dead: AtomicBool,
+    /// Wakes whoever waits for an answer in the order they came: a `watch` would wake them at random.
+    died: Notify,
+    deaths: mpsc::UnboundedSender<usize>,
+    board: Arc<Board>,
+}
+
+/// Where hints for the servers are put up.
+#[derive(Default)]
+struct Board(Mutex<Vec<Option<mpsc::Sender<Hint>>>>);
+
+impl Board {
+    fn lock(&self) -> MutexGuard<'_, Vec<Option<mpsc::Sender<Hint>>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Machine {
+    /// Goes on at once, or when it does not stand still any more; never for one that is dead.
+    pub(super) async fn running(&self) {
+        if self.dead.load(Ordering::SeqCst) {
+            std::future::pending::<()>().await;
+        }
+        loop {
+            let until = *self.paused_until();
+            match until {
+                Some(until) if until > Instant::now() => tokio::time::sleep_until(until).await,
+                _ => return,
+            }
+        }
+    }
+
+    pub(super) fn pause(&self, ms: usize) {
+        *self.paused_until() = Some(Instant::now() + Duration::from_millis(ms as u64));
+    }
+
+    fn paused_until(&self) -> MutexGuard<'_, Option<Instant>> {
+        self.paused_until.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn die(&self) {
+        if !self.dead.swap(true, Ordering::SeqCst) {
+            self.died.notify_waiters();
+            // The run may be over.
+            let _ = self.deaths.send(self.slot);
+        }
+    }
+
+    async fn died(&self) {
+        let died = self.died.notified();
+        if !self.dead.load(Ordering::SeqCst) {
+            died.await;
+        }
+    }
+
+    pub(super) fn skew_ms(&self) -> i64 {
+        self.skew_ms.load(Ordering::SeqCst)
+    }
+
+    pub(super) fn hints(&self) -> Option<mpsc::Receiver<Hint>> {
+        let (sender, receiver) = mpsc::channel(HINTS);
+        self.board.lock()[self.slot] = Some(sender);
+        Some(receiver)
+    }
+
+    pub(super) fn send_hints(&self, world: &World, lanes: &[Lane]) {
+        for (slot, sender) in self.board.lock().iter().enumerate() {
+            let Some(sender) = sender.as_ref().filter(|_| slot != self.slot) else { continue };
+            for lane in lanes {
+                let hint = Hint { tenant_id: lane.tenant_id, class: lane.class, queue: lane.queue.clone() };
+                let name = || format!("from {} to server {slot}", self.name);
+                if !world.strikes(Fault::LostHint, name) {
+                    // Full: hints may get lost.
+                    let _ = sender.try_send(hint);
+                }
+            }
+        }
+    }
+}
+
+struct Slot {
+    machine: Arc<Machine>,
+    service: Service,
+}
+
+/// All servers on the one database.
+pub(super) struct Cluster {
+    pub(super) world: Arc<World>,
+    slots: Mutex<Vec<Option<Slot>>>,
+    board: Arc<Board>,
+    deaths: mpsc::UnboundedSender<usize>,
+}
+
+/// What became of a request, as far as whoever sent it knows.
+pub(super) enum Answer {
+    Reply(Reply),
+    Refused(Refusal),
+    /// Nothing came back.
+    None,
+}
+
+impl Cluster {
+    /// Starts the servers, and brings them back whenever they die.
+    pub(super) fn start(world: Arc<World>, servers: usize) -> Arc<Self> {
+        let (deaths, mut died) = mpsc::unbounded_channel();
+        let board = Arc::new(Board::default());
+        board.lock().resize(servers, None);
+        let slots = Mutex::new((0..servers).map(|_| None).collect());
+        let cluster = Arc::new(Self { world, slots, board, deaths });
+        for slot in 0..servers {
+            cluster.boot(slot);
+        }
+        let keeper = cluster.clone();
+        tokio::spawn(async move {
+            while let Some(slot) = died.recv().await {
+                keeper.bury(slot);
+                let keeper = keeper.clone();
+                tokio::spawn(async move {
+                    keeper.world.sleep(50 + keeper.world.below(3_000)).await;
+                    keeper.boot(slot);
+                });
+            }
+        });
+        cluster
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Option<Slot>>> {
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn boot(&self, slot: usize) {
+        let world = &self.world;
+        let name = format!("server {slot}");
+        let skewed = world.strikes(Fault::ClockSkew, || name.clone());
+        let skew_ms = if skewed { world.below(10_000) as i64 - 5_000 } else { 0 };
+        let machine = Arc::new(Machine {
+            name,
+            slot,
+            skew_ms: AtomicI64::new(skew_ms),
+            paused_until: Mutex::new(None),
+            dead: AtomicBool::new(false),
+            died: Notify::new(),
+            deaths: self.deaths.clone(),
+            board: self.board.clone(),
+        });
+        let store =
+            SimulatedStore { inner: world.memory.clone(), world: world.clone(), machine: machine.clone() };
+        let options = Options {
+            limits: limits(),
+            loops: loop_options(),
+            seed: world.lock().rng.draw(),
+            ..Options::default()
+        };
+        world.say(|| format!("server {slot} starts, {skew_ms} ms off"));
+        let service = Service::start(Arc::new(store), options);
+        self.lock()[slot] = Some(Slot { machine, service });
+    }
+
+    fn bury(&self, slot: usize) {
+        self.board.lock()[slot] = None;
+        if let Some(slot) = self.lock()[slot].take() {
+            slot.service.abort();
+        }
+    }
+
+    /// Nothing goes wrong any more: whoever stands still goes on, and all clocks are right.
+    pub(super) fn heal(&self) {
+        for slot in self.lock().iter().flatten() {
+            *slot.machine.paused_until() = None;
+            slot.machine.skew_ms.store(0, Ordering::SeqCst);
+        }
+    }
+
+    /// Ends the run.
+    pub(super) fn stop(&self) {
+        for slot in self.lock().iter().flatten() {
+            slot.service.abort();
+        }
+    }
+
+    fn any_server(&self) -> Option<(Arc<Machine>, Service)> {
+        let slots = self.lock();
+        let alive: Vec<&Slot> = slots.iter().flatten().collect();
+        let chosen = alive.get(self.world.below(alive.len()))?;
+        Some((chosen.machine.clone(), chosen.service.clone()))
+    }
+
+    /// Asks one of the servers. `None`: no answer came, whatever became of it.
+    pub(super) async fn exchange<T>(&self, ask: impl AsyncFnOnce(Service) -> T) -> Option<T> {
+        self.world.travel().await;
+        let (machine, service) = self.any_server()?;
+        let lost = self.world.strikes(Fault::LostReply, || format!("of {}", machine.name));
+        let patience = if lost { Duration::from_millis(self.world.below(40) as u64) } else { PATIENCE };
+        let asked = async {
+            machine.running().await;
+            let answer = ask(service).await;
+            machine.running().await;
+            answer
+        };
+        let answer = tokio::select! {
+            biased;
+            () = machine.died() => None,
+            answer = tokio::time::timeout(patience, asked) => answer.ok(),
+        };
+        self.world.travel().await;
+        answer.filter(|_| !lost)
+    }
+
+    /// Sends a request. One that may be sent twice without harm sometimes is.
+    pub(super) async fn call(self: &Arc<Self>, tenant: TenantId, op: Op, repeatable: bool) -> Answer {
+        if repeatable && self.world.strikes(Fault::Duplicate, || op.name().to_owned()) {
+            let (cluster, op) = (self.clone(), op.clone());
+            tokio::spawn(async move {
+                cluster.world.sleep(cluster.world.below(6_000)).await;
+                cluster.send(tenant, op).await;
+            });
+        }
+        self.send(tenant, op).await
+    }
+
+    async fn send(&self, tenant: TenantId, op: Op) -> Answer {
+        super::record::sent(&self.world, tenant, &op);
+        let name = op.name();
+        let asked = op.clone();
+        let answer = self.exchange(async move |service| service.call(tenant, asked).await).await;
+        match answer {
+            None => {
+                self.world.say(|| format!("{name}: no answer"));
+                Answer::None
+            }
+            Some(Ok(reply)) => {
+                super::record::acknowledged(&self.world, tenant, &op, &reply);
+                Answer::Reply(reply)
+            }
+            Some(Err(refusal)) => {
+                self.world.say(|| format!("{name}: {refusal}"));
+                if refusal.code == Code::Internal {
+                    self.world.violated("internal error", refusal.to_string());
+                }
+                Answer::Refused(refusal)
+            }
+        }
+    }
+
+    /// Waits for work. `None`: no answer came, and whatever was claimed is lost.
+    pub(super) async fn poll(&self, tenant: TenantId, claim: Claim) -> Option<Claimed> {
+        let wait = Duration::from_millis(500 + self.world.below(3_000) as u64);
+        let answer = self.exchange(async move |service| service.poll(tenant, claim, wait).await).await;
+        match answer? {
+            Ok(claimed) => Some(claimed),
+            // The claim may have been written, and nobody will ever see it.
+            Err(refusal) => is_definite(refusal.code).then(Claimed::default),
+        }
+    }
+}
+
+/// Refusals after which the same request may be sent again.
+pub(super) fn may_try_again(code: Code) -> bool {
+    matches!(
+        code,
+        Code::CommitConflict
+            | Code::Overloaded
+            | Code::ShuttingDown
+            | Code::StoreUnavailable
+            | Code::OutcomeUnknown
+    )
+}
+
+/// Whether the refusal says that nothing was written.
+pub(super) fn is_definite(code: Code) -> bool {
+    !matches!(code, Code::OutcomeUnknown)
+}

@@ -1,0 +1,233 @@
+//! Workers: they claim, think, report, and sometimes die or stand still with work in hand.
+
+use std::sync::Arc;
+
+use flovyn_engine::Code;
+use flovyn_engine::Reply;
+use flovyn_engine::ids::{TenantId, WorkerId};
+use flovyn_engine::reply::{Activation, TaskDelivery};
+use flovyn_engine::request::*;
+use flovyn_engine::state::WorkClass;
+use flovyn_store::LoggedEvent;
+use serde_json::json;
+use uuid::Uuid;
+
+use super::chaos::Fault;
+use super::program::{self, KIND, QUEUE, TASK};
+use super::record;
+use super::server::{Answer, Cluster, may_try_again};
+
+/// How often a worker sends a report again that nobody answered.
+const TRIES: usize = 6;
+const PAGE: usize = 100;
+const BUILD: &str = "build";
+
+#[derive(Clone)]
+pub(super) struct Worker {
+    pub(super) cluster: Arc<Cluster>,
+    pub(super) tenant: TenantId,
+    pub(super) name: String,
+}
+
+/// A worker that has died, or that lost its connection and begins anew: whatever it had in hand comes back when its
+/// session's lease ends.
+struct Died;
+
+impl Worker {
+    /// Lives for as long as the run: after each death another process takes its place.
+    pub(super) async fn run(self, class: WorkClass, with_session: bool) {
+        loop {
+            let session = if with_session { self.register(class).await } else { None };
+            let heart = session.map(|session| tokio::spawn(self.clone().beat(session)));
+            while let Ok(()) = self.turn(class, session).await {}
+            if let Some(heart) = heart {
+                heart.abort();
+            }
+            let world = &self.cluster.world;
+            world.sleep(200 + world.below(2_000)).await;
+        }
+    }
+
+    async fn register(&self, class: WorkClass) -> Option<WorkerId> {
+        let kind = if class == WorkClass::Task { TASK } else { KIND };
+        let register = RegisterWorker {
+            // Every life has a session of its own.
+            id: Some(Uuid::from_u64_pair(self.cluster.world.lock().rng.draw(), 0x8000_0000_0000_0001)),
+            name: self.name.clone().into(),
+            build_id: BUILD.into(),
+            host: "simulated".into(),
+            process_id: "1".into(),
+            queue: Some(QUEUE.into()),
+            capabilities: vec![Capability {
+                class,
+                kind: kind.into(),
+                version: None,
+                timeout_ms: None,
+                input_schema: None,
+                output_schema: None,
+            }],
+            session: true,
+        };
+        match self.cluster.call(self.tenant, register.into(), false).await {
+            Answer::Reply(Reply::Registered { worker_id }) => Some(worker_id),
+            // It works without one until it is born again.
+            _ => None,
+        }
+    }
+
+    async fn beat(self, worker_id: WorkerId) {
+        loop {
+            self.cluster.world.sleep(1_200).await;
+            self.cluster.call(self.tenant, HeartbeatWorker { worker_id }.into(), false).await;
+        }
+    }
+
+    async fn turn(&self, class: WorkClass, session: Option<WorkerId>) -> Result<(), Died> {
+        let world = &self.cluster.world;
+        let kind = if class == WorkClass::Task { TASK } else { KIND };
+        let claim = Claim {
+            class,
+            claimer: Claimer { worker: self.name.clone().into(), session, plain: false, cooperative: true },
+            queue: QUEUE.into(),
+            kinds: vec![ClaimKind { kind: kind.into(), versions: Vec::new(), timeout_ms: None }],
+            max: 1 + world.below(3),
+            only: None,
+        };
+        let claimed = self.cluster.poll(self.tenant, claim).await.ok_or(Died)?;
+        if claimed.is_empty() {
+            world.sleep(20 + world.below(50)).await;
+        }
+        for item in claimed.workflows {
+            self.activate(item).await?;
+        }
+        for item in claimed.tasks {
+            self.perform(item).await?;
+        }
+        Ok(())
+    }
+
+    /// Time passes; or the worker dies or stands still.
+    async fn think(&self, ms: usize) -> Result<(), Died> {
+        let world = &self.cluster.world;
+        world.sleep(world.below(ms)).await;
+        if world.strikes(Fault::CrashWorker, || self.name.clone()) {
+            return Err(Died);
+        }
+        if world.strikes(Fault::PauseWorker, || self.name.clone()) {
+            world.sleep(1_000 + world.below(9_000)).await;
+        }
+        Ok(())
+    }
+
+    async fn activate(&self, item: Activation) -> Result<(), Died> {
+        let world = &self.cluster.world;
+        let id = item.execution.id;
+        record::handed(world, (self.tenant, id), item.token);
+        world.say(|| format!("{} got {} claim {}", self.name, super::short(id), item.token));
+        let history = self.history(&item).await.ok_or(Died)?;
+        self.think(60).await?;
+        let decision = program::decide(id, &history);
+        let failed = world.below(40) == 0;
+        let (commands, outcome) = match failed {
+            true => {
+                let (code, message) = ("SIMULATED".into(), "it could not be replayed".into());
+                (Vec::new(), Outcome::ActivationFailed { code, message })
+            }
+            false => (decision.commands, decision.outcome),
+        };
+        let submit = SubmitActivation {
+            execution_id: id,
+            token: Some(item.token),
+            base_sequence: history.last().map(|logged| logged.event.sequence),
+            commands,
+            outcome,
+            build_id: Some(BUILD.into()),
+        };
+        self.report(submit.into()).await
+    }
+
+    /// The whole log. What came with the claim must be the end of it.
+    async fn history(&self, item: &Activation) -> Option<Vec<LoggedEvent>> {
+        let (tenant, id) = (self.tenant, item.execution.id);
+        let mut history: Vec<LoggedEvent> = Vec::new();
+        for _ in 0..TRIES {
+            let after = history.last().map_or(0, |logged| logged.event.sequence);
+            let read = self
+                .cluster
+                .exchange(async move |service| service.store().event_page(tenant, id, after, PAGE).await)
+                .await;
+            let Some(Ok(page)) = read else { continue };
+            let complete = page.len() < PAGE;
+            history.extend(page);
+            if complete {
+                self.compare(item, &history);
+                return Some(history);
+            }
+        }
+        None
+    }
+
+    fn compare(&self, item: &Activation, history: &[LoggedEvent]) {
+        let Some(told) = &item.new_events else { return };
+        let (base, last) = (item.execution.base_sequence, item.execution.last_sequence);
+        let unseen = history
+            .iter()
+            .map(|logged| &logged.event)
+            .filter(|event| event.sequence > base && event.sequence <= last);
+        if !told.iter().map(|(event, _)| event).eq(unseen) {
+            let message = format!(
+                "claim {} of {} came with other events than the log has",
+                item.token, item.execution.id
+            );
+            self.cluster.world.violated("P5 delivery", message);
+        }
+    }
+
+    async fn perform(&self, item: TaskDelivery) -> Result<(), Died> {
+        let world = &self.cluster.world;
+        let task_id = item.task.id;
+        record::handed(world, (self.tenant, task_id), item.token);
+        world.say(|| format!("{} got task {} claim {}", self.name, super::short(task_id), item.token));
+        self.think(300).await?;
+        let input = program::read(Some(&item.task.input));
+        let failures = input["failures"].as_i64().unwrap_or_default();
+        let token = Some(item.token);
+        let op: Op = match item.task.execution_count <= failures {
+            true => FailTask {
+                task_id,
+                token,
+                error: "not yet".into(),
+                non_retryable: false,
+                next_delay_ms: None,
+            }
+            .into(),
+            false => {
+                let doubled = program::doubled(input["n"].as_u64().unwrap_or_default());
+                let output = program::bytes(&json!({ "doubled": doubled, "claim": item.token }));
+                CompleteTask { task_id, token, output }.into()
+            }
+        };
+        self.report(op).await
+    }
+
+    /// Reports until there is an answer, or too many times.
+    async fn report(&self, op: Op) -> Result<(), Died> {
+        let world = &self.cluster.world;
+        for _ in 0..TRIES {
+            match self.cluster.call(self.tenant, op.clone(), true).await {
+                Answer::Reply(_) => return Ok(()),
+                Answer::Refused(refusal) if may_try_again(refusal.code) => {}
+                Answer::Refused(refusal) => {
+                    match refusal.code {
+                        Code::StaleClaim | Code::ExecutionFinished => world.lock().figures.stale += 1,
+                        _ => world.violated("unexpected refusal", format!("{}: {refusal}", op.name())),
+                    }
+                    return Ok(());
+                }
+                Answer::None => {}
+            }
+            world.sleep(50 + world.below(200)).await;
+        }
+        Err(Died)
+    }
+}
