@@ -1,4 +1,4 @@
-//! Claims work for one session as far as it has given credit, and pushes it.
+//! Claims work for one session as far as it has given credit, and pushes it. A worker that has fallen silent gets nothing.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,6 +19,7 @@ use super::super::activations::execution;
 use super::super::call::Call;
 use super::super::poll::Delivery;
 use super::super::{events, task_execution};
+use super::pulse::Pulse;
 use super::results;
 use super::sessions::{Held, Holdings};
 
@@ -43,6 +44,7 @@ pub(super) struct Feed {
     pub(super) queue: flovyn_engine::ids::Text,
     pub(super) kinds: Vec<ClaimKind>,
     pub(super) credit: Arc<Semaphore>,
+    pub(super) pulse: Arc<Pulse>,
     pub(super) holdings: Arc<Holdings>,
     pub(super) connection: u64,
     pub(super) outbound: mpsc::Sender<Result<v1::ServerFrame, Status>>,
@@ -55,6 +57,10 @@ impl Feed {
             return;
         }
         while let Ok(first) = self.credit.acquire().await {
+            tokio::select! {
+                () = self.pulse.is_heard() => {}
+                () = self.outbound.closed() => return,
+            }
             // Room first: what is claimed can then be pushed at once.
             let Ok(room) = self.outbound.reserve().await else { return };
             let more = self.credit.available_permits().min(MAX_ITEMS - 1);
@@ -62,6 +68,7 @@ impl Feed {
             let claimed = tokio::select! {
                 claimed = self.call.poll(claim, WAIT) => claimed,
                 () = self.outbound.closed() => return,
+                () = self.pulse.falls_silent() => continue,
             };
             let claimed = match claimed {
                 Ok(claimed) => claimed,

@@ -8,6 +8,7 @@
 
 mod feed;
 mod hello;
+mod pulse;
 mod results;
 mod session;
 mod sessions;

@@ -22,6 +22,7 @@ use super::super::status::{not_allowed, refuse};
 use super::super::worker_lifecycle;
 use super::feed::Feed;
 use super::hello::{self, Hello};
+use super::pulse::Pulse;
 use super::results::{self, Why};
 use super::sessions::{Held, Holdings, Sessions};
 use super::strays;
@@ -61,6 +62,7 @@ struct Session {
     holdings: Arc<Holdings>,
     connection: u64,
     outbound: Outbound,
+    pulse: Arc<Pulse>,
     workflow_credit: Arc<Semaphore>,
     task_credit: Arc<Semaphore>,
 }
@@ -158,6 +160,7 @@ async fn begin(
         holdings,
         connection,
         outbound: outbound.clone(),
+        pulse: Arc::new(Pulse::new(limits.session_lease_ms)),
         workflow_credit: Arc::new(Semaphore::new(0)),
         task_credit: Arc::new(Semaphore::new(0)),
     };
@@ -193,6 +196,7 @@ impl Session {
             queue: queue.clone(),
             kinds,
             credit: credit.clone(),
+            pulse: self.pulse.clone(),
             holdings: self.holdings.clone(),
             connection: self.connection,
             outbound: self.outbound.clone(),
@@ -223,6 +227,7 @@ impl Session {
         let mut next = Some(first);
         loop {
             if let Some(frame) = next.take() {
+                self.pulse.beat();
                 if frame.hello.is_some() {
                     let status = refuse(Code::NotRegistered, "a second hello on the same stream");
                     let _ = self.outbound.send(Err(status)).await;
