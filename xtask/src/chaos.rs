@@ -37,14 +37,22 @@ enum Test {
     PostgresRestart,
     CommitReplies,
     BootedTogether,
+    PowerLoss,
+    PowerLossProof,
+    DiskErrors,
+    Poison,
+    Reconnect,
+    Flood,
 }
 
 impl Test {
     /// Where it can be shown, unless the caller chooses.
     fn usual_store(self) -> Store {
         match self {
-            Test::KillServer | Test::KillWorker => Store::Sqlite,
-            _ => Store::Postgres,
+            Test::ManyServers | Test::PostgresRestart | Test::CommitReplies | Test::BootedTogether => {
+                Store::Postgres
+            }
+            _ => Store::Sqlite,
         }
     }
 }
@@ -59,14 +67,67 @@ fn name(value: impl ValueEnum) -> String {
     value.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
 }
 
+/// What `cargo xtask test` runs of these: long enough for each kind of harm to be done a few times.
+const SHORT: &[(Test, Store, u64)] = &[
+    (Test::KillServer, Store::Sqlite, 8),
+    (Test::KillServer, Store::Postgres, 8),
+    (Test::KillWorker, Store::Sqlite, 12),
+    (Test::ManyServers, Store::Postgres, 10),
+    (Test::CommitReplies, Store::Postgres, 5),
+    (Test::BootedTogether, Store::Postgres, 60),
+    (Test::PowerLoss, Store::Sqlite, 3),
+    (Test::PowerLossProof, Store::Sqlite, 1),
+    (Test::DiskErrors, Store::Sqlite, 6),
+    (Test::Poison, Store::Sqlite, 60),
+];
+/// Tasks of dead workers in the short form of `booted-together`; the long one has 10,000.
+const SHORT_TASKS: &str = "500";
+
+/// How a run of `flovyn-chaos` is made.
+#[derive(Clone, Copy)]
+struct Wanted<'a> {
+    test: &'a str,
+    store: Store,
+    seconds: u64,
+    seed: Option<u64>,
+    release: bool,
+}
+
 pub(crate) fn run(args: &ChaosArgs) -> Outcome<ExitCode> {
     let store = args.store.unwrap_or(args.test.usual_store());
-    build(args.release)?;
-    let cluster = match store {
+    let test = name(args.test);
+    run_one(Wanted { test: &test, store, seconds: args.seconds, seed: args.seed, release: args.release })
+}
+
+#[derive(Args)]
+pub(crate) struct SoakArgs {
+    /// Which database to run on; a throw-away cluster is started for PostgreSQL
+    #[arg(long, value_enum)]
+    store: Store,
+    /// How long to go on
+    #[arg(long, value_name = "N", default_value_t = 180)]
+    seconds: u64,
+    /// Build for speed, as releases are
+    #[arg(long)]
+    release: bool,
+}
+
+pub(crate) fn soak(args: &SoakArgs) -> Outcome<ExitCode> {
+    let (store, seconds, release) = (args.store, args.seconds, args.release);
+    run_one(Wanted { test: "soak", store, seconds, seed: None, release })
+}
+
+fn run_one(wanted: Wanted<'_>) -> Outcome<ExitCode> {
+    let mut what = vec!["--bin", "flovyn", "--bin", "flovyn-chaos"];
+    if wanted.release {
+        what.push("--release");
+    }
+    build(&what)?;
+    let cluster = match wanted.store {
         Store::Postgres => Some(Cluster::start(&Binaries::find_or_install()?)?),
         Store::Sqlite => None,
     };
-    let mut command = chaos(args.test, store, args.seconds, args.seed, args.release);
+    let mut command = chaos(wanted);
     if let Some(cluster) = &cluster {
         name_cluster(&mut command, cluster);
     }
@@ -77,25 +138,36 @@ pub(crate) fn run(args: &ChaosArgs) -> Outcome<ExitCode> {
     Ok(run::exit_code_of(status))
 }
 
-/// Both programs: the one runs the other from the same folder. Of the whole workspace: a choice of packages has its own
-/// choice of features, and nearly everything would be built once more for it.
-fn build(release: bool) -> Outcome<()> {
-    let mut command =
-        run::cargo(["build", "--locked", "--workspace", "--bin", "flovyn", "--bin", "flovyn-chaos"]);
-    if release {
-        command.arg("--release");
+/// The short forms, one after the other, on a cluster that runs already. The first that fails ends it.
+pub(crate) fn run_short(cluster: &Cluster) -> Outcome<()> {
+    // With the tests: they are built already, and with them nearly all of this.
+    build(&["--bins", "--tests"])?;
+    for (test, store, seconds) in SHORT {
+        let test = name(*test);
+        let mut command =
+            chaos(Wanted { test: &test, store: *store, seconds: *seconds, seed: None, release: false });
+        command.args(["--tasks", SHORT_TASKS]);
+        name_cluster(&mut command, cluster);
+        run::say(&format!("\n{test}"));
+        run::require_success(&mut command)?;
     }
-    run::require_success(&mut command)
+    Ok(())
 }
 
-fn chaos(test: Test, store: Store, seconds: u64, seed: Option<u64>, release: bool) -> Command {
+/// Both programs, the one runs the other from the same folder, and the library that is preloaded. Of the whole workspace: a choice
+/// of packages has its own choice of features, and nearly everything would be built once more for it.
+fn build(what: &[&str]) -> Outcome<()> {
+    run::require_success(run::cargo(["build", "--locked", "--workspace", "--lib"]).args(what))
+}
+
+fn chaos(wanted: Wanted<'_>) -> Command {
     let target =
         env::var_os("CARGO_TARGET_DIR").map_or_else(|| run::repository().join("target"), PathBuf::from);
-    let profile = if release { "release" } else { "debug" };
+    let profile = if wanted.release { "release" } else { "debug" };
     let mut command = Command::new(target.join(profile).join("flovyn-chaos"));
-    command.args(["run", "--test", &name(test), "--store", &name(store)]);
-    command.args(["--seconds", &seconds.to_string()]);
-    if let Some(seed) = seed {
+    command.args(["run", "--test", wanted.test, "--store", &name(wanted.store)]);
+    command.args(["--seconds", &wanted.seconds.to_string()]);
+    if let Some(seed) = wanted.seed {
         command.args(["--seed", &seed.to_string()]);
     }
     command

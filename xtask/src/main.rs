@@ -39,6 +39,8 @@ enum Task {
     Tidy,
     /// Kill, stop and cut off real servers and workers, and check that every promise holds
     Chaos(chaos::ChaosArgs),
+    /// Load a server while a transaction or a reader never ends, and print how long work takes and what it has in memory
+    Soak(chaos::SoakArgs),
     /// Run the simulator
     Sim(sim::SimArgs),
     /// Run the real server against made up requests and hurtful bodies
@@ -57,6 +59,7 @@ fn main() -> ExitCode {
         Task::Test { quick } => test::run(quick),
         Task::Tidy => tidy::run(),
         Task::Chaos(args) => chaos::run(&args),
+        Task::Soak(args) => chaos::soak(&args),
         Task::Sim(args) => sim::run(&args),
         Task::Fuzz(args) => fuzz::run(&args),
         Task::Postgres { command } => postgres::run_with_cluster(&command),

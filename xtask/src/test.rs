@@ -2,12 +2,12 @@
 //!
 //! Cheap checks come first, and the first failure ends the run.
 
-use std::process::ExitCode;
+use std::process::{ExitCode, Stdio};
 
 use crate::Outcome;
 use crate::postgres::{self, Binaries, Cluster};
 use crate::run::{self, Steps};
-use crate::{signal, tidy};
+use crate::{chaos, signal, tidy};
 
 /// How much of the server's log is shown when the tests have failed.
 const LOG_TAIL_LINES: usize = 40;
@@ -33,8 +33,11 @@ fn all_steps(steps: &mut Steps, quick: bool) -> Outcome<()> {
         steps.step("clippy", clippy)?;
     }
     steps.step("tidy", tidy::require_tidy)?;
+    steps.step("cargo deny", deny)?;
     let cluster = steps.step("start PostgreSQL", || Cluster::start(&binaries))?;
-    let tested = steps.step("tests", || cargo_test(&cluster, quick));
+    let tested = steps
+        .step("tests", || cargo_test(&cluster, quick))
+        .and_then(|()| steps.step("chaos, short", || chaos::run_short(&cluster)));
     if tested.is_err() && signal::check().is_ok() {
         run::say(&format!("\nThe end of the server's log:\n{}", cluster.log_tail(LOG_TAIL_LINES)));
     }
@@ -45,6 +48,16 @@ fn all_steps(steps: &mut Steps, quick: bool) -> Outcome<()> {
 fn clippy() -> Outcome<()> {
     let arguments = ["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"];
     run::require_success(&mut run::cargo(arguments))
+}
+
+/// What the lists of `deny.toml` say is checked by tidy as well; only this finds known vulnerabilities.
+fn deny() -> Outcome<()> {
+    let installed = run::cargo(["deny", "--version"]).stdout(Stdio::null()).stderr(Stdio::null()).status();
+    if !installed.is_ok_and(|status| status.success()) {
+        run::say("cargo-deny is not installed: known vulnerabilities were not looked for");
+        return Ok(());
+    }
+    run::require_success(&mut run::cargo(["deny", "check"]))
 }
 
 fn cargo_test(cluster: &Cluster, quick: bool) -> Outcome<()> {

@@ -3,6 +3,7 @@
 //! Each rule is a function from files to findings in a file of its own, with tests that show it can
 //! fail. A finding says what is wrong and why that matters here.
 
+mod dependencies;
 mod engine_purity;
 mod error_pages;
 mod forbidden;
@@ -43,6 +44,7 @@ pub(crate) fn run() -> Outcome<ExitCode> {
 pub(crate) fn require_tidy() -> Outcome<()> {
     let files = source::load(&run::repository())?;
     let mut findings = engine_purity::check_dependencies(&engine_dependencies()?);
+    findings.extend(all_dependencies()?);
     for check in CHECKS {
         findings.extend(check(&files));
     }
@@ -63,6 +65,14 @@ fn engine_dependencies() -> Outcome<String> {
     let arguments =
         ["tree", "--package", "flovyn-engine", "--edges", "normal", "--prefix", "none", "--locked"];
     capture(&mut run::cargo(arguments))
+}
+
+fn all_dependencies() -> Outcome<Vec<Finding>> {
+    let metadata = capture(&mut run::cargo(["metadata", "--format-version", "1", "--locked"]))?;
+    let metadata = serde_json::from_str(&metadata).map_err(|error| format!("cargo metadata: {error}"))?;
+    let path = run::repository().join("deny.toml");
+    let lists = std::fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+    Ok(dependencies::check(&metadata, &lists))
 }
 
 /// The stdout of a command that must succeed.

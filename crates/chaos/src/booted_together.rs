@@ -14,21 +14,17 @@ use crate::check::Findings;
 use crate::programs;
 use crate::report::Figures;
 use crate::world::{Plan, World};
-use crate::{Database, WORKER_LEASE_MS};
+use crate::{Options, WORKER_LEASE_MS};
 
 const SERVERS: usize = 10;
 const BULK: usize = 1_000;
 /// Longer than the run.
 const FOREVER_MS: u64 = 3_600_000;
 
-pub(crate) async fn run(
-    binary: &Path,
-    store: Database,
-    tasks: usize,
-    patience: Duration,
-) -> Result<(Figures, Findings), String> {
-    let plan = Plan { servers: SERVERS, workers: 0, session_lease_ms: WORKER_LEASE_MS, proxied: false };
-    let mut world = World::prepare(binary, store, plan).await?;
+pub(crate) async fn run(options: &Options, binary: &Path) -> Result<(Figures, Findings), String> {
+    let (tasks, patience) = (options.tasks, Duration::from_secs(options.seconds.max(60)));
+    let plan = Plan { servers: SERVERS, ..Plan::default() };
+    let mut world = World::prepare(binary, options.store, plan).await?;
     let until = Instant::now() + patience;
     run_tasks(&mut world, tasks, until).await?;
     // The server first: it would notice that its worker has gone.
@@ -70,8 +66,7 @@ pub(crate) async fn run(
     let now = reader.now().await.map_err(|error| error.to_string())?;
     let mut found = Findings::default();
     for violation in flovyn_engine::invariants::check(&snapshot, now) {
-        found.violations += 1;
-        found.messages.push(violation.to_string());
+        found.broken(violation);
     }
     let mut by_task: BTreeMap<Uuid, Vec<&Attempt>> = BTreeMap::new();
     for attempt in &snapshot.attempts {
@@ -89,6 +84,8 @@ pub(crate) async fn run(
         }
     }
     found.lost = tasks.saturating_sub(snapshot.tasks.len());
+    drop(reader);
+    found.doctor(world.doctor().await?);
     Ok((figures, found))
 }
 

@@ -37,13 +37,36 @@ impl Findings {
         self.lost + self.duplicated + self.stuck + self.wrong + self.violations
     }
 
+    pub(crate) fn add(&mut self, other: Self) {
+        self.lost += other.lost;
+        self.duplicated += other.duplicated;
+        self.stuck += other.stuck;
+        self.wrong += other.wrong;
+        self.violations += other.violations;
+        let room = SHOWN.saturating_sub(self.messages.len());
+        self.messages.extend(other.messages.into_iter().take(room));
+    }
+
+    /// What `flovyn doctor` said of the database, if it found anything.
+    pub(crate) fn doctor(&mut self, said: Option<String>) {
+        if let Some(said) = said {
+            self.violations += 1;
+            self.messages.push(format!("flovyn doctor: {said}"));
+        }
+    }
+
+    pub(crate) fn broken(&mut self, message: impl Display) {
+        self.violations += 1;
+        self.say("violation", self.violations, message);
+    }
+
     fn say(&mut self, kind: &str, count: usize, message: impl Display) {
         if count <= SHOWN {
             self.messages.push(format!("{kind}: {message}"));
         }
     }
 
-    fn lost(&mut self, message: impl Display) {
+    pub(crate) fn lost(&mut self, message: impl Display) {
         self.lost += 1;
         self.say("lost", self.lost, message);
     }
@@ -53,12 +76,12 @@ impl Findings {
         self.say("duplicated", self.duplicated, message);
     }
 
-    fn stuck(&mut self, message: impl Display) {
+    pub(crate) fn stuck(&mut self, message: impl Display) {
         self.stuck += 1;
         self.say("stuck", self.stuck, message);
     }
 
-    fn wrong(&mut self, message: impl Display) {
+    pub(crate) fn wrong(&mut self, message: impl Display) {
         self.wrong += 1;
         self.say("wrong", self.wrong, message);
     }
@@ -67,8 +90,7 @@ impl Findings {
 pub(crate) fn check(snapshot: &Snapshot, now: Now, told: &[Told], runs: &Runs) -> Findings {
     let mut found = Findings::default();
     for violation in invariants::check(snapshot, now) {
-        found.violations += 1;
-        found.say("violation", found.violations, violation);
+        found.broken(violation);
     }
     let stored = Stored::of(snapshot);
     for (number, told) in (0..).zip(told) {
@@ -206,8 +228,8 @@ fn check_told(found: &mut Findings, stored: &Stored<'_>, number: u64, told: &Tol
 fn check_tasks(found: &mut Findings, snapshot: &Snapshot, runs: &Runs) {
     let tasks: BTreeMap<Uuid, &Task> = snapshot.tasks.iter().map(|row| (row.id, row)).collect();
     for ((id, token), of_claim) in &runs.0 {
-        if of_claim.len() > 1 {
-            found.duplicated(format!("claim {token} of task {id} was run {} times", of_claim.len()));
+        if *of_claim > 1 {
+            found.duplicated(format!("claim {token} of task {id} was run {of_claim} times"));
         }
         match tasks.get(id) {
             None => found.lost(format!("task {id} was run and is not there")),

@@ -10,6 +10,8 @@ use crate::runs::Recorder;
 
 /// The one task: it adds one.
 pub(crate) const STEP: &str = "step";
+/// A task that takes its worker with it.
+pub(crate) const POISON: &str = "poison";
 const CHAIN: u64 = 3;
 const FAN_OUT: u64 = 5;
 
@@ -118,6 +120,7 @@ pub(crate) fn register(builder: WorkerBuilder, runs: Recorder) -> WorkerBuilder 
                 Ok(json!({ "number": number_of(&input) + 1, "token": token }))
             }
         })
+        .task_fn(POISON, |_, _: Value| async move { std::process::abort() })
         .workflow_fn("noop", |_, input| async move { Ok(json!(number_of(&input))) })
         .workflow_fn("chain", |ctx, input| async move {
             let mut number = number_of(&input);

@@ -16,6 +16,9 @@ pub(crate) struct Figures {
     pub(crate) refused: u64,
     pub(crate) recovery_ms: Vec<u64>,
     pub(crate) redelivery_ms: Vec<u64>,
+    pub(crate) timer_late_ms: Vec<u64>,
+    /// Figures that only one test has.
+    pub(crate) more: Vec<(&'static str, Value)>,
 }
 
 /// Below this a run shows nothing.
@@ -57,14 +60,16 @@ impl Figures {
             ("recovery_p99_ms", percentile(&self.recovery_ms, 99)),
             ("redelivery_p50_ms", percentile(&self.redelivery_ms, 50)),
             ("redelivery_p99_ms", percentile(&self.redelivery_ms, 99)),
+            ("timer_late_p99_ms", percentile(&self.timer_late_ms, 99)),
         ];
-        line.extend(body.map(|(key, value)| (key.to_owned(), value)));
+        let all = body.into_iter().chain(self.more.iter().cloned());
+        line.extend(all.map(|(key, value)| (key.to_owned(), value)));
         Value::Object(line).to_string()
     }
 }
 
 /// What `percent` of all stay within; null when nothing was measured.
-fn percentile(values: &[u64], percent: usize) -> Value {
+pub(crate) fn percentile(values: &[u64], percent: usize) -> Value {
     let mut sorted = values.to_vec();
     sorted.sort_unstable();
     let index = (sorted.len() * percent).div_ceil(100).saturating_sub(1);

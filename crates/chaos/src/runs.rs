@@ -24,7 +24,7 @@ impl Recorder {
 
     pub(crate) fn record(&self, task: Uuid, token: i64) -> std::io::Result<()> {
         // In one write: a process that is killed leaves whole lines.
-        (&*self.0).write_all(format!("{task} {token} {}\n", now_ms()).as_bytes())
+        (&*self.0).write_all(format!("{task} {token}\n").as_bytes())
     }
 }
 
@@ -33,15 +33,9 @@ pub(crate) fn now_ms() -> u64 {
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Run {
-    pub(crate) worker: u32,
-    pub(crate) at_ms: u64,
-}
-
-/// Every run by the claim it was made under. More than one for a claim is a claim that was handed out twice.
+/// How often each claim was run. More than once is a claim that was handed out twice.
 #[derive(Debug, Default)]
-pub(crate) struct Runs(pub(crate) BTreeMap<(Uuid, i64), Vec<Run>>);
+pub(crate) struct Runs(pub(crate) BTreeMap<(Uuid, i64), usize>);
 
 impl Runs {
     pub(crate) fn read(folder: &Path) -> Result<Self, String> {
@@ -52,43 +46,23 @@ impl Runs {
             if path.extension().is_none_or(|extension| extension != "runs") {
                 continue;
             }
-            let worker = path.file_stem().and_then(|stem| stem.to_str()?.parse().ok()).unwrap_or_default();
             let text = std::fs::read_to_string(&path).map_err(|error| error.to_string())?;
             for line in text.lines() {
-                let read = runs.read_line(line, worker);
+                let read = runs.read_line(line);
                 read.ok_or_else(|| format!("{}: '{line}' is no run", path.display()))?;
             }
         }
         Ok(runs)
     }
 
-    fn read_line(&mut self, line: &str, worker: u32) -> Option<()> {
+    fn read_line(&mut self, line: &str) -> Option<()> {
         let mut words = line.split(' ');
         let claim = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
-        let at_ms = words.next()?.parse().ok()?;
-        self.0.entry(claim).or_default().push(Run { worker, at_ms });
+        *self.0.entry(claim).or_default() += 1;
         Some(())
     }
 
     pub(crate) fn count(&self) -> usize {
-        self.0.values().map(Vec::len).sum()
-    }
-
-    /// For each task that a worker had under way when it fell silent: how long until somebody else had it.
-    pub(crate) fn redeliveries_ms(&self, silenced: &[(u32, u64)]) -> Vec<u64> {
-        let mut waits = Vec::new();
-        let all: Vec<(&(Uuid, i64), &Run)> =
-            self.0.iter().filter_map(|(claim, runs)| Some((claim, runs.first()?))).collect();
-        // Claims are in the order of their tasks, then of their tokens: the next is the one that followed.
-        for pair in all.windows(2) {
-            let [((task, _), run), ((next_task, _), next)] = pair else { continue };
-            let silence = silenced.iter().find(|(worker, at_ms)| {
-                task == next_task && run.worker == *worker && run.at_ms <= *at_ms && next.at_ms > *at_ms
-            });
-            if let Some((_, at_ms)) = silence {
-                waits.push(next.at_ms - at_ms);
-            }
-        }
-        waits
+        self.0.values().sum()
     }
 }

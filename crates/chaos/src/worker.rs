@@ -14,6 +14,8 @@ use crate::runs::Recorder;
 pub(crate) async fn run(url: &str, token: &str, folder: &Path, slots: u32) -> Result<(), String> {
     let (connected, mut connects) = tokio::sync::mpsc::unbounded_channel();
     let builder = Worker::builder(url, token)
+        // The attempts in the database tell by it which process had them.
+        .name(std::process::id().to_string())
         .max_workflows(slots)
         .max_tasks(slots)
         .on_event(move |event| drop(connected.send(event.clone())));
@@ -66,6 +68,10 @@ impl WorkerProcess {
             return Err("a worker ended before it was ready".into());
         }
         Ok(worker)
+    }
+
+    pub(crate) fn has_ended(&mut self) -> bool {
+        !matches!(self.process.try_wait(), Ok(None))
     }
 
     pub(crate) async fn kill(mut self) {

@@ -1,6 +1,8 @@
 //! The processes and files of one run.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -8,11 +10,13 @@ use flovyn_sdk::Client;
 use flovyn_store::port::Store;
 use flovyn_testkit::{Proxy, ServerProcess, TestDatabase};
 
-use crate::Database;
+use crate::test::{Database, WORKER_LEASE_MS};
 use crate::worker::WorkerProcess;
 
 /// Of throw-away servers, on loopback.
-const TOKEN: &str = "flovyn-chaos-worker-token-0123456789abcdef";
+pub(crate) const TOKEN: &str = "flovyn-chaos-worker-token-0123456789abcdef";
+/// Of another tenant.
+pub(crate) const OTHER_TOKEN: &str = "flovyn-chaos-other-token-0123456789abcdef";
 const READY_WITHIN: Duration = Duration::from_secs(30);
 const SLOTS: u32 = 100;
 
@@ -24,6 +28,23 @@ pub(crate) struct Plan {
     pub(crate) session_lease_ms: u64,
     /// Whether servers reach PostgreSQL through a proxy that can lose replies.
     pub(crate) proxied: bool,
+    /// How wrong the clock of each server is; none means that all are right.
+    pub(crate) skews_ms: &'static [i64],
+    /// Whether the disk of the (one) server can be made to fail.
+    pub(crate) failing_disk: bool,
+}
+
+impl Default for Plan {
+    fn default() -> Self {
+        Self {
+            servers: 1,
+            workers: 0,
+            session_lease_ms: WORKER_LEASE_MS,
+            proxied: false,
+            skews_ms: &[],
+            failing_disk: false,
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -33,7 +54,8 @@ pub(crate) struct World {
     /// Results of workers that have ended which the server did not take.
     pub(crate) refused: u64,
     pub(crate) proxy: Option<Proxy>,
-    url: String,
+    binary: PathBuf,
+    pub(crate) url: String,
     folder: tempfile::TempDir,
     // Dropped last: it can be removed only when nobody uses it.
     _database: Option<TestDatabase>,
@@ -42,14 +64,27 @@ pub(crate) struct World {
 impl World {
     pub(crate) async fn start(binary: &Path, store: Database, plan: Plan) -> Result<Self, String> {
         let mut world = Self::prepare(binary, store, plan).await?;
-        for server in &mut world.servers {
+        if plan.failing_disk {
+            let settings = [
+                ("FLOVYN_TEST_SHIM_DATABASE", world.database_path()?.into_os_string()),
+                ("FLOVYN_TEST_SHIM_FAULT", world.fault_path().into_os_string()),
+            ];
+            world.preload(0, &settings)?;
+        }
+        world.begin(plan.workers).await?;
+        Ok(world)
+    }
+
+    /// Starts the servers and as many workers.
+    pub(crate) async fn begin(&mut self, workers: usize) -> Result<(), String> {
+        for server in &mut self.servers {
             server.start().map_err(|error| error.to_string())?;
             server.ready(READY_WITHIN).await?;
         }
-        for index in 0..plan.workers {
-            world.start_worker(index).await?;
+        for index in 0..workers {
+            self.start_worker(index).await?;
         }
-        Ok(world)
+        Ok(())
     }
 
     /// Everything but its processes.
@@ -67,7 +102,8 @@ impl World {
         let settings = format!(
             "database_url = {:?}\nmetrics.public = true\ntelemetry.log_filter = \"warn\"\n\
              limits.session_lease_ms = {}\n\
-             [[tenants]]\nslug = \"chaos\"\n[[tenants.worker_tokens]]\nname = \"chaos\"\ntoken = {TOKEN:?}\n",
+             [[tenants]]\nslug = \"chaos\"\n[[tenants.worker_tokens]]\nname = \"chaos\"\ntoken = {TOKEN:?}\n\
+             [[tenants]]\nslug = \"other\"\n[[tenants.worker_tokens]]\nname = \"other\"\ntoken = {OTHER_TOKEN:?}\n",
             proxy.as_ref().map_or(&url, |proxy| &proxy.url),
             plan.session_lease_ms
         );
@@ -75,7 +111,72 @@ impl World {
             |index: usize| ServerProcess::new(binary, folder.path(), &format!("server-{index}"), &settings);
         let servers = (0..plan.servers).map(server).collect::<Result<_, _>>();
         let servers = servers.map_err(|error| error.to_string())?;
-        Ok(Self { servers, workers: Vec::new(), refused: 0, proxy, url, folder, _database: database })
+        let mut world = Self {
+            servers,
+            workers: Vec::new(),
+            refused: 0,
+            proxy,
+            binary: binary.to_owned(),
+            url,
+            folder,
+            _database: database,
+        };
+        for (index, skew_ms) in plan.skews_ms.iter().enumerate() {
+            world.preload(index, &[("FLOVYN_TEST_SHIM_SKEW_MS", skew_ms.to_string().into())])?;
+        }
+        Ok(world)
+    }
+
+    /// Lets the shim stand between a server and its system, from its next start on.
+    pub(crate) fn preload(
+        &mut self,
+        server: usize,
+        settings: &[(&'static str, OsString)],
+    ) -> Result<(), String> {
+        let shim = self.binary.with_file_name("libflovyn_testkit_shim.so");
+        if !shim.exists() {
+            return Err(format!("{} is not there: run `cargo build -p flovyn-testkit-shim`", shim.display()));
+        }
+        let server = &mut self.servers[server];
+        server.set_variable("LD_PRELOAD", shim);
+        for (name, value) in settings {
+            server.set_variable(name, value.clone());
+        }
+        Ok(())
+    }
+
+    /// Where an embedded database lies, without links: SQLite asks for it by this path.
+    pub(crate) fn database_path(&self) -> Result<PathBuf, String> {
+        let folder = self.folder.path().canonicalize().map_err(|error| error.to_string())?;
+        Ok(folder.join("flovyn.db"))
+    }
+
+    fn fault_path(&self) -> PathBuf {
+        self.folder.path().join("fault")
+    }
+
+    /// From now on this goes wrong with the disk.
+    pub(crate) fn disk_fails(&self, how: &str) -> Result<(), String> {
+        // Renamed: a server must not read half of it.
+        let new = self.folder.path().join("fault.new");
+        let made = std::fs::write(&new, how).and_then(|()| std::fs::rename(&new, self.fault_path()));
+        made.map_err(|error| error.to_string())
+    }
+
+    pub(crate) fn disk_works(&self) -> Result<(), String> {
+        std::fs::remove_file(self.fault_path()).map_err(|error| error.to_string())
+    }
+
+    /// What `flovyn doctor` has to say, if it finds anything wrong.
+    pub(crate) async fn doctor(&self) -> Result<Option<String>, String> {
+        let mut command = tokio::process::Command::new(&self.binary);
+        command.args(["doctor", "--database-url", &self.url]).stdin(Stdio::null());
+        let output = command.output().await.map_err(|error| error.to_string())?;
+        let said = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
+        match output.status.success() {
+            true => Ok(None),
+            false => Ok(Some(format!("{}\n{}", said(&output.stdout), said(&output.stderr)))),
+        }
     }
 
     pub(crate) fn clients(&self) -> Result<Vec<Client>, String> {
@@ -95,6 +196,14 @@ impl World {
     pub(crate) async fn start_worker_with(&mut self, index: usize, slots: u32) -> Result<(), String> {
         let url = self.servers[index % self.servers.len()].grpc_url.clone();
         let worker = WorkerProcess::start(&url, TOKEN, self.folder.path(), slots).await?;
+        self.workers.push(worker);
+        Ok(())
+    }
+
+    /// A worker of the tenant that the token belongs to.
+    pub(crate) async fn start_worker_of(&mut self, index: usize, token: &str) -> Result<(), String> {
+        let url = self.servers[index % self.servers.len()].grpc_url.clone();
+        let worker = WorkerProcess::start(&url, token, self.folder.path(), SLOTS).await?;
         self.workers.push(worker);
         Ok(())
     }

@@ -2,9 +2,11 @@
 //! that matters, and the server as a process that can be killed. Knows no table and no rule.
 
 mod database;
+mod pin;
 mod process;
 mod proxy;
 
 pub use database::{TestDatabase, fresh_database};
+pub use pin::Pin;
 pub use process::{ServerProcess, free_address, send_signal};
 pub use proxy::{CommitFault, Fault, Proxy};

@@ -2,6 +2,7 @@
 //!
 //! Knows how to run the server's binary, not what it serves.
 
+use std::ffi::OsString;
 use std::fs::File;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
@@ -50,6 +51,7 @@ pub struct ServerProcess {
     binary: PathBuf,
     config: PathBuf,
     log: PathBuf,
+    environment: Vec<(&'static str, OsString)>,
     pub grpc_url: String,
     http: SocketAddr,
     process: Option<Child>,
@@ -69,10 +71,17 @@ impl ServerProcess {
             binary: binary.to_owned(),
             config,
             log: folder.join(format!("{name}.log")),
+            environment: Vec::new(),
             grpc_url: format!("http://{grpc}"),
             http,
             process: None,
         })
+    }
+
+    /// A variable that it will find in its environment, from its next start on.
+    pub fn set_variable(&mut self, name: &'static str, value: impl Into<OsString>) {
+        self.environment.retain(|(known, _)| *known != name);
+        self.environment.push((name, value.into()));
     }
 
     /// Starts it and does not wait.
@@ -85,6 +94,7 @@ impl ServerProcess {
             .arg("server")
             .arg("--config")
             .arg(&self.config)
+            .envs(self.environment.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::null())
             .stdout(log.try_clone()?)
             .stderr(log)
@@ -117,9 +127,14 @@ impl ServerProcess {
 
     /// The whole response, or nothing when nobody answers.
     pub async fn get(&self, path: &str) -> Option<String> {
+        self.ask(&format!("GET {path} HTTP/1.1"), "").await
+    }
+
+    /// The whole response to a request line with headers, and a body.
+    pub async fn ask(&self, head: &str, body: &str) -> Option<String> {
         let asked = async {
             let mut stream = TcpStream::connect(self.http).await.ok()?;
-            let request = format!("GET {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", self.http);
+            let request = format!("{head}\r\nHost: {}\r\nConnection: close\r\n\r\n{body}", self.http);
             stream.write_all(request.as_bytes()).await.ok()?;
             let mut answer = String::new();
             stream.read_to_string(&mut answer).await.ok()?;
@@ -136,6 +151,31 @@ impl ServerProcess {
         }
     }
 
+    /// Sends a signal by its name, if it runs.
+    pub async fn signal(&self, name: &str) {
+        if let Some(id) = self.id() {
+            send_signal(id, name).await;
+        }
+    }
+
+    /// The number of its process.
+    pub fn id(&self) -> Option<u32> {
+        self.process.as_ref().and_then(Child::id)
+    }
+
+    /// Waits until it has ended by itself. False: it has not, in that time.
+    pub async fn ended(&mut self, within: Duration) -> bool {
+        match &mut self.process {
+            Some(process) => tokio::time::timeout(within, process.wait()).await.is_ok(),
+            None => true,
+        }
+    }
+
+    /// All that it has said.
+    pub fn log(&self) -> String {
+        String::from_utf8_lossy(&std::fs::read(&self.log).unwrap_or_default()).into_owned()
+    }
+
     /// Whether it runs, as far as the system knows.
     pub fn is_running(&mut self) -> bool {
         self.process.as_mut().is_some_and(|process| matches!(process.try_wait(), Ok(None)))
@@ -143,8 +183,7 @@ impl ServerProcess {
 
     /// The end of what it said.
     pub fn log_tail(&self) -> String {
-        let log = std::fs::read(&self.log).unwrap_or_default();
-        let text = String::from_utf8_lossy(&log).into_owned();
+        let text = self.log();
         let lines: Vec<&str> = text.lines().collect();
         lines[lines.len().saturating_sub(15)..].join("\n")
     }

@@ -1,15 +1,17 @@
 //! What goes wrong, one file for each kind: each does harm until the time is over, and writes down what it did.
 
 mod commit_replies;
+mod disk_errors;
 mod kill_server;
 mod kill_worker;
+mod many_servers;
 mod postgres_restart;
 
 use std::time::{Duration, Instant};
 
 use flovyn_sim::rng::Rng;
 
-use crate::Test;
+use crate::test::Test;
 use crate::told::Ledger;
 use crate::world::World;
 
@@ -45,8 +47,14 @@ pub(crate) struct Schedule {
 impl Schedule {
     /// Waits for the next fault. False: the time is over.
     async fn next(&self, rng: &mut Rng) -> bool {
+        self.next_after(rng, Duration::ZERO).await
+    }
+
+    /// The same when so much of the pause has gone already.
+    async fn next_after(&self, rng: &mut Rng, spent: Duration) -> bool {
         let (shortest, longest) = self.pause_ms;
         let pause = Duration::from_millis((shortest + rng.below(longest - shortest)) as u64);
+        let pause = pause.saturating_sub(spent);
         tokio::time::sleep(pause.min(self.until.saturating_duration_since(Instant::now()))).await;
         Instant::now() < self.until
     }
@@ -60,10 +68,12 @@ pub(crate) async fn run(
     schedule: Schedule,
 ) -> Result<Harm, String> {
     match test {
-        Test::KillServer | Test::ManyServers => kill_server::run(world, ledger, rng, schedule).await,
+        Test::ManyServers => many_servers::run(world, ledger, rng, schedule).await,
+        Test::KillServer => kill_server::run(world, ledger, rng, schedule).await,
         Test::KillWorker => kill_worker::run(world, ledger, rng, schedule).await,
         Test::PostgresRestart => postgres_restart::run(world, ledger, rng, schedule).await,
         Test::CommitReplies => commit_replies::run(world, ledger, rng, schedule).await,
-        Test::BootedTogether => Err("it has no load to disturb".into()),
+        Test::DiskErrors => disk_errors::run(world, ledger, rng, schedule).await,
+        _ => Err(format!("{} does its harm by itself", test.name())),
     }
 }

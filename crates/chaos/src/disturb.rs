@@ -1,0 +1,82 @@
+//! Random work while something goes wrong again and again, and what is left of it.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use flovyn_sdk::Client;
+use flovyn_sim::rng::Rng;
+
+use crate::check::{self, Findings};
+use crate::faults::{self, Schedule};
+use crate::load::{self, Load};
+use crate::programs::Shape;
+use crate::report::Figures;
+use crate::runs::Runs;
+use crate::told::Ledger;
+use crate::world::World;
+use crate::{Options, measured};
+
+/// How long work may take once nobody does harm any more.
+const SETTLE: Duration = Duration::from_secs(60);
+/// Looks in a row that must find no open work: it may change its status between two questions of one look.
+const CLEAN_LOOKS: usize = 3;
+
+/// Work, harm, and what is left of it.
+pub(crate) async fn run(options: &Options, binary: &Path, seed: u64) -> Result<(Figures, Findings), String> {
+    let test = options.test;
+    let mut world = World::start(binary, options.store, test.plan()).await?;
+    let until = Instant::now() + Duration::from_secs(options.seconds);
+    let ledger = Arc::new(Ledger::default());
+    let load = Load { in_flight: options.in_flight, work_ms: 300, settle: SETTLE };
+    let clients = world.clients()?;
+    let loading = tokio::spawn(load::run(load, clients.clone(), ledger.clone(), seed, until));
+    let schedule = Schedule { until, pause_ms: test.pause_ms(options.seconds) };
+    let mut rng = Rng::new(seed.wrapping_add(1));
+    let harm = faults::run(test, &mut world, &ledger, &mut rng, schedule).await?;
+    loading.await.map_err(|error| error.to_string())?;
+    settle(&clients[0], until + SETTLE).await;
+    let store = world.end().await?;
+    let snapshot = store.snapshot().await.map_err(|error| error.to_string())?;
+    let now = store.now().await.map_err(|error| error.to_string())?;
+    drop(store);
+    let (told, runs) = (ledger.all(), Runs::read(world.folder())?);
+    let mut found = check::check(&snapshot, now, &told, &runs);
+    found.doctor(world.doctor().await?);
+    let figures = Figures {
+        acknowledged: ledger.acknowledged(),
+        unanswered: told.len() - ledger.acknowledged(),
+        runs: runs.count(),
+        kills: harm.kills,
+        kills_in_flight: harm.kills_in_flight,
+        refused: world.refused,
+        recovery_ms: harm.recovery_ms,
+        redelivery_ms: measured::redeliveries_ms(&snapshot, &harm.silenced),
+        timer_late_ms: measured::timers_late_ms(&snapshot),
+        ..Figures::default()
+    };
+    if found.count() > 0 {
+        eprintln!("the files of this run are in {}", world.keep().display());
+    }
+    Ok((figures, found))
+}
+
+/// Waits for work whose start nobody answered: it may run all the same.
+async fn settle(client: &Client, until: Instant) {
+    let mut clean = 0;
+    while clean < CLEAN_LOOKS && Instant::now() < until {
+        clean = if is_open(client).await { 0 } else { clean + 1 };
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+async fn is_open(client: &Client) -> bool {
+    for shape in Shape::ALL.iter().filter(|shape| shape.ends_alone() && **shape != Shape::Task) {
+        for status in ["PENDING", "RUNNING", "WAITING"] {
+            if client.list(Some(shape.kind()), Some(status), 1).await.is_ok_and(|found| !found.is_empty()) {
+                return true;
+            }
+        }
+    }
+    false
+}

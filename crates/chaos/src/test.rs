@@ -1,0 +1,102 @@
+//! Which tests there are, what processes each needs, how often it does harm, and below what a run shows nothing.
+
+use clap::ValueEnum;
+
+use crate::report::Minimum;
+use crate::world::Plan;
+
+/// Short, so that a run sees many leases end; heartbeats come three times as often.
+pub(crate) const WORKER_LEASE_MS: u64 = 3_000;
+/// How wrong the clocks of the servers of `many-servers` are.
+const SKEWS_MS: &[i64] = &[0, 7_000, -7_000];
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Test {
+    /// kill -9 of the server every few seconds.
+    KillServer,
+    /// Workers killed, or stopped past their lease.
+    KillWorker,
+    /// Three servers with different clocks on one PostgreSQL; kill -9 of one every 3 seconds, now and then with another stopped.
+    ManyServers,
+    /// PostgreSQL restarted, in order or as after a crash.
+    PostgresRestart,
+    /// Replies to COMMIT that never arrive.
+    CommitReplies,
+    /// Ten servers start at the same instant on tasks of dead workers.
+    BootedTogether,
+    /// Every write to the disk is recorded; power is lost at each fsync.
+    PowerLoss,
+    /// The same with a disk that lies about the write-ahead log: passes when the loss is found.
+    PowerLossProof,
+    /// The disk is full, or fails to write or to sync.
+    DiskErrors,
+    /// A task that kills every worker it is given to.
+    Poison,
+    /// A thousand workers whose server is killed come back.
+    Reconnect,
+    /// One tenant floods the server; another one is timed.
+    Flood,
+    /// A transaction (PostgreSQL) or a reader (SQLite) that never ends.
+    Soak,
+}
+
+impl Test {
+    pub(crate) fn name(self) -> String {
+        self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
+    }
+
+    /// Whether it can be shown on this database.
+    pub(crate) fn fits(self, store: Database) -> bool {
+        match self {
+            Self::ManyServers | Self::PostgresRestart | Self::CommitReplies | Self::BootedTogether => {
+                store == Database::Postgres
+            }
+            Self::PowerLoss | Self::PowerLossProof | Self::DiskErrors => store == Database::Sqlite,
+            _ => true,
+        }
+    }
+
+    pub(crate) fn plan(self) -> Plan {
+        let plan = Plan { workers: 2, ..Plan::default() };
+        match self {
+            Self::ManyServers => Plan { servers: 3, workers: 3, skews_ms: SKEWS_MS, ..plan },
+            Self::KillWorker => Plan { workers: 3, ..plan },
+            Self::CommitReplies => Plan { proxied: true, ..plan },
+            Self::DiskErrors => Plan { failing_disk: true, ..plan },
+            _ => plan,
+        }
+    }
+
+    /// Bounds of the pause between two faults. Short runs cannot wait as long.
+    pub(crate) fn pause_ms(self, seconds: u64) -> (usize, usize) {
+        let short = seconds < 30;
+        match self {
+            Self::KillServer if short => (500, 2_000),
+            Self::KillServer => (2_000, 5_000),
+            Self::ManyServers if short => (1_000, 2_000),
+            Self::ManyServers => (2_900, 3_100),
+            Self::KillWorker => (300, 1_500),
+            Self::PostgresRestart if short => (2_000, 4_000),
+            Self::PostgresRestart => (5_000, 15_000),
+            Self::DiskErrors => (300, 1_000),
+            _ => (50, 300),
+        }
+    }
+
+    /// Below this a run shows nothing: a tenth of what a slow machine does.
+    pub(crate) fn minimum(self, seconds: u64) -> Minimum {
+        let (_, longest) = self.pause_ms(seconds);
+        let faults = usize::try_from(seconds * 1_000).unwrap_or(usize::MAX) / (longest * 10);
+        Minimum {
+            acknowledged: usize::try_from(seconds).unwrap_or(usize::MAX).max(20),
+            kills_in_flight: faults.max(2),
+            refused: u64::from(self == Self::KillWorker),
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Database {
+    Sqlite,
+    Postgres,
+}

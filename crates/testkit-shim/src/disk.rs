@@ -1,0 +1,83 @@
+//! Which open files are watched, and what happens to what is done to them.
+
+use std::ffi::{CStr, c_int};
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use crate::{record, settings};
+
+/// More descriptors than a process under test has.
+const DESCRIPTORS: usize = 65_536;
+/// What follows the path of the database in the names of watched files. The index of the write-ahead log is made anew
+/// after a crash and the lock is empty: neither matters to durability.
+const SUFFIXES: [&str; 3] = ["", "-wal", "-journal"];
+
+/// By descriptor: 0, or one more than the index of the file's suffix.
+static WATCHED: [AtomicU8; DESCRIPTORS] = [const { AtomicU8::new(0) }; DESCRIPTORS];
+
+pub(crate) enum Verdict {
+    /// None of our business.
+    Unwatched,
+    /// The operation goes on, and is recorded under this name.
+    Watched(&'static str),
+    /// The operation fails with this code.
+    Fails(c_int),
+}
+
+fn suffix(path: &CStr) -> Option<usize> {
+    let rest = path.to_bytes().strip_prefix(settings::get().database.as_deref()?)?;
+    SUFFIXES.iter().position(|suffix| suffix.as_bytes() == rest)
+}
+
+pub(crate) fn opened(file: c_int, path: &CStr) {
+    let number = suffix(path).map_or(0, |index| index as u8 + 1);
+    if let Some(slot) = slot(file) {
+        slot.store(number, Ordering::SeqCst);
+    }
+}
+
+pub(crate) fn closed(file: c_int) {
+    if let Some(slot) = slot(file) {
+        slot.store(0, Ordering::SeqCst);
+    }
+}
+
+pub(crate) fn removed(path: &CStr) {
+    if let Some(suffix) = suffix(path) {
+        record::remove(SUFFIXES[suffix]);
+    }
+}
+
+fn slot(file: c_int) -> Option<&'static AtomicU8> {
+    WATCHED.get(usize::try_from(file).ok()?)
+}
+
+fn name(file: c_int) -> Option<&'static str> {
+    let number = slot(file)?.load(Ordering::SeqCst);
+    SUFFIXES.get(usize::from(number).checked_sub(1)?).copied()
+}
+
+pub(crate) fn may_write(file: c_int) -> Verdict {
+    judge(file, |fault| match fault {
+        "full" => Some(libc::ENOSPC),
+        "write-error" => Some(libc::EIO),
+        _ => None,
+    })
+}
+
+pub(crate) fn may_sync(file: c_int) -> Verdict {
+    judge(file, |fault| (fault == "sync-error").then_some(libc::EIO))
+}
+
+fn judge(file: c_int, code_of: impl FnOnce(&str) -> Option<c_int>) -> Verdict {
+    let Some(name) = name(file) else { return Verdict::Unwatched };
+    let fault = settings::get().fault.as_ref().and_then(|path| std::fs::read_to_string(path).ok());
+    match fault.as_deref().map(str::trim).and_then(code_of) {
+        Some(code) => Verdict::Fails(code),
+        None => Verdict::Watched(name),
+    }
+}
+
+/// Whether a sync of this file is only pretended.
+pub(crate) fn lies(name: &str) -> bool {
+    name == "-wal" && settings::get().lie.as_deref() == Some("wal")
+}
