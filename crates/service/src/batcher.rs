@@ -67,6 +67,8 @@ impl Batcher {
                 continue;
             }
             self.put_off(run.await);
+            // Those who have been answered pass it on before the next batch may block this thread.
+            tokio::task::yield_now().await;
         }
         for poller in self.shared.dispatch.drain() {
             drop(poller.asker.sender.send(Ok(flovyn_engine::reply::Claimed::default())));

@@ -14,7 +14,13 @@ use crate::service::TaskCancel;
 use crate::tails::{self, Written};
 use crate::watch::Subject;
 
+/// A batch up to this size is small.
+const FEW_REQUESTS: usize = 2;
+const FEW_ROWS: usize = 64;
+const FEW_BYTES: usize = 64 << 10;
+
 pub(crate) struct Driver {
+    small: bool,
     batch: Batch,
     dispatch: Dispatch,
     /// Pollers whose claims stand behind the batch's own requests, in order.
@@ -57,6 +63,7 @@ impl Driver {
         watched: bool,
     ) -> Self {
         Self {
+            small: is_small(&requests),
             batch: Batch::new(requests, limits),
             dispatch,
             handed: Vec::new(),
@@ -142,6 +149,10 @@ fn updated<R>(change: &Change<R>) -> Option<&R> {
 }
 
 impl Decider for Driver {
+    fn is_small(&self) -> bool {
+        self.small
+    }
+
     fn step(&mut self, loaded: Option<Loaded>) -> Step {
         let mut step = self.batch.advance(loaded);
         if matches!(step, BatchStep::Decided) && !self.assigned {
@@ -162,4 +173,9 @@ impl Decider for Driver {
             }
         }
     }
+}
+
+fn is_small(requests: &[Arc<Request>]) -> bool {
+    let sum = |size: fn(&Request) -> usize| requests.iter().map(|request| size(request)).sum::<usize>();
+    requests.len() <= FEW_REQUESTS && sum(Request::rows) <= FEW_ROWS && sum(Request::bytes) <= FEW_BYTES
 }

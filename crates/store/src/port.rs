@@ -32,6 +32,11 @@ pub enum Step {
 /// load, since only a load tells the time.
 pub trait Decider: Send {
     fn step(&mut self, loaded: Option<Loaded>) -> Step;
+
+    /// Whether so few wait for it that their latency counts more than what others could do meanwhile.
+    fn is_small(&self) -> bool {
+        false
+    }
 }
 
 /// A plain batch: load until decided, then write.

@@ -78,6 +78,16 @@ pub(super) fn open_writer(path: &Path) -> StoreResult<Connection> {
     Ok(conn)
 }
 
+/// For the connection that only moves the log into the database.
+pub(super) fn open_checkpointer(path: &Path) -> StoreResult<Connection> {
+    let conn = open(path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX, 64)?;
+    set(&conn, "synchronous", SYNCHRONOUS_FULL)?;
+    set(&conn, "checkpoint_fullfsync", 1)?;
+    // A connection finds out about the log when it first reads; until then its checkpoints do nothing.
+    conn.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(())).map_err(store_error)?;
+    Ok(conn)
+}
+
 /// An acknowledged commit survives power loss only under FULL: better not to start than to start without.
 pub(super) fn check_synchronous(conn: &Connection) -> StoreResult<()> {
     let level: i64 = conn.pragma_query_value(None, "synchronous", |row| row.get(0)).map_err(store_error)?;

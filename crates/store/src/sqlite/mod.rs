@@ -11,6 +11,7 @@ mod connect;
 mod error;
 mod list;
 mod load;
+mod log;
 mod migrate;
 mod pool;
 mod query;

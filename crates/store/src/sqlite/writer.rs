@@ -1,22 +1,20 @@
-//! The one connection that writes, on a thread of its own: batches run one after the other, each in one
-//! transaction, loads included.
+//! The one connection that writes: batches run one after the other, each in one transaction, loads included. Large
+//! ones run on a thread of its own, small ones where they come from.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use flovyn_engine::Mutations;
-use rusqlite::wal::CheckpointMode;
 use rusqlite::{Connection, ErrorCode};
 use tokio::sync::oneshot;
 
 use super::apply::apply;
 use super::cache::Cache;
-use super::connect::BUSY_TIMEOUT;
 use super::error::store_error;
 use super::load::load;
+use super::log::Log;
 use super::sql::Statements;
 use crate::clock::Clock;
 use crate::port::{SharedDecider, Step, StoreError, StoreResult, next_step};
@@ -24,59 +22,75 @@ use crate::port::{SharedDecider, Step, StoreError, StoreResult, next_step};
 /// After so long without a write, what was kept to write faster is given up.
 const RESTS_AFTER: Duration = Duration::from_secs(2);
 
-/// Pages in the log from which a checkpoint is made: 16 MiB.
-const CHECKPOINT_PAGES: i32 = 4_000;
-
-/// Pages in the log from which a checkpoint waits for readers, so that the log can start anew: 128 MiB.
-const LONG_LOG_PAGES: i32 = 32_000;
-
-const CHECKPOINT_PATIENCE: Duration = Duration::from_millis(20);
-
-struct Job {
-    batch: SharedDecider,
-    reply: oneshot::Sender<StoreResult<()>>,
+enum Job {
+    Batch(SharedDecider, oneshot::Sender<StoreResult<()>>),
+    /// The log wants looking after.
+    Tend,
 }
 
-/// The writer's thread. Dropping it lets the thread finish what it has accepted and waits for it.
+/// The writer and its thread. Dropping it lets the thread finish what it has accepted and waits for it.
 pub(super) struct Writer {
+    session: Arc<Mutex<Session>>,
     jobs: Option<mpsc::Sender<Job>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Writer {
     pub(super) fn start(conn: Connection, clock: Arc<dyn Clock>) -> StoreResult<Self> {
-        let mut session = Session::new(conn, clock)?;
+        let session = Arc::new(Mutex::new(Session::new(conn, clock)?));
         // Unbounded: the service has one or two batches under way.
-        let (jobs, accepted) = mpsc::channel::<Job>();
+        let (jobs, accepted) = mpsc::channel();
+        let owned = Arc::clone(&session);
         let work = move || {
             loop {
-                match accepted.recv_timeout(RESTS_AFTER) {
-                    Ok(Job { batch, reply }) => {
+                let job = accepted.recv_timeout(RESTS_AFTER);
+                let mut session = lock(&owned);
+                match job {
+                    Ok(Job::Batch(batch, reply)) => {
                         let result = session.transact(&batch);
                         drop(batch);
                         // Whoever asked may be gone; what was committed stays committed.
                         let _ = reply.send(result);
-                        session.checkpoint_if_due();
                     }
-                    Err(RecvTimeoutError::Timeout) => {}
+                    Ok(Job::Tend) | Err(RecvTimeoutError::Timeout) => {}
                     Err(RecvTimeoutError::Disconnected) => return,
                 }
+                session.tend_log();
                 session.rest_if_idle();
             }
         };
         let thread = std::thread::Builder::new().name("flovyn-sqlite".into()).spawn(work);
         let thread =
             thread.map_err(|error| StoreError::Unavailable(format!("no thread to write on: {error}")))?;
-        Ok(Self { jobs: Some(jobs), thread: Some(thread) })
+        Ok(Self { session, jobs: Some(jobs), thread: Some(thread) })
     }
 
     pub(super) async fn transact(&self, batch: SharedDecider) -> StoreResult<()> {
         let stopped = || StoreError::Fatal("the writer has stopped".into());
         let jobs = self.jobs.as_ref().ok_or_else(stopped)?;
+        if batch.lock().unwrap_or_else(PoisonError::into_inner).is_small() {
+            return self.transact_here(&batch, jobs);
+        }
         let (reply, answer) = oneshot::channel();
-        jobs.send(Job { batch, reply }).map_err(|_| stopped())?;
+        jobs.send(Job::Batch(batch, reply)).map_err(|_| stopped())?;
         answer.await.map_err(|_| stopped())?
     }
+
+    /// On the caller's thread. This blocks it for one short commit; waking another thread and being woken by it takes
+    /// as long again, and whoever waits here waits for this.
+    fn transact_here(&self, batch: &SharedDecider, jobs: &mpsc::Sender<Job>) -> StoreResult<()> {
+        let mut session = lock(&self.session);
+        let result = session.transact(batch);
+        if session.log.wants_tending() {
+            let _ = jobs.send(Job::Tend);
+        }
+        result
+    }
+}
+
+/// A panic in a decider is caught before it gets here.
+fn lock(session: &Mutex<Session>) -> MutexGuard<'_, Session> {
+    session.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Drop for Writer {
@@ -91,16 +105,14 @@ impl Drop for Writer {
 
 /// The connection and what has become of it.
 struct Session {
+    // Before the connection: the one that is closed last tidies the log away.
+    log: Log,
     conn: Connection,
     clock: Arc<dyn Clock>,
     statements: Statements,
     cache: Cache,
     /// SQLite's count of changes that others made to the file.
     data_version: i64,
-    /// Pages in the log after the last commit.
-    log_pages: Arc<AtomicI32>,
-    /// Pages in the log at which the next checkpoint is tried.
-    checkpoint_at: i32,
     /// When it last wrote, until it has given up what it kept for that.
     wrote_at: Option<Instant>,
     /// Set by the first fatal error: the file can no longer be trusted, so nothing is written after it.
@@ -109,21 +121,14 @@ struct Session {
 
 impl Session {
     fn new(mut conn: Connection, clock: Arc<dyn Clock>) -> StoreResult<Self> {
-        let log_pages = Arc::new(AtomicI32::new(0));
-        let counted = Arc::clone(&log_pages);
-        conn.wal_hook(Some(move |_: &mut rusqlite::hooks::Wal, pages| {
-            counted.store(pages, Ordering::Relaxed);
-            Ok(())
-        }))
-        .map_err(store_error)?;
+        let log = Log::open(&mut conn)?;
         Ok(Self {
+            log,
             conn,
             clock,
             statements: Statements::new(),
             cache: Cache::default(),
             data_version: 0,
-            log_pages,
-            checkpoint_at: CHECKPOINT_PAGES,
             wrote_at: None,
             broken: None,
         })
@@ -214,31 +219,13 @@ impl Session {
         rolled_back.map_err(|error| StoreError::Fatal(format!("a rollback failed: {error}")))
     }
 
-    /// Moves the log into the database once it is long, and again each time it has grown by as much: what a reader
-    /// held back is left for then. It waits for readers only when the log has become far too long, and not for
-    /// long even then.
-    fn checkpoint_if_due(&mut self) {
-        let pages = self.log_pages.load(Ordering::Relaxed);
-        if pages < CHECKPOINT_PAGES {
-            self.checkpoint_at = CHECKPOINT_PAGES;
+    /// What keeps the log short, after whoever asked has been answered.
+    fn tend_log(&mut self) {
+        if self.broken.is_none()
+            && let Err(error) = self.log.tend(&self.conn)
+        {
+            self.broken = Some(error.to_string());
         }
-        if pages < self.checkpoint_at || self.broken.is_some() {
-            return;
-        }
-        self.checkpoint_at = pages.saturating_add(CHECKPOINT_PAGES);
-        let mode = if pages < LONG_LOG_PAGES { CheckpointMode::PASSIVE } else { CheckpointMode::RESTART };
-        match self.checkpoint(mode).map_err(store_error) {
-            Ok(()) => {}
-            Err(StoreError::Fatal(why)) => self.broken = Some(format!("a checkpoint failed: {why}")),
-            Err(error) => tracing::debug!(%error, pages, "a checkpoint was not completed"),
-        }
-    }
-
-    fn checkpoint(&self, mode: CheckpointMode) -> rusqlite::Result<()> {
-        self.conn.busy_timeout(CHECKPOINT_PATIENCE)?;
-        let moved = self.conn.wal_checkpoint_v2(Some("main"), mode);
-        self.conn.busy_timeout(BUSY_TIMEOUT)?;
-        moved.map(|_| ())
     }
 }
 
@@ -374,16 +361,20 @@ mod tests {
     fn the_log_is_moved_into_the_database_and_starts_anew() {
         let directory = tempfile::tempdir().unwrap();
         let mut session = session(&directory);
-        let mut longest = 0;
-        for batch in 0..40 {
-            let names = (0..1_000).map(|n| format!("{batch:0>400}{n}"));
-            session.transact(&pause(names)).unwrap();
-            longest = longest.max(session.log_pages.load(Ordering::Relaxed));
-            session.checkpoint_if_due();
+        let (mut before, mut restarts) = (0, 0);
+        for batch in 0.. {
+            session.transact(&pause([format!("{batch:0>4000}")])).unwrap();
+            session.tend_log();
+            let pages = session.log.pages();
+            restarts += usize::from(pages < before);
+            before = pages;
+            if restarts == 2 {
+                break;
+            }
+            assert!(batch < 100_000, "the log never starts anew: {pages} pages");
         }
-        assert_eq!(paused(&session), 40_000);
-        let written: i64 = session.conn.pragma_query_value(None, "page_count", |row| row.get(0)).unwrap();
-        assert!(written > 4_400, "too little was written to need a checkpoint: {written}");
-        assert!(longest < CHECKPOINT_PAGES + 1_000, "{longest}");
+        let moved: i64 = session.conn.pragma_query_value(None, "page_count", |row| row.get(0)).unwrap();
+        let in_file = std::fs::metadata(directory.path().join("test.db")).unwrap().len();
+        assert!(in_file > 4_096 * 1_000, "{in_file} bytes of {moved} pages are in the database");
     }
 }
