@@ -72,7 +72,7 @@ enum Command {
         #[arg(long)]
         url: String,
         #[arg(long)]
-        token: String,
+        token: Vec<String>,
     },
     /// A page of executions out of very many, by each filter.
     Listing {

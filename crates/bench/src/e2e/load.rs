@@ -18,6 +18,16 @@ use crate::figures::{Latencies, Line, cpu_seconds};
 const WARM_UP: Duration = Duration::from_secs(1);
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// What is to be run.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Load {
+    pub(super) workload: Workload,
+    pub(super) concurrency: usize,
+    pub(super) seconds: u64,
+    /// Bytes of input.
+    pub(super) payload: usize,
+}
+
 /// What one client of the loop saw.
 #[derive(Debug, Default)]
 struct Seen {
@@ -37,18 +47,19 @@ impl Seen {
 
 pub(super) async fn run(
     server: &ServerProcess,
-    workload: Workload,
-    concurrency: usize,
-    seconds: u64,
+    load: Load,
     line: Line,
     bar: &ProgressBar,
 ) -> Result<Line, String> {
+    let Load { workload, concurrency, seconds, payload } = load;
     let worker = WorkerProcess::start(server).await?;
-    let client = server.client()?;
+    let tenants = server.clients()?;
     let (measures, stops) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
     let mut clients = JoinSet::new();
-    for _ in 0..concurrency {
-        clients.spawn(one_after_another(client.clone(), workload, measures.clone(), stops.clone()));
+    let input = json!({ "order": "x".repeat(payload) });
+    for client in tenants.iter().cycle().take(concurrency) {
+        let run = one_after_another(client.clone(), workload, input.clone(), measures.clone(), stops.clone());
+        clients.spawn(run);
     }
     tokio::time::sleep(WARM_UP).await;
     let before = server.usage().await?;
@@ -83,13 +94,14 @@ pub(super) async fn run(
 async fn one_after_another(
     client: Client,
     workload: Workload,
+    input: Value,
     measures: Arc<AtomicBool>,
     stops: Arc<AtomicBool>,
 ) -> Result<Seen, String> {
     let mut seen = Seen::default();
     while !stops.load(Ordering::Relaxed) {
         let begin = Instant::now();
-        let output = execute(&client, workload).await?;
+        let output = execute(&client, workload, input.clone()).await?;
         if !measures.load(Ordering::Relaxed) {
             continue;
         }
@@ -105,9 +117,8 @@ async fn one_after_another(
     Ok(seen)
 }
 
-async fn execute(client: &Client, workload: Workload) -> Result<Value, String> {
-    let output =
-        client.execute_raw(workload.name(), json!({ "order": 1 }), StartOptions::default(), PATIENCE);
+async fn execute(client: &Client, workload: Workload, input: Value) -> Result<Value, String> {
+    let output = client.execute_raw(workload.name(), input, StartOptions::default(), PATIENCE);
     output.await.map_err(|error| error.to_string())
 }
 
@@ -162,7 +173,7 @@ pub(super) async fn fill(server: &ServerProcess, count: usize, bar: &ProgressBar
             bar.inc(1);
         }
         let client = client.clone();
-        under_way.spawn(async move { execute(&client, Workload::Noop).await.map(|_| ()) });
+        under_way.spawn(async move { execute(&client, Workload::Noop, json!(null)).await.map(|_| ()) });
     }
     while let Some(done) = under_way.join_next().await {
         done.map_err(|error| error.to_string())??;

@@ -9,6 +9,7 @@ mod report;
 mod single;
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -18,8 +19,6 @@ pub(crate) use self::process::beside_this_one;
 pub(crate) use self::programs::worker;
 use crate::figures::Line;
 use crate::target::Database;
-
-const REST: std::time::Duration = std::time::Duration::from_secs(15);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Workload {
@@ -83,6 +82,18 @@ pub(crate) struct E2e {
     /// Finished executions in the database before anything is measured.
     #[arg(long, default_value_t = 0)]
     finished: usize,
+    /// Bytes of input of each workflow, which come back as its output.
+    #[arg(long, default_value_t = 16)]
+    payload: usize,
+    /// Tenants among which the workflows in flight are spread, each with a worker of its own.
+    #[arg(long, default_value_t = 1)]
+    tenants: usize,
+    /// Events of the history that is replayed.
+    #[arg(long, default_value_t = 10_000)]
+    events: usize,
+    /// Seconds between the load and the last look at the server's memory: it gives up what it needs no more after a while.
+    #[arg(long, default_value_t = 15)]
+    rest: u64,
     /// Every workload, alone and with many in flight, as a table and a plot in docs/images.
     #[arg(long)]
     all: bool,
@@ -107,18 +118,20 @@ pub(crate) async fn run(store: Database, options: E2e) -> Result<(), String> {
         bar.reset();
         bar.set_message(format!("{} x {concurrency}", workload.name()));
         // A fresh server for each: none inherits another's memory or database.
-        let server = ServerProcess::start(&binary, store).await?;
+        let fsync = process::bare_fsync()?;
+        let server = ServerProcess::start(&binary, store, options.tenants).await?;
         let idle_mb = server.resident_mb();
         load::fill(&server, options.finished, &bar).await?;
         let line = Line::new("e2e").text("workload", workload.name()).text("store", store.name());
+        let line = line.number("fsync_p50_ms", fsync.percentile_ms(50.0));
+        let load = load::Load { workload, concurrency, seconds: options.seconds, payload: options.payload };
         let line = match workload {
             Workload::Drain10k => single::drain(&server, line).await?,
             Workload::Addstart => single::add_to_start(&server, line).await?,
-            Workload::Replay10k => single::replay(&server, line).await?,
-            _ => load::run(&server, workload, concurrency, options.seconds, line, &bar).await?,
+            Workload::Replay10k => single::replay(&server, options.events, line).await?,
+            _ => load::run(&server, load, line, &bar).await?,
         };
-        // A server that has nothing to do gives up memory after a while.
-        tokio::time::sleep(REST).await;
+        tokio::time::sleep(Duration::from_secs(options.rest)).await;
         let line = line.number("idle_rss_mb", idle_mb).number("after_rss_mb", server.resident_mb()).finish();
         server.stop().await?;
         bar.suspend(|| crate::print_line(&line));

@@ -1,5 +1,6 @@
 //! The processes of the bench: a server with a database of its own, and workers. They end with their guards.
 
+use std::io::{Seek, SeekFrom, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -10,19 +11,26 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::net::TcpStream;
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
-use crate::figures::{cpu_seconds_of, resident_mb_of, written_bytes_of};
+use crate::figures::{Latencies, cpu_seconds_of, resident_mb_of, written_bytes_of};
 use crate::raw::written_bytes;
 use crate::target::Database;
 
 const START_WITHIN: Duration = Duration::from_secs(20);
 const LOOK_EVERY: Duration = Duration::from_millis(2);
-/// Of the throw-away server, on loopback.
-const TOKEN: &str = "flovyn-bench-worker-token-0123456789abcdef";
+/// Commits whose bare fsync is measured, and the pages of each.
+const COMMITS: usize = 200;
+const COMMIT_PAGES: usize = 9;
+
+/// Of a tenant of the throw-away server, on loopback.
+fn token(tenant: usize) -> String {
+    format!("flovyn-bench-worker-token-0123456789abcdef-{tenant}")
+}
 
 /// `flovyn server` on free ports.
 pub(super) struct ServerProcess {
     process: Child,
     pub(super) grpc_url: String,
+    tenants: usize,
     http: SocketAddr,
     database: Option<flovyn_testkit::TestDatabase>,
     _folder: tempfile::TempDir,
@@ -38,7 +46,7 @@ pub(super) struct Usage {
 }
 
 impl ServerProcess {
-    pub(super) async fn start(binary: &Path, store: Database) -> Result<Self, String> {
+    pub(super) async fn start(binary: &Path, store: Database, tenants: usize) -> Result<Self, String> {
         let folder = crate::target::folder()?;
         let database = match store {
             Database::Sqlite => None,
@@ -49,11 +57,16 @@ impl ServerProcess {
             None => format!("sqlite:{}", folder.path().join("flovyn.db").display()),
         };
         let (grpc, http) = (free_port()?, free_port()?);
-        let config = format!(
+        let mut config = format!(
             "database_url = {url:?}\ngrpc.address = \"{grpc}\"\nhttp.address = \"{http}\"\nmetrics.public = true\n\
-             telemetry.log_filter = \"warn\"\n\
-             [[tenants]]\nslug = \"bench\"\n[[tenants.worker_tokens]]\nname = \"bench\"\ntoken = {TOKEN:?}\n"
+             telemetry.log_filter = \"warn\"\n"
         );
+        for tenant in 0..tenants {
+            let token = token(tenant);
+            config += &format!(
+                "[[tenants]]\nslug = \"bench-{tenant}\"\n[[tenants.worker_tokens]]\nname = \"bench\"\ntoken = {token:?}\n"
+            );
+        }
         let file = folder.path().join("flovyn.toml");
         std::fs::write(&file, config).map_err(|error| error.to_string())?;
         let process = Command::new(binary)
@@ -64,7 +77,8 @@ impl ServerProcess {
             .kill_on_drop(true)
             .spawn()
             .map_err(|error| format!("{} cannot be started: {error}", binary.display()))?;
-        let server = Self { process, grpc_url: format!("http://{grpc}"), http, database, _folder: folder };
+        let grpc_url = format!("http://{grpc}");
+        let server = Self { process, grpc_url, tenants, http, database, _folder: folder };
         let begin = Instant::now();
         while get(server.http, "/_/health/ready").await.is_none_or(|text| !text.starts_with("HTTP/1.1 200")) {
             if begin.elapsed() > START_WITHIN {
@@ -75,8 +89,15 @@ impl ServerProcess {
         Ok(server)
     }
 
+    /// Of the first tenant.
     pub(super) fn client(&self) -> Result<Client, String> {
-        Client::new(&self.grpc_url, TOKEN).map_err(|error| error.to_string())
+        Client::new(&self.grpc_url, &token(0)).map_err(|error| error.to_string())
+    }
+
+    /// One per tenant.
+    pub(super) fn clients(&self) -> Result<Vec<Client>, String> {
+        let client = |tenant| Client::new(&self.grpc_url, &token(tenant));
+        (0..self.tenants).map(client).collect::<Result<_, _>>().map_err(|error| error.to_string())
     }
 
     fn id(&self) -> u32 {
@@ -119,7 +140,8 @@ impl WorkerProcess {
     pub(super) async fn start(server: &ServerProcess) -> Result<Self, String> {
         let own = std::env::current_exe().map_err(|error| error.to_string())?;
         let mut process = Command::new(own)
-            .args(["e2e-worker", "--url", &server.grpc_url, "--token", TOKEN])
+            .args(["e2e-worker", "--url", &server.grpc_url])
+            .args((0..server.tenants).map(|tenant| format!("--token={}", token(tenant))))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .kill_on_drop(true)
@@ -151,6 +173,30 @@ impl WorkerProcess {
     pub(super) async fn kill(mut self) -> Result<(), String> {
         self.process.kill().await.map_err(|error| error.to_string())
     }
+}
+
+/// What the disk takes to make a commit of a few pages durable right now, before anybody else has a hand in it.
+pub(super) fn bare_fsync() -> Result<Latencies, String> {
+    let folder = crate::target::folder()?;
+    let measure = || -> std::io::Result<Latencies> {
+        let mut file = std::fs::File::create(folder.path().join("fsync"))?;
+        let pages = vec![7; COMMIT_PAGES * 4_096];
+        let mut latencies = Latencies::default();
+        for round in 0..2 {
+            file.seek(SeekFrom::Start(0))?;
+            for _ in 0..COMMITS {
+                let begin = Instant::now();
+                file.write_all(&pages)?;
+                file.sync_data()?;
+                // The first round only makes the file as long as it will be.
+                if round > 0 {
+                    latencies.add(begin.elapsed());
+                }
+            }
+        }
+        Ok(latencies)
+    };
+    measure().map_err(|error| error.to_string())
 }
 
 /// The binary beside this program.

@@ -10,8 +10,6 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 /// Slots of the worker: more than the bench has in flight, so that it never holds work back.
 const SLOTS: u32 = 2_000;
 const CACHED: usize = 20_000;
-/// Tasks of the workflow whose history is replayed: each leaves two events.
-pub(super) const REPLAYED_TASKS: usize = 5_000;
 /// What the workflow with a timer sleeps.
 pub(super) const SLEEP: Duration = Duration::from_millis(100);
 /// The task that is run on its own.
@@ -55,8 +53,9 @@ fn programs(builder: WorkerBuilder) -> WorkerBuilder {
             ctx.sleep(SLEEP).await?;
             Ok(json!(ctx.current_time_millis() - begin))
         })
-        .workflow_fn("replay10k", |ctx, _| async move {
-            side_by_side(&ctx, REPLAYED_TASKS).await?;
+        .workflow_fn("replay10k", |ctx, tasks| async move {
+            side_by_side(&ctx, usize::try_from(tasks.as_u64().unwrap_or_default()).unwrap_or_default())
+                .await?;
             ctx.set_state("built", &true)?;
             ctx.wait_for_signal::<()>("go").await?;
             Ok(json!("replayed"))
@@ -69,17 +68,21 @@ pub(super) fn micros() -> u64 {
     u64::try_from(since.as_micros()).unwrap_or_default()
 }
 
-/// Runs a worker. It says `ready` once it is connected, and after a line with a number on its standard input `done` when as
-/// many results were acknowledged. It ends when its input does: with the bench.
-pub(crate) async fn worker(url: &str, token: &str) -> std::result::Result<(), String> {
+/// Runs a worker for each token. It says `ready` once all are connected, and after a line with a number on its standard
+/// input `done` when as many results were acknowledged. It ends when its input does: with the bench.
+pub(crate) async fn worker(url: &str, tokens: &[String]) -> std::result::Result<(), String> {
     let (connected, mut connects) = tokio::sync::mpsc::unbounded_channel();
-    let builder = Worker::builder(url, token)
-        .max_workflows(SLOTS)
-        .max_tasks(SLOTS)
-        .cache_size(CACHED)
-        .on_event(move |event| drop(connected.send(event.clone())));
-    let worker = programs(builder).build().map_err(|error| error.to_string())?.start();
-    connects.recv().await.ok_or("the worker did not connect")?;
+    let mut workers = Vec::new();
+    for token in tokens {
+        let connected = connected.clone();
+        let builder = Worker::builder(url, token)
+            .max_workflows(SLOTS)
+            .max_tasks(SLOTS)
+            .cache_size(CACHED)
+            .on_event(move |event| drop(connected.send(event.clone())));
+        workers.push(programs(builder).build().map_err(|error| error.to_string())?.start());
+        connects.recv().await.ok_or("the worker did not connect")?;
+    }
     let mut input = BufReader::new(tokio::io::stdin());
     let mut output = tokio::io::stdout();
     let mut line = String::new();
@@ -87,13 +90,15 @@ pub(crate) async fn worker(url: &str, token: &str) -> std::result::Result<(), St
     while input.read_line(&mut line).await.map_err(|error| error.to_string())? > 0 {
         let wanted: u64 = line.trim().parse().unwrap_or_default();
         line.clear();
-        while worker.metrics().tasks_acknowledged() < wanted {
+        while workers.iter().map(|worker| worker.metrics().tasks_acknowledged()).sum::<u64>() < wanted {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
         say(&mut output, "done").await?;
     }
     // Whatever is under way was not waited for.
-    worker.abort();
+    for worker in workers {
+        worker.abort();
+    }
     let _ = input.read_to_string(&mut line).await;
     Ok(())
 }

@@ -33,6 +33,7 @@ const COLUMNS: &[(&str, &str)] = &[
     ("enqueued_per_s", "enqueued/s"),
     ("p50_ms", "p50 ms"),
     ("p99_ms", "p99 ms"),
+    ("fsync_p50_ms", "bare fsync ms"),
     ("commits_per_workflow", "commits each"),
     ("bytes_written_per_workflow", "bytes each"),
     ("server_cpu", "server cores"),

@@ -15,6 +15,7 @@ const TASKS: usize = 10_000;
 const BULK: usize = 1_000;
 const ADDED: usize = 300;
 const REPLAYS: usize = 5;
+const EVENTS_OF_A_TASK: usize = 2;
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Everything is in line before the first worker comes.
@@ -76,13 +77,14 @@ pub(super) async fn add_to_start(server: &ServerProcess, line: Line) -> Result<L
 }
 
 /// From the signal that wakes the workflow to its result, on a worker that has to replay all of it.
-pub(super) async fn replay(server: &ServerProcess, line: Line) -> Result<Line, String> {
+pub(super) async fn replay(server: &ServerProcess, wanted: usize, line: Line) -> Result<Line, String> {
     let client = server.client()?;
     let mut latencies = Latencies::default();
     let mut events = 0;
     for _ in 0..REPLAYS {
         let builds = WorkerProcess::start(server).await?;
-        let handle = client.start_raw("replay10k", json!(null), StartOptions::default()).await;
+        let handle =
+            client.start_raw("replay10k", json!(wanted / EVENTS_OF_A_TASK), StartOptions::default()).await;
         let handle = handle.map_err(|error| error.to_string())?;
         while handle.query::<bool>("built").await.is_err() {
             tokio::time::sleep(Duration::from_millis(20)).await;

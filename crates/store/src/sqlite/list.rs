@@ -47,6 +47,16 @@ impl<'a> Listing<'a> {
         }
     }
 
+    /// The index knows of those that are open only that they are.
+    fn add_status<F: Field>(&mut self, status: &'a F, is_terminal: bool) {
+        if is_terminal {
+            self.add("t.outcome = ?", status.value());
+        } else {
+            self.conditions.push("t.outcome IS NULL".into());
+            self.add("t.status = ?", status.value());
+        }
+    }
+
     /// The rows after a place in the order.
     fn add_after(&mut self, (created_ms, id): (i64, Uuid)) {
         let number = self.values.len() + 1;
@@ -100,13 +110,8 @@ pub(super) fn executions(tenant: TenantId, filter: &ExecutionFilter) -> Listing<
         listing.add("l.name = ?", name.value());
         listing.add("l.value = ?", value.value());
     }
-    match &filter.status {
-        Some(status) if status.is_terminal() => listing.add("t.outcome = ?", status.value()),
-        Some(status) => {
-            listing.conditions.push("t.outcome IS NULL".into());
-            listing.add("t.status = ?", status.value());
-        }
-        None => {}
+    if let Some(status) = &filter.status {
+        listing.add_status(status, status.is_terminal());
     }
     listing.add_if("t.parent_id = ?", filter.parent_id.as_ref());
     if filter.open_only {
@@ -142,7 +147,9 @@ fn execution_index(filter: &ExecutionFilter) -> &'static str {
 pub(super) fn tasks(tenant: TenantId, filter: &TaskFilter) -> Listing<'_> {
     let mut listing = Listing::of_work(task_index(filter), OWN, tenant);
     listing.conditions.push("t.execution_id IS NULL".into());
-    listing.add_if("t.status = ?", filter.status.as_ref());
+    if let Some(status) = &filter.status {
+        listing.add_status(status, status.is_terminal());
+    }
     listing.add_if("t.task_type = ?", filter.task_type.as_ref());
     listing.add_if("t.queue = ?", filter.queue.as_ref());
     listing
@@ -151,11 +158,11 @@ pub(super) fn tasks(tenant: TenantId, filter: &TaskFilter) -> Listing<'_> {
 fn task_index(filter: &TaskFilter) -> &'static str {
     match filter {
         _ if filter.status.is_some_and(|status| status != TaskStatus::Completed) => {
-            "task_execution t INDEXED BY task_by_status"
+            "task_execution t INDEXED BY task_by_outcome"
         }
         _ if filter.task_type.is_some() => "task_execution t INDEXED BY task_by_type",
         _ if filter.queue.is_some() => "task_execution t INDEXED BY task_by_queue",
-        _ if filter.status.is_some() => "task_execution t INDEXED BY task_by_status",
+        _ if filter.status.is_some() => "task_execution t INDEXED BY task_by_outcome",
         _ => "task_execution t INDEXED BY task_by_created",
     }
 }

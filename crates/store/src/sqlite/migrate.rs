@@ -9,6 +9,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0001_init.sql"),
     include_str!("migrations/0002_quota.sql"),
     include_str!("migrations/0003_audit.sql"),
+    include_str!("migrations/0004_task_outcome.sql"),
 ];
 
 /// Brings the database to the schema of this binary.

@@ -23,23 +23,31 @@ pub(super) struct TableSql {
     pub(super) outcome: Option<Outcome>,
 }
 
-/// `workflow_execution` has a column of its own for the listing by status: the status once it is terminal, NULL
+/// Executions and tasks have a column of their own for the listing by status: the status once it is terminal, NULL
 /// before. SQLite rewrites an index entry whenever one of its columns is set, even to the same value, so an update
-/// of an execution that stays open leaves this column out. It is derived data; a wrong guess costs a second try.
+/// of a row that stays open leaves this column out. It is derived data; a wrong guess costs a second try.
 #[derive(Debug)]
 pub(super) struct Outcome {
     status: usize,
+    first_terminal: i16,
     /// Hits only a row that was open before.
     pub(super) update_open: String,
 }
 
 impl Outcome {
     pub(super) fn is_open(&self, values: &[Value<'_>]) -> bool {
-        matches!(values[self.status], Value::Small(status) if status < FIRST_TERMINAL)
+        matches!(values[self.status], Value::Small(status) if status < self.first_terminal)
     }
 }
 
-const FIRST_TERMINAL: i16 = ExecutionStatus::Completed as i16;
+/// From this status on a row of the table has ended.
+fn first_terminal(table: &str) -> Option<i16> {
+    match table {
+        Execution::TABLE => Some(ExecutionStatus::Completed as i16),
+        Task::TABLE => Some(TaskStatus::Completed as i16),
+        _ => None,
+    }
+}
 
 impl TableSql {
     pub(super) fn of<R: Record>() -> Self {
@@ -63,15 +71,15 @@ impl TableSql {
             expected,
             outcome: None,
         };
-        if R::TABLE == Execution::TABLE
+        if let Some(first_terminal) = first_terminal(R::TABLE)
             && let Some(status) = R::COLUMNS.iter().position(|column| column.name == "status")
         {
             let number = status + 1;
-            let derived = format!("CASE WHEN ?{number} >= {FIRST_TERMINAL} THEN ?{number} END");
+            let derived = format!("CASE WHEN ?{number} >= {first_terminal} THEN ?{number} END");
             sql.insert = format!("INSERT INTO {table} ({columns}, outcome) VALUES ({all}, {derived})");
             sql.update = Some(format!("UPDATE {table} SET {set}, outcome = {derived} WHERE {row}"));
             let update_open = format!("UPDATE {table} SET {set} WHERE {row} AND outcome IS NULL");
-            sql.outcome = Some(Outcome { status, update_open });
+            sql.outcome = Some(Outcome { status, first_terminal, update_open });
         }
         sql
     }
