@@ -95,7 +95,8 @@ impl<R: Row> Table<R> {
         let (stored, busy) = match found {
             Found::Absent => (None, false),
             Found::Row(row) => (Some(row), false),
-            Found::Busy => (None, true),
+            // What was looked at before stays in sight: whoever goes through its rows must find that it has to wait.
+            Found::Busy => (self.slots.get(&key).and_then(|slot| slot.stored.clone()), true),
         };
         let current = stored.clone();
         self.slots.insert(key, Slot { stored, current, busy, locked, touched: false });
