@@ -9,7 +9,7 @@ use flovyn_engine::invariants::{self, Part, Promised, Violation};
 use flovyn_engine::reply::Mended;
 use flovyn_engine::request::Mend;
 use flovyn_engine::{Batch, Decided, Limits, Reply, Request};
-use flovyn_store::{Audit, Store, StoreError, StoreResult, TransactOptions};
+use flovyn_store::{Inspect, Store, StoreError, StoreResult, TransactOptions};
 use uuid::Uuid;
 
 /// Rows of a part that are read at a time.
@@ -20,7 +20,7 @@ const MEND_TRIES: usize = 5;
 
 /// Goes through a database, one page after the other.
 pub struct Doctor {
-    database: Arc<dyn Audit>,
+    database: Arc<dyn Inspect>,
     next: Option<Part>,
     page_rows: usize,
 }
@@ -41,12 +41,12 @@ pub struct Examined {
 }
 
 impl Doctor {
-    pub fn new(database: Arc<dyn Audit>) -> Self {
+    pub fn new(database: Arc<dyn Inspect>) -> Self {
         Self::with_page_rows(database, PAGE_ROWS)
     }
 
     /// With pages of another size than the usual one.
-    pub fn with_page_rows(database: Arc<dyn Audit>, page_rows: usize) -> Self {
+    pub fn with_page_rows(database: Arc<dyn Inspect>, page_rows: usize) -> Self {
         Self { database, next: Some(Part::FIRST), page_rows: page_rows.max(1) }
     }
 
@@ -56,11 +56,11 @@ impl Doctor {
     /// When the database cannot be read.
     pub async fn next(&mut self) -> StoreResult<Option<Examined>> {
         let Some(part) = self.next.take() else { return Ok(None) };
-        let mut page = self.database.audit_page(&part, self.page_rows).await?;
+        let mut page = self.database.inspect_page(&part, self.page_rows).await?;
         let mut findings = invariants::check_page(&page);
         if !findings.is_empty() {
             // A second look: what has gone meanwhile was on its way.
-            page = self.database.audit_page(&part, self.page_rows).await?;
+            page = self.database.inspect_page(&part, self.page_rows).await?;
             let again = invariants::check_page(&page);
             findings = again
                 .into_iter()

@@ -1,21 +1,21 @@
 //! A store around another one, for tests and simulations: the wrapper writes out what it does itself, and every other read
 //! is passed on.
 
-/// Implements [`Store`](crate::Store) and [`Audit`](crate::Audit) for a type with a field `inner: Arc<dyn Store>`. Every
+/// Implements [`Store`](crate::Store) and [`Inspect`](crate::Inspect) for a type with a field `inner: Arc<dyn Store>`. Every
 /// read goes to `inner` once the wrapper's own method `$before` has let it; what stands between the braces is the
 /// wrapper's own, `transact` and `turn_take` at least.
 #[macro_export]
 macro_rules! store_around {
     ($wrapper:ty, $before:ident, { $($own:tt)* }) => {
         #[async_trait::async_trait]
-        impl $crate::Audit for $wrapper {
-            async fn audit_page(
+        impl $crate::Inspect for $wrapper {
+            async fn inspect_page(
                 &self,
                 part: &flovyn_engine::invariants::Part,
                 limit: usize,
-            ) -> $crate::StoreResult<flovyn_engine::invariants::AuditPage> {
+            ) -> $crate::StoreResult<flovyn_engine::invariants::InspectPage> {
                 self.$before().await?;
-                self.inner.audit_page(part, limit).await
+                self.inner.inspect_page(part, limit).await
             }
         }
 

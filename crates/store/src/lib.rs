@@ -4,8 +4,8 @@
 //! has leaked into it. All SQL of the project is in this crate.
 
 pub mod around;
-pub mod audit;
 pub mod clock;
+pub mod inspect;
 pub mod memory;
 pub mod open;
 pub mod port;
@@ -14,8 +14,8 @@ pub mod record;
 pub mod sqlite;
 pub mod value;
 
-pub use audit::Audit;
 pub use clock::{Clock, ManualClock, SystemClock};
+pub use inspect::Inspect;
 pub use port::{
     AuditFilter, Decider, ExecutionFilter, Hint, LoggedEvent, Page, QueueDepth, SharedDecider, Step, Store,
     StoreError, StoreResult, TaskFilter, TransactOptions,

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::audit::Audit;
+use crate::inspect::Inspect;
 use crate::port::{Store, StoreError, StoreResult};
 use crate::postgres::{PostgresOptions, PostgresStore};
 use crate::sqlite::{SqliteReader, SqliteStore};
@@ -25,10 +25,10 @@ pub async fn store(url: &str) -> StoreResult<Arc<dyn Store>> {
 }
 
 /// Opens a database to check it: it must be there with the schema of this binary, is left as it is, and may be in use.
-pub async fn audit(url: &str) -> StoreResult<Arc<dyn Audit>> {
+pub async fn inspect(url: &str) -> StoreResult<Arc<dyn Inspect>> {
     match url.strip_prefix("sqlite:") {
         Some(path) => Ok(Arc::new(SqliteReader::open(path)?)),
-        None => as_is(url).await.map(|store| store as Arc<dyn Audit>),
+        None => as_is(url).await.map(|store| store as Arc<dyn Inspect>),
     }
 }
 

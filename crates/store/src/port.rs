@@ -14,7 +14,7 @@ use flovyn_engine::state::*;
 use flovyn_engine::{Batch, BatchStep, Loaded, Mutations, Now, Wants};
 use uuid::Uuid;
 
-use crate::audit::Audit;
+use crate::inspect::Inspect;
 
 /// What a batch wants the store to do next.
 #[derive(Debug)]
@@ -163,7 +163,7 @@ pub struct Hint {
 
 /// Reading and writing. Every read names its tenant, except those of the loops.
 #[async_trait]
-pub trait Store: Audit + 'static {
+pub trait Store: Inspect + 'static {
     /// Runs one batch in one transaction. `Ok` means that what the decider committed is durable.
     async fn transact(&self, batch: SharedDecider, options: TransactOptions) -> StoreResult<()>;
 

@@ -93,12 +93,12 @@ impl Doctor {
     async fn open(
         &self,
         url: &str,
-    ) -> Result<(Option<Arc<dyn Store>>, Arc<dyn flovyn_store::Audit>), String> {
+    ) -> Result<(Option<Arc<dyn Store>>, Arc<dyn flovyn_store::Inspect>), String> {
         if self.repair {
             let store = open::as_is(url).await.map_err(|error| error.to_string())?;
             return Ok((Some(store.clone()), store));
         }
-        Ok((None, open::audit(url).await.map_err(|error| error.to_string())?))
+        Ok((None, open::inspect(url).await.map_err(|error| error.to_string())?))
     }
 }
 

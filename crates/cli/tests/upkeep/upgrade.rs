@@ -33,7 +33,7 @@ async fn migrated(url: &str) -> Snapshot {
 }
 
 pub(crate) async fn assert_sound(url: &str) {
-    let mut doctor = Doctor::new(open::audit(url).await.unwrap());
+    let mut doctor = Doctor::new(open::inspect(url).await.unwrap());
     while let Some(examined) = doctor.next().await.unwrap() {
         assert_eq!(examined.findings, [], "{}", examined.part);
     }

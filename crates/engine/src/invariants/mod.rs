@@ -16,7 +16,7 @@ use crate::ids::{ExecutionId, Now, PromiseId, TaskId, TenantId, Text};
 use crate::snapshot::Snapshot;
 use crate::state::*;
 
-pub use page::{AuditPage, Part};
+pub use page::{InspectPage, Part};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Promised {
@@ -167,7 +167,7 @@ pub(crate) fn orphans(snapshot: &Snapshot, now: Now) -> Vec<Violation> {
 }
 
 /// Checks the rows of one page. All pages of all parts together check what [`check`] does.
-pub fn check_page(page: &AuditPage) -> Vec<Violation> {
+pub fn check_page(page: &InspectPage) -> Vec<Violation> {
     View::new(&page.subjects, &page.context, page.now).check(&page.open_workflows)
 }
 

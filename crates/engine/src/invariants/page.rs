@@ -71,7 +71,7 @@ impl Part {
 
 /// Rows to be checked against each other.
 #[derive(Debug, Clone, PartialEq)]
-pub struct AuditPage {
+pub struct InspectPage {
     pub subjects: Snapshot,
     /// Rows that are only looked at.
     pub context: Snapshot,
@@ -84,7 +84,7 @@ pub struct AuditPage {
 /// Children that are looked at to find those that were started from outside.
 const CHILDREN: usize = 10_000;
 
-impl AuditPage {
+impl InspectPage {
     /// How many rows were checked: those that the part is named after.
     pub fn rows(&self, part: &Part) -> usize {
         match part {

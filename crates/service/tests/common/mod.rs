@@ -21,7 +21,7 @@ use flovyn_service::{Options, Service, loops};
 use flovyn_store::memory::MemoryStore;
 use flovyn_store::postgres::{PostgresOptions, PostgresStore};
 use flovyn_store::sqlite::{self, SqliteStore};
-use flovyn_store::{Audit, ManualClock, Store};
+use flovyn_store::{Inspect, ManualClock, Store};
 use flovyn_testkit::{TestDatabase, fresh_database};
 use futures::future::join_all;
 use tempfile::TempDir;
@@ -321,7 +321,7 @@ impl Server {
         let found = invariants::check(&snapshot, self.store().now().await.unwrap());
         let found: Vec<String> = found.iter().map(ToString::to_string).collect();
         assert!(found.is_empty(), "{}", found.join("; "));
-        let mut doctor = Doctor::with_page_rows(Arc::clone(self.store()) as Arc<dyn Audit>, 3);
+        let mut doctor = Doctor::with_page_rows(Arc::clone(self.store()) as Arc<dyn Inspect>, 3);
         while let Some(examined) = doctor.next().await.unwrap() {
             assert!(examined.findings.is_empty(), "{}: {:?}", examined.part, examined.findings);
         }

@@ -19,7 +19,7 @@ use flovyn_service::doctor::{self, Doctor};
 use flovyn_store::memory::MemoryStore;
 use flovyn_store::postgres::{PostgresOptions, PostgresStore};
 use flovyn_store::sqlite::{Options, SqliteReader, SqliteStore};
-use flovyn_store::{Audit, Decider, ManualClock, Step, Store, TransactOptions};
+use flovyn_store::{Decider, Inspect, ManualClock, Step, Store, TransactOptions};
 use uuid::Uuid;
 
 use damage::{BROKEN_LOGS, Damage, ORPHANS, sound};
@@ -76,7 +76,7 @@ async fn plant(store: &dyn Store, rows: Snapshot) {
     write(store, new).await;
 }
 
-async fn examine(database: &Arc<dyn Audit>, page_rows: usize) -> (Vec<Violation>, usize) {
+async fn examine(database: &Arc<dyn Inspect>, page_rows: usize) -> (Vec<Violation>, usize) {
     let mut doctor = Doctor::with_page_rows(Arc::clone(database), page_rows);
     let (mut findings, mut rows) = (Vec::new(), 0);
     while let Some(examined) = doctor.next().await.unwrap() {
@@ -93,7 +93,7 @@ fn promises<'a>(findings: impl IntoIterator<Item = &'a Violation>) -> BTreeSet<P
 /// A store, and the way in which the checker reads it.
 struct Patient {
     store: Arc<dyn Store>,
-    read: Arc<dyn Audit>,
+    read: Arc<dyn Inspect>,
     _kept: Box<dyn std::any::Any>,
 }
 
@@ -173,18 +173,18 @@ async fn on_postgres() {
 
 /// Goes wrong on the first look and is well on the second.
 struct Passing {
-    inner: Arc<dyn Audit>,
+    inner: Arc<dyn Inspect>,
     looks: Mutex<BTreeSet<String>>,
 }
 
 #[async_trait::async_trait]
-impl Audit for Passing {
-    async fn audit_page(
+impl Inspect for Passing {
+    async fn inspect_page(
         &self,
         part: &invariants::Part,
         limit: usize,
-    ) -> flovyn_store::StoreResult<invariants::AuditPage> {
-        let mut page = self.inner.audit_page(part, limit).await?;
+    ) -> flovyn_store::StoreResult<invariants::InspectPage> {
+        let mut page = self.inner.inspect_page(part, limit).await?;
         if self.looks.lock().unwrap().insert(format!("{part:?}")) {
             page.context.ready.clear();
         }
@@ -196,11 +196,12 @@ impl Audit for Passing {
 async fn what_has_gone_at_the_second_look_is_not_reported() {
     let patient = memory().await;
     plant(&*patient.store, sound().snapshot()).await;
-    let first = patient.read.audit_page(&invariants::Part::FIRST, 1_000).await.unwrap();
+    let first = patient.read.inspect_page(&invariants::Part::FIRST, 1_000).await.unwrap();
     let mut without = first.clone();
     without.context.ready.clear();
     assert_ne!(invariants::check_page(&without), [], "the fault is one");
-    let passing: Arc<dyn Audit> = Arc::new(Passing { inner: patient.read.clone(), looks: Mutex::default() });
+    let passing: Arc<dyn Inspect> =
+        Arc::new(Passing { inner: patient.read.clone(), looks: Mutex::default() });
     assert_eq!(examine(&passing, 1_000).await.0, []);
 }
 

@@ -1,7 +1,7 @@
 //! The store as it is meant: ordered maps, plain loops, no index. Tests compare the databases with it, and the
 //! simulator runs on it.
 
-mod audit;
+mod inspect;
 mod load;
 mod query;
 mod tables;
@@ -11,12 +11,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use async_trait::async_trait;
 use flovyn_engine::Now;
 use flovyn_engine::ids::{ExecutionId, PromiseId, TaskId, TenantId, Text, WorkerId};
-use flovyn_engine::invariants::{AuditPage, Part};
+use flovyn_engine::invariants::{InspectPage, Part};
 use flovyn_engine::snapshot::Snapshot;
 use flovyn_engine::state::*;
 
-use crate::audit::Audit;
 use crate::clock::Clock;
+use crate::inspect::Inspect;
 use crate::port::{
     AuditFilter, ExecutionFilter, LoggedEvent, Page, QueueDepth, SharedDecider, Step, Store, StoreResult,
     TaskFilter, TransactOptions, next_step,
@@ -59,9 +59,9 @@ macro_rules! rows {
 }
 
 #[async_trait]
-impl Audit for MemoryStore {
-    async fn audit_page(&self, part: &Part, limit: usize) -> StoreResult<AuditPage> {
-        Ok(self.tables().audit_page(part, limit, self.clock.now()))
+impl Inspect for MemoryStore {
+    async fn inspect_page(&self, part: &Part, limit: usize) -> StoreResult<InspectPage> {
+        Ok(self.tables().inspect_page(part, limit, self.clock.now()))
     }
 }
 

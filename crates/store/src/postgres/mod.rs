@@ -5,13 +5,13 @@
 //! the caller asks: rows that another process has locked are reported as busy.
 
 mod apply;
-mod audit;
 mod backoff;
 mod codec;
 mod commit;
 mod connect;
 mod connection;
 mod error;
+mod inspect;
 mod lanes;
 mod list;
 mod load;
@@ -32,12 +32,12 @@ use std::time::Instant;
 use async_trait::async_trait;
 use flovyn_engine::Now;
 use flovyn_engine::ids::{ExecutionId, PromiseId, TaskId, TenantId, WorkerId};
-use flovyn_engine::invariants::{AuditPage, Part};
+use flovyn_engine::invariants::{InspectPage, Part};
 use flovyn_engine::snapshot::Snapshot;
 use flovyn_engine::state::*;
 use tokio::sync::mpsc;
 
-use crate::audit::Audit;
+use crate::inspect::Inspect;
 use crate::port::*;
 use crate::value::{Field, Value};
 use connect::{Connector, Purpose};
@@ -112,9 +112,9 @@ impl PostgresStore {
 }
 
 #[async_trait]
-impl Audit for PostgresStore {
-    async fn audit_page(&self, part: &Part, limit: usize) -> StoreResult<AuditPage> {
-        audit::page(&self.shared, part, limit).await
+impl Inspect for PostgresStore {
+    async fn inspect_page(&self, part: &Part, limit: usize) -> StoreResult<InspectPage> {
+        inspect::page(&self.shared, part, limit).await
     }
 }
 

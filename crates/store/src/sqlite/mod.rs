@@ -3,12 +3,12 @@
 //! The file belongs to one process at a time, held by a lock beside it.
 
 mod apply;
-mod audit;
 mod backup;
 mod cache;
 mod codec;
 mod connect;
 mod error;
+mod inspect;
 mod list;
 mod load;
 mod log;
@@ -29,13 +29,13 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use flovyn_engine::Now;
 use flovyn_engine::ids::{ExecutionId, PromiseId, TaskId, TenantId, WorkerId};
-use flovyn_engine::invariants::{AuditPage, Part};
+use flovyn_engine::invariants::{InspectPage, Part};
 use flovyn_engine::snapshot::Snapshot;
 use flovyn_engine::state::*;
 use rusqlite::Connection;
 
-use crate::audit::Audit;
 use crate::clock::{Clock, SystemClock};
+use crate::inspect::Inspect;
 use crate::port::{
     AuditFilter, ExecutionFilter, LoggedEvent, Page, QueueDepth, SharedDecider, Store, StoreResult,
     TaskFilter, TransactOptions,
@@ -101,10 +101,10 @@ impl SqliteStore {
 }
 
 #[async_trait]
-impl Audit for SqliteStore {
-    async fn audit_page(&self, part: &Part, limit: usize) -> StoreResult<AuditPage> {
+impl Inspect for SqliteStore {
+    async fn inspect_page(&self, part: &Part, limit: usize) -> StoreResult<InspectPage> {
         let (clock, part) = (Arc::clone(&self.clock), part.clone());
-        self.read(move |conn| audit::page(conn, clock.as_ref(), &part, limit)).await
+        self.read(move |conn| inspect::page(conn, clock.as_ref(), &part, limit)).await
     }
 }
 

@@ -7,11 +7,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use flovyn_engine::invariants::{AuditPage, Part};
+use flovyn_engine::invariants::{InspectPage, Part};
 
-use super::{audit, connect, migrate, pool};
-use crate::audit::Audit;
+use super::{connect, inspect, migrate, pool};
 use crate::clock::{Clock, SystemClock};
+use crate::inspect::Inspect;
 use crate::port::{StoreError, StoreResult};
 
 pub struct SqliteReader {
@@ -39,9 +39,9 @@ impl SqliteReader {
 }
 
 #[async_trait]
-impl Audit for SqliteReader {
-    async fn audit_page(&self, part: &Part, limit: usize) -> StoreResult<AuditPage> {
+impl Inspect for SqliteReader {
+    async fn inspect_page(&self, part: &Part, limit: usize) -> StoreResult<InspectPage> {
         let (clock, part) = (Arc::clone(&self.clock), part.clone());
-        self.readers.read(move |conn| audit::page(conn, clock.as_ref(), &part, limit)).await
+        self.readers.read(move |conn| inspect::page(conn, clock.as_ref(), &part, limit)).await
     }
 }

@@ -4,11 +4,11 @@
 use std::collections::BTreeMap;
 
 use flovyn_engine::ids::TenantId;
-use flovyn_engine::invariants::{AuditPage, Part};
+use flovyn_engine::invariants::{InspectPage, Part};
 use flovyn_engine::snapshot::Snapshot;
 use flovyn_engine::state::*;
 
-use crate::audit::{Range, cut, next};
+use crate::inspect::{Range, cut, next};
 use crate::port::StoreResult;
 use crate::postgres::Shared;
 use crate::postgres::codec::{self, Array, Parameter};
@@ -18,7 +18,7 @@ use crate::postgres::sql::{LISTED, columns, key_columns, key_order};
 use crate::record::{Column, Record};
 use crate::value::{ColumnType, Field, Value};
 
-pub(super) async fn page(shared: &Shared, part: &Part, limit: usize) -> StoreResult<AuditPage> {
+pub(super) async fn page(shared: &Shared, part: &Part, limit: usize) -> StoreResult<InspectPage> {
     let mut connection = shared.readers.take().await?;
     connection.set_reusable(false);
     connection.one(Request::plain("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")).await?;
@@ -28,7 +28,12 @@ pub(super) async fn page(shared: &Shared, part: &Part, limit: usize) -> StoreRes
     Ok(page)
 }
 
-async fn read(connection: &Connection, shared: &Shared, part: &Part, limit: usize) -> StoreResult<AuditPage> {
+async fn read(
+    connection: &Connection,
+    shared: &Shared,
+    part: &Part,
+    limit: usize,
+) -> StoreResult<InspectPage> {
     let mut subjects = Snapshot::default();
     let mut complete = None;
     match part {
@@ -47,15 +52,15 @@ async fn read(connection: &Connection, shared: &Shared, part: &Part, limit: usiz
         Part::Quotas(key) => subjects.quotas = after(connection, key.as_ref(), "true", limit).await?,
     }
     add_attempts(connection, &mut subjects).await?;
-    let wants = AuditPage::wants(&subjects);
+    let wants = InspectPage::wants(&subjects);
     let options = LoadOptions { begin: false, wait_for_locks: false };
     let loaded = load(connection, &wants, &shared.starts, options).await?;
     let now = loaded.now;
     let mut context: Snapshot = loaded.into();
-    let until_ms = AuditPage::follow_ups_until_ms(&subjects, now);
+    let until_ms = InspectPage::follow_ups_until_ms(&subjects, now);
     add_follow_ups(connection, &subjects, until_ms, &mut context).await?;
     let complete = complete.unwrap_or_else(|| part.after(&subjects).is_none());
-    Ok(AuditPage {
+    Ok(InspectPage {
         next: next(part, &subjects, complete),
         open_workflows: open_workflows(connection, &subjects).await?,
         subjects,
@@ -142,7 +147,7 @@ async fn add_follow_ups(
     until_ms: i64,
     context: &mut Snapshot,
 ) -> StoreResult<()> {
-    let wanted = AuditPage::follow_ups(subjects);
+    let wanted = InspectPage::follow_ups(subjects);
     if wanted.is_empty() {
         return Ok(());
     }

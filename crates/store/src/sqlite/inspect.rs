@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use flovyn_engine::ids::TenantId;
-use flovyn_engine::invariants::{AuditPage, Part};
+use flovyn_engine::invariants::{InspectPage, Part};
 use flovyn_engine::snapshot::Snapshot;
 use flovyn_engine::state::*;
 use rusqlite::Connection;
@@ -14,8 +14,8 @@ use super::error::store_error;
 use super::load::load;
 use super::scan::owned;
 use super::sql::Statements;
-use crate::audit::{Range, cut, next};
 use crate::clock::Clock;
+use crate::inspect::{Range, cut, next};
 use crate::port::StoreResult;
 use crate::record::Record;
 use crate::value::{ColumnType, Field, Value};
@@ -25,7 +25,7 @@ pub(super) fn page(
     clock: &dyn Clock,
     part: &Part,
     limit: usize,
-) -> StoreResult<AuditPage> {
+) -> StoreResult<InspectPage> {
     let mut subjects = Snapshot::default();
     let mut complete = None;
     match part {
@@ -45,13 +45,13 @@ pub(super) fn page(
     for task in &subjects.tasks {
         subjects.attempts.extend(owned(conn, task.tenant_id, task.id, usize::MAX)?);
     }
-    let wants = AuditPage::wants(&subjects);
+    let wants = InspectPage::wants(&subjects);
     let loaded = load(conn, &Statements::new(), &mut Cache::default(), &wants, clock)?;
     let now = loaded.now;
     let mut context: Snapshot = loaded.into();
-    add_follow_ups(conn, &subjects, AuditPage::follow_ups_until_ms(&subjects, now), &mut context)?;
+    add_follow_ups(conn, &subjects, InspectPage::follow_ups_until_ms(&subjects, now), &mut context)?;
     let complete = complete.unwrap_or_else(|| part.after(&subjects).is_none());
-    Ok(AuditPage {
+    Ok(InspectPage {
         next: next(part, &subjects, complete),
         open_workflows: open_workflows(conn, &subjects)?,
         subjects,
@@ -129,7 +129,7 @@ fn add_follow_ups(
     until_ms: i64,
     context: &mut Snapshot,
 ) -> StoreResult<()> {
-    let wanted = AuditPage::follow_ups(subjects);
+    let wanted = InspectPage::follow_ups(subjects);
     if wanted.is_empty() {
         return Ok(());
     }

@@ -1,7 +1,7 @@
 //! Reading for the checker: pages of bounded size, each from one moment, of a database that may be in use.
 
 use async_trait::async_trait;
-use flovyn_engine::invariants::{AuditPage, Part};
+use flovyn_engine::invariants::{InspectPage, Part};
 use flovyn_engine::snapshot::Snapshot;
 use flovyn_engine::state::Execution;
 use uuid::Uuid;
@@ -13,9 +13,9 @@ const EVENTS: i64 = 20_000;
 
 /// A database that can be checked. It is only read.
 #[async_trait]
-pub trait Audit: Send + Sync {
+pub trait Inspect: Send + Sync {
     /// Up to `limit` rows of the part, with what belongs to them and what it takes to judge them.
-    async fn audit_page(&self, part: &Part, limit: usize) -> StoreResult<AuditPage>;
+    async fn inspect_page(&self, part: &Part, limit: usize) -> StoreResult<InspectPage>;
 }
 
 /// A tenant and an owner: rows that belong to executions are read by ranges of these, so that those which belong

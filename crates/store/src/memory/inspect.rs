@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use flovyn_engine::Now;
 use flovyn_engine::ids::TenantId;
-use flovyn_engine::invariants::{AuditPage, Part};
+use flovyn_engine::invariants::{InspectPage, Part};
 use flovyn_engine::snapshot::Snapshot;
 
 use super::MemoryTables;
-use crate::audit::{Owner, cut, next};
+use crate::inspect::{Owner, cut, next};
 
 fn after<K: Ord + Clone, R: Clone>(
     table: &BTreeMap<K, R>,
@@ -21,7 +21,7 @@ fn after<K: Ord + Clone, R: Clone>(
 }
 
 impl MemoryTables {
-    pub(super) fn audit_page(&self, part: &Part, limit: usize, now: Now) -> AuditPage {
+    pub(super) fn inspect_page(&self, part: &Part, limit: usize, now: Now) -> InspectPage {
         let mut subjects = Snapshot::default();
         let mut complete = None;
         match part {
@@ -42,12 +42,12 @@ impl MemoryTables {
         let tasks: BTreeSet<Owner> = subjects.tasks.iter().map(|row| (row.tenant_id, row.id)).collect();
         let attempts = self.attempts.values().filter(|row| tasks.contains(&(row.tenant_id, row.task_id)));
         subjects.attempts = attempts.cloned().collect();
-        let mut context: Snapshot = self.load(&AuditPage::wants(&subjects), now).into();
-        let follow_ups = AuditPage::follow_ups(&subjects);
+        let mut context: Snapshot = self.load(&InspectPage::wants(&subjects), now).into();
+        let follow_ups = InspectPage::follow_ups(&subjects);
         let due = self.due.values().filter(|row| follow_ups.contains(&(row.class, row.tenant_id, row.id)));
         context.due.extend(due.cloned());
         let complete = complete.unwrap_or_else(|| part.after(&subjects).is_none());
-        AuditPage {
+        InspectPage {
             next: next(part, &subjects, complete),
             open_workflows: self.open_workflows(&subjects),
             subjects,
