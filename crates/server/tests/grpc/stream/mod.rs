@@ -7,4 +7,5 @@ mod execute;
 mod history;
 mod life;
 mod sessions;
+mod silence;
 mod worker;

@@ -1,0 +1,68 @@
+//! A worker that has stopped without its connection breaking is given nothing more until it is heard of again.
+
+use std::time::Duration;
+
+use flovyn_proto::v1;
+use flovyn_proto::v1::task_execution_client::TaskExecutionClient;
+
+use super::worker::{PATIENCE, TASK, Worker, hello, signed};
+use crate::common::{Database, TestServer};
+
+/// Of the sessions here: short, so that silence comes soon.
+const LEASE_MS: i64 = 1_500;
+
+async fn submit_task(server: &TestServer) -> String {
+    let mut tasks = TaskExecutionClient::new(server.channel());
+    let submit = v1::SubmitTaskRequest { kind: TASK.into(), input: "1".into(), ..Default::default() };
+    tasks.submit_task(signed(submit)).await.unwrap().into_inner().task_execution_id
+}
+
+/// Waits until so many claims wait for work.
+async fn claims_wait(server: &TestServer, count: usize) {
+    let mut moments = tokio::time::interval(Duration::from_millis(5));
+    let waited = async {
+        while server.server.api().service().pollers() != count {
+            moments.tick().await;
+        }
+    };
+    let waited = tokio::time::timeout(PATIENCE, waited).await;
+    assert!(waited.is_ok(), "{} claims wait, not {count}", server.server.api().service().pollers());
+}
+
+/// The next task of a worker that is heard of all the while.
+async fn task_of(worker: &mut Worker) -> v1::TaskExecutionInfo {
+    let begin = tokio::time::Instant::now();
+    loop {
+        worker.grant(0, 0).await;
+        if let Ok(task) = tokio::time::timeout(Duration::from_millis(50), worker.task()).await {
+            return task;
+        }
+        assert!(begin.elapsed() < PATIENCE, "no task came");
+    }
+}
+
+async fn a_silent_worker_is_given_nothing(database: Database) {
+    let server =
+        TestServer::start_with(database, |config| config.limits.session_lease_ms = Some(LEASE_MS)).await;
+    let mut silent = Worker::with(&server, hello(uuid::Uuid::new_v4()), 0, 10).await.unwrap();
+    // Nobody sends its heartbeats: its claim is taken back.
+    claims_wait(&server, 0).await;
+    let id = submit_task(&server).await;
+    let mut other = Worker::with(&server, hello(uuid::Uuid::new_v4()), 0, 1).await.unwrap();
+    let task = task_of(&mut other).await;
+    assert_eq!((task.task_execution_id, task.execution_count), (id, 1));
+    assert_eq!(silent.unread(), (0, 0));
+    // Heard of again, it gets what comes next.
+    let next = submit_task(&server).await;
+    assert_eq!(task_of(&mut silent).await.task_execution_id, next);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_silent_worker_is_given_nothing_on_sqlite() {
+    a_silent_worker_is_given_nothing(Database::Sqlite).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_silent_worker_is_given_nothing_on_postgres() {
+    a_silent_worker_is_given_nothing(Database::Postgres).await;
+}
