@@ -40,14 +40,9 @@ pub(crate) struct Tails {
     inner: Arc<Mutex<Inner>>,
 }
 
-/// What a batch wrote about one execution.
-#[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "nearly all are events")]
-pub(crate) enum Written {
-    Event(Told),
-    /// A last event, or one whose task the batch did not write: the tail is of no use any more.
-    End(Subject),
-}
+/// What a batch wrote about one execution: an event, or nothing for a last event and for one whose task the batch did
+/// not write, after which the tail is of no use any more.
+pub(crate) type Written = (Subject, Option<Told>);
 
 /// New events, in order.
 pub(crate) fn written(mutations: &Mutations) -> Vec<Written> {
@@ -63,7 +58,7 @@ fn written_one(mutations: &Mutations, event: &Event) -> Written {
         true => None,
         false => event.told(|task_id| task(mutations, (event.tenant_id, task_id))),
     };
-    told.map_or(Written::End((event.tenant_id, event.execution_id)), Written::Event)
+    ((event.tenant_id, event.execution_id), told)
 }
 
 /// A task that the same batch wrote. Changes are sorted by key.
@@ -104,10 +99,10 @@ impl Tails {
             return;
         }
         let mut inner = self.lock();
-        for written in written {
-            match written {
-                Written::Event(told) => inner.add(told),
-                Written::End(subject) => inner.remove(&subject),
+        for (subject, told) in written {
+            match told {
+                Some(told) => inner.add(subject, told),
+                None => inner.remove(&subject),
             }
         }
         while inner.bytes > MAX_BYTES {
@@ -136,8 +131,7 @@ impl Tails {
 }
 
 impl Inner {
-    fn add(&mut self, told: Told) {
-        let subject = (told.0.tenant_id, told.0.execution_id);
+    fn add(&mut self, subject: Subject, told: Told) {
         let size = bytes(&told);
         if !self.tails.contains_key(&subject) {
             self.order.push_back(subject);
