@@ -4,7 +4,8 @@ use opentelemetry::trace::TracerProvider;
 use opentelemetry_otlp::{SpanExporter, WithExportConfig};
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::trace::SdkTracerProvider;
-use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing::{Level, Metadata};
+use tracing_subscriber::filter::{FilterExt, LevelFilter, Targets, filter_fn};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer};
@@ -39,6 +40,11 @@ pub fn install(config: &Telemetry) -> Result<Guard, ConfigError> {
     let filter = EnvFilter::try_new(directives).map_err(|error| {
         ConfigError::new(format!("telemetry.log_filter is '{directives}': {error}; use for example 'info'"))
     })?;
+    // Whatever the filter says: at `debug` it writes down the parameters of statements, which are payloads and keys.
+    let is_discreet = |metadata: &Metadata<'_>| {
+        *metadata.level() <= Level::INFO || !metadata.target().starts_with("tokio_postgres")
+    };
+    let filter = filter.and(filter_fn(is_discreet));
     let provider = config.otlp_endpoint.as_deref().map(provider).transpose()?;
     let logs = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
     let logs = match config.log_format {
