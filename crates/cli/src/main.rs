@@ -2,12 +2,19 @@
 
 mod client;
 mod commands;
+mod exit;
+mod follow;
+mod input;
 mod local;
+mod remote;
 mod terminal;
+mod view;
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+
+use crate::exit::Failure;
 
 /// Requests are made on one thread and freed on another, which the system's allocator does slowly; and what is free goes back
 /// to the system when the load is over.
@@ -15,13 +22,32 @@ use clap::{Parser, Subcommand};
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 #[derive(Parser)]
-#[command(name = "flovyn", version, about = "A durable workflow engine in one binary")]
+#[command(
+    name = "flovyn",
+    version,
+    about = "A durable workflow engine in one binary",
+    after_help = "\
+Start here:
+  flovyn demo                         see it work
+  flovyn dev                          a server on this machine; then, in another terminal there:
+  flovyn workflow start KIND --wait   start a workflow and print its output
+  flovyn workflow list                what runs, and what became of it
+
+Commands that call a server take it from --url, --tenant and --token, from FLOVYN_URL,
+FLOVYN_TENANT and FLOVYN_TOKEN, from a profile (--profile or FLOVYN_PROFILE), or from the
+`flovyn dev` of this folder. Data goes to stdout, all else to stderr; NO_COLOR is honoured.
+
+Exit codes: 0 done, 1 failed, 2 wrong arguments or input, 3 not found, 4 not allowed,
+5 the state does not allow it, 6 no answer or try later, 7 it ended without completing,
+8 it did not end in time."
+)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
 }
 
 #[derive(Subcommand)]
+#[allow(clippy::large_enum_variant, reason = "there is one, and it is made once")]
 enum Command {
     /// See it work: a server, a worker and one order, in about seven seconds.
     Demo(commands::demo::Demo),
@@ -29,6 +55,22 @@ enum Command {
     Dev(commands::dev::Dev),
     /// Run a server with a configuration.
     Server(commands::server::Server),
+    /// Start workflows, look at executions and act on them.
+    Workflow(commands::workflow::Workflow),
+    /// Create standalone tasks; look at tasks, their attempts and logs.
+    Task(commands::task::Task),
+    /// Answer what a workflow waits for.
+    Promise(commands::promise::Promise),
+    /// See what waits in queues; pause and resume them.
+    Queue(commands::queue::Queue),
+    /// See who works.
+    Worker(commands::worker::Worker),
+    /// Make tenants.
+    Tenant(commands::tenant::Tenant),
+    /// Make, list and revoke credentials of workers.
+    Token(commands::token::Token),
+    /// Move the time of a server with a virtual clock.
+    Clock(commands::clock::Clock),
     /// Create the database if need be and bring its schema up to date.
     Migrate(commands::migrate::Migrate),
     /// Check a database, in use or not, for what must never be; --repair gives lost work its cause back.
@@ -42,25 +84,33 @@ enum Command {
     /// Keys for programs that call the REST API.
     #[command(subcommand)]
     ApiKey(commands::api_key::ApiKey),
+    /// Print a script that completes commands and options in a shell.
+    Completions(commands::completions::Completions),
 }
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    let result = match Arguments::parse().command {
-        Command::Demo(demo) => demo.run().await,
-        Command::Dev(dev) => dev.run().await,
-        Command::Server(server) => server.run().await,
-        Command::Migrate(migrate) => migrate.run().await,
+    let done = match Arguments::parse().command {
+        Command::Demo(demo) => demo.run().await.map_err(Failure::from),
+        Command::Dev(dev) => dev.run().await.map_err(Failure::from),
+        Command::Server(server) => server.run().await.map_err(Failure::from),
+        Command::Workflow(workflow) => workflow.run().await,
+        Command::Task(task) => task.run().await,
+        Command::Promise(promise) => promise.run().await,
+        Command::Queue(queue) => queue.run().await,
+        Command::Worker(worker) => worker.run().await,
+        Command::Tenant(tenant) => tenant.run().await,
+        Command::Token(token) => token.run().await,
+        Command::Clock(clock) => clock.run().await,
+        Command::Migrate(migrate) => migrate.run().await.map_err(Failure::from),
         Command::Doctor(doctor) => return doctor.run().await,
-        Command::Backup(backup) => backup.run().await,
-        Command::Restore(restore) => restore.run().await,
-        Command::ApiKey(api_key) => api_key.run(),
+        Command::Backup(backup) => backup.run().await.map_err(Failure::from),
+        Command::Restore(restore) => restore.run().await.map_err(Failure::from),
+        Command::ApiKey(api_key) => api_key.run().map_err(Failure::from),
+        Command::Completions(completions) => completions.run(),
     };
-    match result {
+    match done {
         Ok(()) => ExitCode::SUCCESS,
-        Err(what) => {
-            eprintln!("flovyn: {what}");
-            ExitCode::FAILURE
-        }
+        Err(failure) => failure.end(),
     }
 }

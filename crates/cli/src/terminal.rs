@@ -1,4 +1,4 @@
-//! Colours on stderr: only for people, and only if they want them.
+//! Colours on stdout and stderr: only for people, and only if they want them.
 
 use std::io::IsTerminal;
 
@@ -38,9 +38,11 @@ pub(crate) struct Paint {
 impl Paint {
     /// See <https://no-color.org>.
     pub(crate) fn for_stderr() -> Self {
-        let set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
-        let dumb = std::env::var_os("TERM").is_some_and(|terminal| terminal == "dumb");
-        Self { colours: std::io::stderr().is_terminal() && !set("NO_COLOR") && !dumb }
+        Self { colours: std::io::stderr().is_terminal() && wanted() }
+    }
+
+    pub(crate) fn for_stdout() -> Self {
+        Self { colours: std::io::stdout().is_terminal() && wanted() }
     }
 
     #[cfg(test)]
@@ -55,6 +57,12 @@ impl Paint {
             text.to_owned()
         }
     }
+}
+
+fn wanted() -> bool {
+    let set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    let dumb = std::env::var_os("TERM").is_some_and(|terminal| terminal == "dumb");
+    !set("NO_COLOR") && !dumb
 }
 
 #[cfg(test)]

@@ -8,11 +8,13 @@ use serde::Deserialize;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ClientError {
     #[error(
-        "'{0}' is no address of a server: use for example http://127.0.0.1:8080 (TLS is not spoken here)"
+        "'{0}' is no address of a server: use for example http://127.0.0.1:8080 or https://flovyn.example.com"
     )]
     Url(String),
     #[error("the token has characters that no token has: check it")]
     Token,
+    #[error("no certificate to check the server's with: {0}; name a PEM file with SSL_CERT_FILE")]
+    Certificates(String),
     #[error("{url} does not answer: {why}; is the server running?")]
     Unreachable { url: String, why: String },
     #[error("the connection broke: {0}; try again")]
@@ -27,11 +29,12 @@ pub(crate) enum ClientError {
     Unexpected(String),
 }
 
-/// The body of a refusal.
+/// The body of a refusal. Outside of the API there is no number, and `error` is a constant.
 #[derive(Deserialize)]
 struct Refusal {
     error: String,
     message: String,
+    #[serde(default)]
     code: String,
 }
 
@@ -39,7 +42,7 @@ struct Refusal {
 const SHOWN: usize = 200;
 
 impl ClientError {
-    pub(super) fn refused(status: u16, body: &[u8]) -> Self {
+    pub(crate) fn refused(status: u16, body: &[u8]) -> Self {
         match serde_json::from_slice(body) {
             Ok(Refusal { error, message, code }) => Self::Refused { status, code, error, advice: message },
             Err(_) => {

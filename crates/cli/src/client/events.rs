@@ -28,12 +28,19 @@ impl EventStream {
     /// The next event of this type, other types left out; `None` when the stream has ended. What is cancelled while it
     /// waits loses nothing.
     pub(crate) async fn next<T: DeserializeOwned>(&mut self, wanted: Option<&str>) -> Result<Option<T>> {
+        while let Some(event) = self.next_event().await? {
+            if wanted.is_none_or(|wanted| wanted == event.kind) {
+                return event.read().map(Some);
+            }
+        }
+        Ok(None)
+    }
+
+    /// The next event of any type, in the same way.
+    pub(crate) async fn next_event(&mut self) -> Result<Option<Event>> {
         loop {
-            while let Some(event) = self.parser.next() {
-                if wanted.is_none_or(|wanted| wanted == event.kind) {
-                    let data = serde_json::from_str(&event.data);
-                    return data.map(Some).map_err(|error| ClientError::Unexpected(error.to_string()));
-                }
+            if let Some(event) = self.parser.next() {
+                return Ok(Some(event));
             }
             let frame = tokio::time::timeout(SILENCE, self.body.frame()).await;
             let frame = frame.map_err(|_| ClientError::Broken(format!("silent for {SILENCE:?}")))?;
@@ -47,9 +54,15 @@ impl EventStream {
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-struct Event {
-    kind: String,
-    data: String,
+pub(crate) struct Event {
+    pub(crate) kind: String,
+    pub(crate) data: String,
+}
+
+impl Event {
+    pub(crate) fn read<T: DeserializeOwned>(&self) -> Result<T> {
+        serde_json::from_str(&self.data).map_err(|error| ClientError::Unexpected(error.to_string()))
+    }
 }
 
 /// Cuts bytes into events, wherever the network has cut them.

@@ -1,12 +1,14 @@
 //! The REST API as the commands use it: JSON out, JSON in, errors with their code, events as they happen.
 //!
 //! - `answers`: what the server says, as far as it is used here.
+//! - `connect`: TCP, with TLS for `https://`.
 //! - `error`: why a call did not succeed, in words for the terminal.
 //! - `events`: server-sent events.
 //!
 //! It knows nothing of the server's code: whatever it can do, every other client of HTTP can do, too.
 
 pub(crate) mod answers;
+mod connect;
 mod error;
 mod events;
 
@@ -18,11 +20,11 @@ use hyper::body::Incoming;
 use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue};
 use hyper::{Method, Request, Response};
 use hyper_util::client::legacy;
-use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use self::connect::Connector;
 pub(crate) use self::error::ClientError;
 pub(crate) use self::events::EventStream;
 
@@ -33,10 +35,15 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(30);
 /// The largest page of the largest payloads is smaller.
 const MAX_ANSWER_BYTES: usize = 256 << 20;
 
+/// What is asked for: names and values. Those without a value are left out.
+pub(crate) type Query<'a> = [(&'a str, Option<String>)];
+
 /// A way to one tenant of one server. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct Client {
-    http: legacy::Client<HttpConnector, Full<Bytes>>,
+    http: legacy::Client<Connector, Full<Bytes>>,
+    /// `http://HOST:PORT`
+    root: String,
     /// Everything before a path: `http://HOST:PORT/api/tenants/TENANT`.
     base: String,
     authorization: HeaderValue,
@@ -44,14 +51,18 @@ pub(crate) struct Client {
 
 impl Client {
     pub(crate) fn new(url: &str, tenant: &str, token: &str) -> Result<Self> {
-        let plain = url.strip_prefix("http://").filter(|host| !host.is_empty());
-        let host = plain.ok_or_else(|| ClientError::Url(url.to_owned()))?.trim_end_matches('/');
+        let root = url.trim_end_matches('/');
+        let host = root.strip_prefix("http://").or_else(|| root.strip_prefix("https://"));
+        if host.is_none_or(|host| host.is_empty() || host.contains(['/', '?', '#', '@', ' '])) {
+            return Err(ClientError::Url(url.to_owned()));
+        }
         let mut authorization =
             HeaderValue::try_from(format!("Bearer {token}")).map_err(|_| ClientError::Token)?;
         authorization.set_sensitive(true);
-        let http = legacy::Client::builder(TokioExecutor::new()).build_http();
-        let base = format!("http://{host}/api/tenants{}", path(&[tenant]));
-        Ok(Self { http, base, authorization })
+        let connector = Connector::new(root.starts_with("https://"))?;
+        let http = legacy::Client::builder(TokioExecutor::new()).build(connector);
+        let base = format!("{root}/api/tenants{}", path(&[tenant]));
+        Ok(Self { http, root: root.to_owned(), base, authorization })
     }
 
     /// `http://HOST:PORT/api/tenants/TENANT`
@@ -60,8 +71,16 @@ impl Client {
     }
 
     pub(crate) async fn get<T: DeserializeOwned>(&self, segments: &[&str]) -> Result<T> {
-        let answer = self.call(Method::GET, segments, Bytes::new()).await?;
-        read(&answer)
+        self.get_with(segments, &[]).await
+    }
+
+    pub(crate) async fn get_with<T: DeserializeOwned>(
+        &self,
+        segments: &[&str],
+        query: &Query<'_>,
+    ) -> Result<T> {
+        let url = format!("{}{}{}", self.base, path(segments), query_text(query));
+        self.call(Method::GET, url, Bytes::new()).await
     }
 
     pub(crate) async fn post<T: DeserializeOwned>(
@@ -69,44 +88,60 @@ impl Client {
         segments: &[&str],
         body: &(impl Serialize + Sync),
     ) -> Result<T> {
-        let body = serde_json::to_vec(body).map_err(|error| ClientError::Unexpected(error.to_string()))?;
-        let answer = self.call(Method::POST, segments, body.into()).await?;
-        read(&answer)
+        self.call(Method::POST, format!("{}{}", self.base, path(segments)), written(body)?).await
     }
 
-    /// Follows a stream of events from its beginning.
-    pub(crate) async fn follow(&self, segments: &[&str]) -> Result<EventStream> {
-        let request = self.request(Method::GET, segments, "text/event-stream", Bytes::new())?;
+    pub(crate) async fn delete(&self, segments: &[&str]) -> Result<()> {
+        self.call(Method::DELETE, format!("{}{}", self.base, path(segments)), Bytes::new()).await
+    }
+
+    /// Outside of the tenant.
+    pub(crate) async fn post_to_root<T: DeserializeOwned>(
+        &self,
+        segments: &[&str],
+        body: &(impl Serialize + Sync),
+    ) -> Result<T> {
+        self.call(Method::POST, format!("{}{}", self.root, path(segments)), written(body)?).await
+    }
+
+    /// Follows a stream of events, from its beginning or behind the last one that is known.
+    pub(crate) async fn follow(&self, segments: &[&str], last_event_id: Option<i64>) -> Result<EventStream> {
+        let url = format!("{}{}", self.base, path(segments));
+        let mut request = self.request(Method::GET, url, "text/event-stream", Bytes::new())?;
+        if let Some(id) = last_event_id {
+            request.headers_mut().insert("last-event-id", HeaderValue::from(id));
+        }
         let response = self.within(self.send(request)).await?;
         Ok(EventStream::new(response.into_body()))
     }
 
-    async fn call(&self, method: Method, segments: &[&str], body: Bytes) -> Result<Bytes> {
-        let request = self.request(method, segments, "application/json", body)?;
-        self.within(async { whole(self.send(request).await?.into_body()).await }).await
+    async fn call<T: DeserializeOwned>(&self, method: Method, url: String, body: Bytes) -> Result<T> {
+        let request = self.request(method, url, "application/json", body)?;
+        let answer = self.within(async { whole(self.send(request).await?.into_body()).await }).await?;
+        read(&answer)
     }
 
     fn request(
         &self,
         method: Method,
-        segments: &[&str],
+        url: String,
         accept: &'static str,
         body: Bytes,
     ) -> Result<Request<Full<Bytes>>> {
         let mut request = Request::builder()
             .method(method)
-            .uri(format!("{}{}", self.base, path(segments)))
+            .uri(url)
             .header(AUTHORIZATION, self.authorization.clone())
             .header(ACCEPT, accept);
         if !body.is_empty() {
             request = request.header(CONTENT_TYPE, "application/json");
         }
-        request.body(Full::new(body)).map_err(|_| ClientError::Url(self.base.clone()))
+        request.body(Full::new(body)).map_err(|_| ClientError::Url(self.root.clone()))
     }
 
     /// The answer, unless it is a refusal.
     async fn send(&self, request: Request<Full<Bytes>>) -> Result<Response<Incoming>> {
-        let unreachable = |error| ClientError::unreachable(&self.base, &error);
+        let unreachable = |error| ClientError::unreachable(&self.root, &error);
         let response = self.http.request(request).await.map_err(unreachable)?;
         if response.status().is_success() {
             return Ok(response);
@@ -116,9 +151,14 @@ impl Client {
     }
 
     async fn within<T>(&self, answer: impl Future<Output = Result<T>>) -> Result<T> {
-        let late = |_| ClientError::late(&self.base, ANSWER_WITHIN);
+        let late = |_| ClientError::late(&self.root, ANSWER_WITHIN);
         tokio::time::timeout(ANSWER_WITHIN, answer).await.map_err(late)?
     }
+}
+
+fn written(body: &impl Serialize) -> Result<Bytes> {
+    let body = serde_json::to_vec(body).map_err(|error| ClientError::Unexpected(error.to_string()))?;
+    Ok(body.into())
 }
 
 async fn whole(body: Incoming) -> Result<Bytes> {
@@ -137,16 +177,31 @@ pub(crate) fn path(segments: &[&str]) -> String {
     let mut path = String::new();
     for segment in segments {
         path.push('/');
-        for byte in segment.bytes() {
-            if byte.is_ascii_alphanumeric() || b"-_~:".contains(&byte) || (byte == b'.' && segment.len() > 2)
-            {
-                path.push(char::from(byte));
-            } else {
-                path.push_str(&format!("%{byte:02X}"));
-            }
-        }
+        push_encoded(&mut path, segment);
     }
     path
+}
+
+fn query_text(query: &Query<'_>) -> String {
+    let mut text = String::new();
+    for (name, value) in query {
+        let Some(value) = value else { continue };
+        text.push(if text.is_empty() { '?' } else { '&' });
+        text.push_str(name);
+        text.push('=');
+        push_encoded(&mut text, value);
+    }
+    text
+}
+
+fn push_encoded(out: &mut String, text: &str) {
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-_~:".contains(&byte) || (byte == b'.' && text.len() > 2) {
+            out.push(char::from(byte));
+        } else {
+            out.push_str(&format!("%{byte:02X}"));
+        }
+    }
 }
 
 #[cfg(test)]
@@ -163,12 +218,23 @@ mod tests {
 
     #[test]
     fn what_cannot_be_an_address_or_a_token_is_refused() {
-        for url in ["", "http://", "localhost:8080", "https://localhost"] {
+        for url in
+            ["", "http://", "localhost:8080", "ftp://localhost", "http://a/b", "http://a b", "http://u:p@a"]
+        {
             assert!(matches!(Client::new(url, "default", "t"), Err(ClientError::Url(_))), "{url}");
         }
         assert!(matches!(Client::new("http://localhost", "default", "a\nb"), Err(ClientError::Token)));
         let client = Client::new("http://localhost:1/", "a b", "secret").unwrap();
         assert_eq!(client.base(), "http://localhost:1/api/tenants/a%20b");
         assert!(!format!("{client:?}").contains("secret"));
+        assert!(Client::new("https://flovyn.example.com", "default", "t").is_ok());
+    }
+
+    #[test]
+    fn a_query_has_what_is_given() {
+        let query =
+            [("status", Some("FAILED".to_owned())), ("kind", None), ("label", Some("a:b&c=d".into()))];
+        assert_eq!(query_text(&query), "?status=FAILED&label=a:b%26c%3Dd");
+        assert_eq!(query_text(&[]), "");
     }
 }

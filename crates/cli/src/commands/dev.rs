@@ -1,7 +1,7 @@
 //! `flovyn dev`: a server for one developer, until Ctrl-C.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use flovyn_server::config::Telemetry;
@@ -21,7 +21,7 @@ pub(crate) struct Dev {
     /// Address for gRPC, of this machine only; port 0 takes a free one.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:9090")]
     grpc: SocketAddr,
-    /// Let time stand still until it is moved with POST /_/clock/advance {"ms": N}.
+    /// Let time stand still until it is moved with `flovyn clock advance`.
     #[arg(long)]
     virtual_clock: bool,
     /// What to log, such as `info` or `flovyn_service=debug`.
@@ -44,6 +44,11 @@ impl Dev {
     fn greet(&self, data_dir: &DataDir, credentials: &Credentials) {
         let clock =
             if self.virtual_clock { "  Clock         virtual: it stands until you move it\n" } else { "" };
+        // Commands look for the usual folder by themselves.
+        let named = match data_dir.path() == Path::new(".flovyn") {
+            true => String::new(),
+            false => format!(" --data-dir {}", data_dir.path().display()),
+        };
         eprintln!(
             "\n  flovyn dev {version}\n\n  \
              HTTP          {http}\n  \
@@ -54,8 +59,8 @@ impl Dev {
              Worker token  {worker}\n  \
              API token     {api}\n\n  \
              Next, in another terminal, start a workflow (it waits until a worker has it):\n\n    \
-             curl -X POST -H 'Authorization: Bearer {api}' \\\n      \
-             {http}/api/tenants/{tenant}/workflows/hello/trigger\n\n  \
+             flovyn workflow start hello{named}\n    \
+             flovyn workflow list{named}\n\n  \
              Press Ctrl-C to stop.\n",
             version = env!("CARGO_PKG_VERSION"),
             http = credentials.http_url,

@@ -1,11 +1,23 @@
 //! One file or folder per command.
+//!
+//! Those that run a server or work on a database of this machine: `demo`, `dev`, `server`, `migrate`, `doctor`, `backup`,
+//! `restore`, `api_key`. All others call a server: a folder per noun, a file per verb.
 
 pub(crate) mod api_key;
 pub(crate) mod backup;
+pub(crate) mod clock;
+pub(crate) mod completions;
 pub(crate) mod demo;
 pub(crate) mod dev;
 pub(crate) mod doctor;
 pub(crate) mod migrate;
+pub(crate) mod promise;
+pub(crate) mod queue;
 pub(crate) mod restore;
 pub(crate) mod server;
 mod serving;
+pub(crate) mod task;
+pub(crate) mod tenant;
+pub(crate) mod token;
+pub(crate) mod worker;
+pub(crate) mod workflow;

@@ -1,11 +1,12 @@
 //! `credentials.json`: what clients on this machine need to connect. Kept from start to start.
 
+use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use flovyn_auth::{JwtVerifier, new_token};
 use serde::{Deserialize, Serialize};
 
-use super::data_dir::{DataDir, read_if_there, write_secret};
+use super::data_dir::{CREDENTIALS as FILE, DataDir, read_if_there, write_secret};
 
 const TEN_YEARS_SECONDS: i64 = 10 * 365 * 24 * 60 * 60;
 
@@ -20,6 +21,15 @@ pub(crate) struct Credentials {
 }
 
 impl Credentials {
+    /// Those that a server has left in this directory, and their file.
+    pub(crate) fn load(data_dir: &Path) -> Result<Option<(PathBuf, Self)>, String> {
+        let path = data_dir.join(FILE);
+        let Some(text) = read_if_there(&path)? else { return Ok(None) };
+        let found = serde_json::from_str(&text);
+        let found = found.map_err(|error| format!("{} cannot be read: {error}", path.display()))?;
+        Ok(Some((path, found)))
+    }
+
     /// Those of the last start, or new ones. Addresses and ids are filled in once the server runs.
     pub(crate) fn load_or_make(data_dir: &DataDir, jwt: &JwtVerifier, tenant: &str) -> Result<Self, String> {
         let path = data_dir.credentials_file();

@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 
 use flovyn_auth::random_hex;
 
+pub(super) const CREDENTIALS: &str = "credentials.json";
+
 pub(crate) struct DataDir {
     path: PathBuf,
 }
@@ -32,7 +34,7 @@ impl DataDir {
     }
 
     pub(crate) fn credentials_file(&self) -> PathBuf {
-        self.path.join("credentials.json")
+        self.path.join(CREDENTIALS)
     }
 
     /// The file with the secret that API tokens are signed with, made at the first start.

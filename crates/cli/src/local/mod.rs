@@ -14,7 +14,7 @@ use flovyn_server::config::{Config, Jwt, Listen, Metrics, TenantConfig, WorkerTo
 use flovyn_server::{Server, ServerOptions, StartError};
 
 pub(crate) use self::credentials::Credentials;
-pub(crate) use self::data_dir::{DataDir, write_secret};
+pub(crate) use self::data_dir::{DataDir, read_if_there, write_secret};
 pub(crate) use self::database::DatabaseArgs;
 
 pub(crate) const TENANT: &str = "default";

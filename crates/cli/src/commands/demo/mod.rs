@@ -1,13 +1,10 @@
 //! `flovyn demo`: a server, a worker and one order in one process, to be watched.
 //!
 //! - `order`: the workflow and its tasks, written as any user would. `workers`: who runs them.
-//! - `walk`: triggers an order and tells what happens. `follow`: where it knows from.
-//! - `screen`, `timeline`: how it looks.
+//! - `walk`: triggers an order and tells what happens. `screen`: how it looks.
 
-mod follow;
 mod order;
 mod screen;
-mod timeline;
 mod walk;
 mod workers;
 
@@ -19,18 +16,19 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use clap::Args;
 use flovyn_server::config::Telemetry;
 use flovyn_server::telemetry;
-use serde_json::Value;
+use serde_json::value::RawValue;
 use tempfile::TempDir;
 
 use self::order::{Purchase, approval_key};
 use self::screen::Screen;
-use self::timeline::Timeline;
 use self::walk::{Story, Walk, timer_name};
 use self::workers::Workers;
 use super::serving::{self, End};
 use crate::client::Client;
 use crate::local::{self, LocalServer, TENANT, write_secret};
 use crate::terminal::Paint;
+use crate::view::pretty;
+use crate::view::timeline::Timeline;
 
 /// Much longer than it takes.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -94,12 +92,12 @@ impl Demo {
         let late = |_| format!("the order has not ended within {PATIENCE:?}: is this machine very busy?");
         let story = tokio::time::timeout(PATIENCE, walk.run()).await.map_err(late)??;
         screen.heading("Timeline");
-        let timeline = Timeline::new(&story.events, &story.attempts, timer_name);
-        for line in timeline.lines(screen.paint) {
+        let events: Vec<_> = story.events.iter().collect();
+        for line in Timeline::new(&events, &story.work, timer_name, 0).lines(screen.paint, None) {
             eprintln!("{line}");
         }
         screen.heading("Result");
-        print(&story.output).map_err(|error| format!("cannot write the result: {error}"))?;
+        print(story.output.as_deref()).map_err(|error| format!("cannot write the result: {error}"))?;
         if !self.exit {
             look_around(screen, &client, local, home, &story)?;
         }
@@ -154,10 +152,9 @@ fn purchase() -> Purchase {
 }
 
 /// The result is data: it alone goes to stdout.
-fn print(value: &Value) -> std::io::Result<()> {
+fn print(value: Option<&RawValue>) -> std::io::Result<()> {
     let mut out = std::io::stdout().lock();
-    serde_json::to_writer_pretty(&mut out, value)?;
-    writeln!(out)?;
+    writeln!(out, "{}", pretty::indented(value.map_or("null", RawValue::get)))?;
     out.flush()
 }
 

@@ -3,14 +3,16 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde_json::json;
+use serde_json::value::RawValue;
 
-use super::follow::{Follower, Seen};
 use super::order::{Approval, PACKING_TIMER, Purchase, approval_key};
 use super::screen::{Mark, Screen};
 use super::workers::Workers;
-use crate::client::answers::{Attempt, Attempts, Execution, LogEvent, Started, Task};
+use crate::client::answers::{Attempts, Execution, LogEvent, Started, Task};
 use crate::client::{Client, path};
+use crate::follow::{Follower, Seen, TaskSeen, Tasks};
+use crate::view::timeline::Work;
 
 /// So long the demo lets people look before it goes on.
 const LOOK: Duration = Duration::from_millis(700);
@@ -18,10 +20,10 @@ const LOOK: Duration = Duration::from_millis(700);
 /// What is known when the order is done.
 pub(super) struct Story {
     pub(super) execution_id: String,
-    pub(super) output: Value,
+    pub(super) output: Option<Box<RawValue>>,
     pub(super) events: Vec<LogEvent>,
     /// By the task's id.
-    pub(super) attempts: HashMap<String, Vec<Attempt>>,
+    pub(super) work: HashMap<String, Work>,
 }
 
 pub(super) struct Walk<'a> {
@@ -38,13 +40,15 @@ impl Walk<'_> {
         self.screen.line(Mark::Demo, "POST", &path(&trigger));
         let started: Started = self.client.post(&trigger, &json!({ "input": self.purchase })).await?;
         let execution_id = started.workflow_execution_id;
-        let mut follower = Follower::open(self.client, &execution_id).await?;
+        let mut follower = Follower::open(self.client, &execution_id, Tasks::State, 0, 0).await?;
         let mut events = Vec::new();
         let mut tasks = OpenTasks::default();
         while let Some(seen) = follower.next().await? {
             match seen {
-                Seen::Task(task) => tasks.show(self.screen, &task),
+                Seen::Task(_, TaskSeen::State(task)) => tasks.show(self.screen, &task.value),
+                Seen::Task(..) => {}
                 Seen::Event(event) => {
+                    let event = event.value;
                     show(self.screen, &mut tasks, &event);
                     if event.event_type == "PROMISE_CREATED" {
                         self.approve(&execution_id).await?;
@@ -79,13 +83,14 @@ impl Walk<'_> {
             let reason = execution.error.unwrap_or_default();
             return Err(format!("the order ended as {} instead of COMPLETED: {reason}", execution.status));
         }
-        let mut attempts = HashMap::new();
+        let mut work = HashMap::new();
         for event in events.iter().filter(|event| event.event_type == "TASK_SCHEDULED") {
             let id = event.text("taskExecutionId");
             let of_task: Attempts = self.client.get(&["tasks", id, "attempts"]).await?;
-            attempts.insert(id.to_owned(), of_task.attempts);
+            let attempts = of_task.attempts.into_iter().map(|attempt| attempt.value).collect();
+            work.insert(id.to_owned(), Work { attempts, running_since_ms: None });
         }
-        Ok(Story { execution_id, output: execution.output.unwrap_or_default(), events, attempts })
+        Ok(Story { execution_id, output: execution.output, events, work })
     }
 }
 

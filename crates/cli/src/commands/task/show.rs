@@ -1,0 +1,106 @@
+//! `flovyn task show`
+
+use clap::Args;
+
+use crate::client::answers::{Answer, Task};
+use crate::client::{Client, ClientError};
+use crate::exit::Failure;
+use crate::follow::{TaskFollower, TaskSeen};
+use crate::input;
+use crate::remote::Session;
+use crate::view::facts::{Facts, log_line, state_line};
+use crate::view::words::{age, duration, moment, now_ms};
+use crate::view::{pretty, status_colour};
+
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  flovyn task show 01a1e25a-8115-75f7-a408-22da880edbbf
+  flovyn task show --follow 01a1e25a-8115-75f7-a408-22da880edbbf")]
+pub(crate) struct Show {
+    /// The task's id; also of a task of a workflow.
+    #[arg(value_parser = input::name)]
+    id: String,
+    /// Show what it reports, logs and streams as it happens, until it has ended. As JSON, one value per line.
+    #[arg(long, short)]
+    follow: bool,
+}
+
+impl Show {
+    pub(crate) async fn run(self, session: &Session) -> Result<(), Failure> {
+        if self.follow {
+            self.follow(session).await?;
+            if session.out.is_json() {
+                return Ok(());
+            }
+            session.out.line("")?;
+        }
+        let task = fetch(&session.client, &self.id).await?;
+        if session.out.is_json() {
+            return session.out.json(&task.sent);
+        }
+        session.out.lines(&facts(&task.value, now_ms()).lines(session.out.paint))
+    }
+
+    async fn follow(&self, session: &Session) -> Result<(), Failure> {
+        let out = session.out;
+        let mut follower = TaskFollower::open(&session.client, &self.id, true).await?;
+        let mut shown = String::new();
+        while let Some(seen) = follower.next().await? {
+            match seen {
+                TaskSeen::State(task) if out.is_json() => out.json_line(&task.sent)?,
+                TaskSeen::State(task) => {
+                    let line = state_line(&task.value);
+                    if line != shown {
+                        out.line(&line)?;
+                        shown = line;
+                    }
+                }
+                TaskSeen::Line(line) if out.is_json() => out.json_line(&line.sent)?,
+                TaskSeen::Line(line) => out.line(&log_line(&line.value, out.paint))?,
+                TaskSeen::Data(data) => out.line(&pretty::one_line(data.get()))?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A task of a workflow is not found by its id alone, but its stream begins with it.
+async fn fetch(client: &Client, id: &str) -> Result<Answer<Task>, ClientError> {
+    match client.get(&["tasks", id]).await {
+        Err(refused @ ClientError::Refused { status: 404, .. }) => {
+            let Ok(mut stream) = client.follow(&["tasks", id, "stream"], None).await else {
+                return Err(refused);
+            };
+            stream.next(Some("task")).await?.ok_or(refused)
+        }
+        found => found,
+    }
+}
+
+fn facts(task: &Task, now_ms: i64) -> Facts {
+    let mut facts = Facts::new(&task.task_type, &task.status, status_colour(&task.status));
+    let at = |ms: i64| format!("{} ({})", moment(ms), age(ms, now_ms));
+    facts.add("ID", &task.id);
+    facts.add_some("Workflow", task.workflow_execution_id.as_deref());
+    facts.add("Queue", &task.queue);
+    facts.add("Attempts", &super::attempts(task, " of "));
+    facts.add("Created", &at(task.created_ms));
+    facts.add_some("Not before", task.scheduled_ms.map(at).as_deref());
+    facts.add_some("Started", task.started_ms.map(at).as_deref());
+    facts.add_some("Finished", task.completed_ms.map(at).as_deref());
+    let took = task.completed_ms.zip(task.started_ms).map(|(end, start)| duration(end - start));
+    facts.add_some("Took", took.as_deref());
+    let progress =
+        format!("{:.0} % {}", task.progress * 100.0, task.progress_details.as_deref().unwrap_or_default());
+    facts.add_some("Progress", (task.progress > 0.0).then_some(progress.trim_end()));
+    facts.add_some("Worker", task.worker_id.as_deref());
+    facts.add_some("Key", task.idempotency_key.as_deref());
+    facts.add_json("Input", task.input.as_deref());
+    facts.add_json("Output", task.output.as_deref());
+    facts.add_some("Error", task.error.as_deref());
+    if let Some(waiting) = &task.waiting_on {
+        facts.add_waiting(waiting, now_ms);
+    }
+    facts
+}

@@ -1,0 +1,45 @@
+//! `flovyn workflow cancel`
+
+use clap::Args;
+use serde_json::json;
+
+use crate::client::answers::{Answer, StatusNow};
+use crate::exit::Failure;
+use crate::input;
+use crate::remote::Session;
+use crate::view::note;
+
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  flovyn workflow cancel 01a1e259-e972-72ed-ab63-ea102818ba7e --reason 'changed my mind'")]
+pub(crate) struct Cancel {
+    /// The execution's id.
+    #[arg(value_parser = input::name)]
+    id: String,
+    /// Kept in the history.
+    #[arg(long, default_value = "")]
+    reason: String,
+    /// Leave its children alone.
+    #[arg(long)]
+    no_cascade: bool,
+}
+
+impl Cancel {
+    pub(crate) async fn run(self, session: &Session) -> Result<(), Failure> {
+        let body = json!({ "reason": self.reason, "cascade": !self.no_cascade });
+        let path = ["workflow-executions", self.id.as_str(), "cancel"];
+        let now: Answer<StatusNow> = session.client.post(&path, &body).await?;
+        if session.out.is_json() {
+            return session.out.json(&now.sent);
+        }
+        match now.value.status.as_str() {
+            "CANCELLED" => note(&format!("Cancelled {}.", self.id)),
+            status => note(&format!(
+                "Asked {} to stop; it is {status} and may clean up first. `flovyn workflow wait` waits for its end.",
+                self.id
+            )),
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,88 @@
+//! Reading whole histories, and what is known of the tasks in them.
+
+use std::collections::HashMap;
+
+use tokio::task::JoinSet;
+
+use crate::client::answers::{Answer, Attempts, Events, LogEvent, Task, Tasks};
+use crate::client::{Client, ClientError};
+use crate::view::timeline::{Work, shown_tasks};
+
+/// Events asked for at a time.
+const PAGE: usize = 1_000;
+/// Requests under way at a time.
+const AT_ONCE: usize = 8;
+
+/// All events behind this one, as long as there are any and not more than `most`.
+pub(super) async fn events(
+    client: &Client,
+    execution_id: &str,
+    since: i64,
+    most: usize,
+) -> Result<Vec<Answer<LogEvent>>, ClientError> {
+    let mut events = Vec::new();
+    let mut since = Some(since);
+    while let Some(last) = since.filter(|_| events.len() < most) {
+        let limit = PAGE.min(most - events.len());
+        let query = [("sinceSequence", Some(last.to_string())), ("limit", Some(limit.to_string()))];
+        let page: Events = client.get_with(&["workflow-executions", execution_id, "events"], &query).await?;
+        // A page without events is the last, whatever it says.
+        since = page.next_since_sequence.filter(|_| !page.events.is_empty());
+        events.extend(page.events);
+    }
+    Ok(events)
+}
+
+/// The tasks of an execution, not more than `most`.
+pub(super) async fn tasks(
+    client: &Client,
+    execution_id: &str,
+    most: usize,
+) -> Result<(Vec<Answer<Task>>, bool), ClientError> {
+    let mut tasks = Vec::new();
+    let mut cursor = None;
+    loop {
+        let limit = (most - tasks.len()).min(100);
+        let query = [("limit", Some(limit.to_string())), ("cursor", cursor)];
+        let page: Tasks = client.get_with(&["workflow-executions", execution_id, "tasks"], &query).await?;
+        tasks.extend(page.tasks);
+        cursor = page.next_cursor;
+        if cursor.is_none() || tasks.len() >= most {
+            return Ok((tasks, cursor.is_some()));
+        }
+    }
+}
+
+/// What a timeline shows of tasks, by their ids.
+pub(super) async fn work(
+    client: &Client,
+    execution_id: &str,
+    events: &[&LogEvent],
+) -> Result<HashMap<String, Work>, ClientError> {
+    let mut wanted = shown_tasks(events);
+    let mut work: HashMap<String, Work> = HashMap::new();
+    if wanted.is_empty() {
+        return Ok(work);
+    }
+    for Answer { value: task, .. } in tasks(client, execution_id, 100).await?.0 {
+        let running_since_ms = task.started_ms.filter(|_| task.status == "RUNNING");
+        work.insert(task.id, Work { attempts: Vec::new(), running_since_ms });
+    }
+    let mut asked = JoinSet::new();
+    while !wanted.is_empty() || !asked.is_empty() {
+        while asked.len() < AT_ONCE
+            && let Some(id) = wanted.pop()
+        {
+            let client = client.clone();
+            asked.spawn(async move {
+                let attempts: Attempts = client.get(&["tasks", &id, "attempts"]).await?;
+                Ok::<_, ClientError>((id, attempts))
+            });
+        }
+        let Some(Ok(answer)) = asked.join_next().await else { continue };
+        let (id, attempts) = answer?;
+        work.entry(id).or_default().attempts =
+            attempts.attempts.into_iter().map(|attempt| attempt.value).collect();
+    }
+    Ok(work)
+}

@@ -1,0 +1,119 @@
+//! `flovyn workflow list`
+
+use clap::{Args, ValueEnum};
+
+use crate::client::answers::{Answer, Execution, Executions};
+use crate::exit::Failure;
+use crate::input;
+use crate::remote::Session;
+use crate::view::table::{Cell, Table, cut, whole};
+use crate::view::words::{age, duration, now_ms};
+use crate::view::{note, status_colour};
+
+/// Of one page.
+const MOST: usize = 100;
+
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  flovyn workflow list
+  flovyn workflow list --status failed --since 2h
+  flovyn workflow list --kind order --label customer=ada --limit 500
+  flovyn workflow list --status waiting -o json | jq -r '.[].id'")]
+pub(crate) struct List {
+    /// Only those in this status.
+    #[arg(long, value_enum, ignore_case = true)]
+    status: Option<Status>,
+    /// Only those of this kind.
+    #[arg(long)]
+    kind: Option<String>,
+    /// Only those of this queue.
+    #[arg(long)]
+    queue: Option<String>,
+    /// Only those with this label.
+    #[arg(long, value_name = "NAME=VALUE", value_parser = input::label)]
+    label: Option<(String, String)>,
+    /// Only children of this execution.
+    #[arg(long, value_name = "ID")]
+    parent: Option<String>,
+    /// Only those that were started since then: a time, or how long ago, such as 2h.
+    #[arg(long, value_name = "TIME", value_parser = input::past_moment)]
+    since: Option<String>,
+    /// Only those that were started before then.
+    #[arg(long, value_name = "TIME", value_parser = input::past_moment)]
+    before: Option<String>,
+    /// How many at most.
+    #[arg(long, value_name = "NUMBER", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    limit: u32,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Status {
+    Pending,
+    Running,
+    Waiting,
+    Completed,
+    Failed,
+    Cancelled,
+}
+
+impl List {
+    pub(crate) async fn run(self, session: &Session) -> Result<(), Failure> {
+        let (executions, more) = self.fetch(session).await?;
+        if session.out.is_json() {
+            session.out.json_list(executions.iter().map(|execution| &*execution.sent))?;
+        } else if executions.is_empty() {
+            note("No executions. Start one with: flovyn workflow start KIND");
+        } else {
+            session.out.table(&table(&executions, now_ms()))?;
+        }
+        if more {
+            note(&format!("There are more: --limit {} shows more of them.", self.limit.saturating_mul(2)));
+        }
+        Ok(())
+    }
+
+    /// As many pages as it takes. Also says whether there are more.
+    async fn fetch(&self, session: &Session) -> Result<(Vec<Answer<Execution>>, bool), Failure> {
+        let wanted = self.limit as usize;
+        let mut found = Vec::new();
+        let mut cursor = None;
+        loop {
+            let limit = (wanted - found.len()).min(MOST);
+            let query = [
+                ("status", self.status.map(|status| format!("{status:?}").to_uppercase())),
+                ("kind", self.kind.clone()),
+                ("taskQueue", self.queue.clone()),
+                ("label", self.label.as_ref().map(|(name, value)| format!("{name}:{value}"))),
+                ("parentId", self.parent.clone()),
+                ("createdAfter", self.since.clone()),
+                ("createdBefore", self.before.clone()),
+                ("limit", Some(limit.to_string())),
+                ("cursor", cursor),
+            ];
+            let page: Executions = session.client.get_with(&["workflow-executions"], &query).await?;
+            found.extend(page.executions);
+            cursor = page.next_cursor;
+            if cursor.is_none() || found.len() >= wanted {
+                return Ok((found, cursor.is_some()));
+            }
+        }
+    }
+}
+
+pub(super) fn table(executions: &[Answer<Execution>], now_ms: i64) -> Table {
+    let columns = [whole("ID"), cut("KIND"), whole("STATUS"), cut("QUEUE"), whole("STARTED"), whole("TOOK")];
+    let mut table = Table::new(columns);
+    for Answer { value, .. } in executions {
+        let took = value.finished_ms.map(|end| duration(end - value.created_ms)).unwrap_or_default();
+        table.row([
+            Cell::from(&value.id),
+            Cell::from(&value.kind),
+            Cell::painted(&value.status, status_colour(&value.status)),
+            Cell::from(&value.task_queue),
+            Cell::from(age(value.created_ms, now_ms)),
+            Cell::from(took),
+        ]);
+    }
+    table
+}

@@ -1,0 +1,36 @@
+//! `flovyn workflow retry`
+
+use clap::Args;
+use serde_json::json;
+
+use crate::client::answers::{Answer, Started};
+use crate::exit::Failure;
+use crate::input;
+use crate::remote::Session;
+use crate::view::note;
+
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  flovyn workflow retry 01a1e259-e972-72ed-ab63-ea102818ba7e
+  flovyn workflow list --status failed -o json | jq -r '.[].id' |
+    xargs -n1 flovyn workflow retry")]
+pub(crate) struct Retry {
+    /// Id of the execution that failed or was cancelled.
+    #[arg(value_parser = input::name)]
+    id: String,
+}
+
+impl Retry {
+    pub(crate) async fn run(self, session: &Session) -> Result<(), Failure> {
+        let path = ["workflow-executions", self.id.as_str(), "retry"];
+        let started: Answer<Started> = session.client.post(&path, &json!({})).await?;
+        if session.out.is_json() {
+            return session.out.json(&started.sent);
+        }
+        let id = &started.value.workflow_execution_id;
+        session.out.line(id)?;
+        note(&format!("Follow it with: flovyn workflow show --follow {id}"));
+        Ok(())
+    }
+}

@@ -1,0 +1,144 @@
+//! `flovyn workflow show`
+
+use std::collections::HashMap;
+
+use clap::Args;
+
+use super::history;
+use crate::client::answers::{Answer, Execution, LogEvent};
+use crate::exit::Failure;
+use crate::follow::{Follower, Seen, TaskSeen, Tasks};
+use crate::input;
+use crate::remote::Session;
+use crate::terminal::Paint;
+use crate::view::event::Teller;
+use crate::view::facts::{Facts, log_line, state_line};
+use crate::view::pretty;
+use crate::view::status_colour;
+use crate::view::timeline::Timeline;
+use crate::view::words::{age, duration, moment, now_ms};
+
+#[derive(Args)]
+#[command(after_help = "\
+Examples:
+  flovyn workflow show 01a1e259-e972-72ed-ab63-ea102818ba7e
+  flovyn workflow show --follow 01a1e259-e972-72ed-ab63-ea102818ba7e
+  flovyn workflow show -o json 01a1e259-e972-72ed-ab63-ea102818ba7e | jq .waitingOn")]
+pub(crate) struct Show {
+    /// The execution's id.
+    #[arg(value_parser = input::name)]
+    id: String,
+    /// Show what happens as it happens, until the execution has ended.
+    #[arg(long, short)]
+    follow: bool,
+    /// Leave out the timeline.
+    #[arg(long)]
+    no_timeline: bool,
+}
+
+impl Show {
+    pub(crate) async fn run(self, session: &Session) -> Result<(), Failure> {
+        let execution = self.fetch(session).await?;
+        if self.follow {
+            self.follow(session, &execution.value).await?;
+            if session.out.is_json() {
+                return Ok(());
+            }
+            session.out.line("")?;
+            return self.show(session, &self.fetch(session).await?.value).await;
+        }
+        if session.out.is_json() {
+            return session.out.json(&execution.sent);
+        }
+        self.show(session, &execution.value).await
+    }
+
+    async fn fetch(&self, session: &Session) -> Result<Answer<Execution>, Failure> {
+        Ok(session.client.get(&["workflow-executions", &self.id]).await?)
+    }
+
+    async fn show(&self, session: &Session, execution: &Execution) -> Result<(), Failure> {
+        let out = session.out;
+        out.lines(&facts(execution, now_ms()).lines(out.paint))?;
+        if self.no_timeline {
+            return Ok(());
+        }
+        let events = history::events(&session.client, &execution.id, 0, usize::MAX).await?;
+        let events: Vec<&LogEvent> = events.iter().map(|event| &event.value).collect();
+        let work = history::work(&session.client, &execution.id, &events).await?;
+        let timeline = Timeline::new(&events, &work, str::to_owned, now_ms());
+        out.line("")?;
+        out.lines(&timeline.lines(out.paint, out.width))
+    }
+
+    async fn follow(&self, session: &Session, execution: &Execution) -> Result<(), Failure> {
+        let out = session.out;
+        let mut teller = Teller::default();
+        let tasks = if out.is_json() { Tasks::Nothing } else { Tasks::Everything };
+        let known = execution.last_sequence;
+        let mut follower = Follower::open(&session.client, &execution.id, tasks, 0, known).await?;
+        let mut shown = HashMap::new();
+        while let Some(seen) = follower.next().await? {
+            let line = match seen {
+                Seen::Event(event) if out.is_json() => {
+                    out.json_line(&event.sent)?;
+                    continue;
+                }
+                Seen::Event(event) => teller.line(&event.value, out.paint),
+                Seen::Task(id, seen) => {
+                    let Some(what) = task_line(&seen, out.paint) else { continue };
+                    let line = format!("       {}  {what}", teller.task_type(&id).unwrap_or_default());
+                    // Some changes of a task are none for people.
+                    if shown.insert(id, line.clone()).as_ref() == Some(&line) {
+                        continue;
+                    }
+                    line
+                }
+            };
+            out.line(&line)?;
+        }
+        Ok(())
+    }
+}
+
+/// What a task tells of itself between the events about it.
+fn task_line(seen: &TaskSeen, paint: Paint) -> Option<String> {
+    match seen {
+        // How it ended is in the history.
+        TaskSeen::State(task) if task.value.has_ended() => None,
+        TaskSeen::State(task) => Some(state_line(&task.value)),
+        TaskSeen::Line(line) => Some(log_line(&line.value, paint)),
+        TaskSeen::Data(data) => Some(pretty::one_line(data.get())),
+    }
+}
+
+fn facts(execution: &Execution, now_ms: i64) -> Facts {
+    let mut facts = Facts::new(&execution.kind, &execution.status, status_colour(&execution.status));
+    let at = |ms: i64| format!("{} ({})", moment(ms), age(ms, now_ms));
+    facts.add("ID", &execution.id);
+    facts.add("Queue", &execution.task_queue);
+    facts.add_some("Version", execution.version.as_deref());
+    facts.add("Created", &at(execution.created_ms));
+    facts.add_some("Not before", execution.scheduled_ms.map(at).as_deref());
+    facts.add_some("Started", execution.started_ms.map(at).as_deref());
+    facts.add_some("Finished", execution.finished_ms.map(at).as_deref());
+    let took = execution.finished_ms.map(|end| duration(end - execution.created_ms));
+    facts.add_some("Took", took.as_deref());
+    let labels: Vec<String> =
+        execution.labels.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    facts.add_some("Labels", Some(labels.join(", ")).as_deref());
+    facts.add_some("Key", execution.idempotency_key.as_deref());
+    facts.add_some("Parent", execution.parent_id.as_deref());
+    facts.add_some("Retry of", execution.retry_of.as_deref());
+    facts.add("Events", &execution.last_sequence.to_string());
+    if execution.cancel_requested && !execution.has_ended() {
+        facts.add("Cancel", "requested");
+    }
+    facts.add_json("Input", execution.input.as_deref());
+    facts.add_json("Output", execution.output.as_deref());
+    facts.add_some("Error", execution.error.as_deref());
+    for waiting in &execution.waiting_on {
+        facts.add_waiting(waiting, now_ms);
+    }
+    facts
+}

@@ -1,0 +1,48 @@
+//! `flovyn workflow signal`
+
+use clap::Args;
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+use crate::exit::Failure;
+use crate::input;
+use crate::remote::Session;
+use crate::view::note;
+
+#[derive(Args)]
+#[command(after_help = "\
+A signal is kept until the workflow asks for it: it cannot come too early.
+
+Examples:
+  flovyn workflow signal 01a1e259-e972-72ed-ab63-ea102818ba7e courier --value '\"Grace\"'")]
+pub(crate) struct Signal {
+    /// The execution's id.
+    #[arg(value_parser = input::name)]
+    id: String,
+    /// The signal's name, as the workflow asks for it.
+    #[arg(value_parser = input::name)]
+    name: String,
+    /// Value as JSON, or @FILE, or @- for stdin; null unless given.
+    #[arg(long, short, value_name = "JSON", value_parser = input::json)]
+    value: Option<Box<RawValue>>,
+}
+
+#[derive(Serialize)]
+struct Body<'a> {
+    name: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    value: Option<&'a RawValue>,
+}
+
+impl Signal {
+    pub(crate) async fn run(self, session: &Session) -> Result<(), Failure> {
+        let body = Body { name: &self.name, value: self.value.as_deref() };
+        let path = ["workflow-executions", self.id.as_str(), "signal"];
+        let answer: Box<RawValue> = session.client.post(&path, &body).await?;
+        if session.out.is_json() {
+            return session.out.json(&answer);
+        }
+        note(&format!("Signal {} is in the history of {}.", self.name, self.id));
+        Ok(())
+    }
+}

@@ -1,0 +1,38 @@
+//! `flovyn workflow terminate`
+
+use clap::Args;
+use serde_json::json;
+
+use crate::client::answers::{Answer, StatusNow};
+use crate::exit::Failure;
+use crate::input;
+use crate::remote::Session;
+use crate::view::note;
+
+#[derive(Args)]
+#[command(after_help = "\
+Its open tasks are cancelled; its children go on. Prefer `cancel`, which lets the workflow
+clean up.
+
+Examples:
+  flovyn workflow terminate 01a1e259-e972-72ed-ab63-ea102818ba7e --reason stuck")]
+pub(crate) struct Terminate {
+    /// The execution's id.
+    #[arg(value_parser = input::name)]
+    id: String,
+    /// Kept in the history.
+    #[arg(long, default_value = "")]
+    reason: String,
+}
+
+impl Terminate {
+    pub(crate) async fn run(self, session: &Session) -> Result<(), Failure> {
+        let path = ["workflow-executions", self.id.as_str(), "terminate"];
+        let now: Answer<StatusNow> = session.client.post(&path, &json!({ "reason": self.reason })).await?;
+        if session.out.is_json() {
+            return session.out.json(&now.sent);
+        }
+        note(&format!("Terminated {}: it is {}.", self.id, now.value.status));
+        Ok(())
+    }
+}

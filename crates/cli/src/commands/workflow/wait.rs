@@ -1,0 +1,91 @@
+//! `flovyn workflow wait`
+
+use clap::Args;
+
+use crate::client::ClientError;
+use crate::client::answers::{Answer, Execution};
+use crate::exit::{Exit, Failure};
+use crate::follow::{Follower, Seen, TaskSeen, Tasks};
+use crate::input::{self, Span};
+use crate::remote::Session;
+use crate::view::bar::WaitingBar;
+use crate::view::event::Teller;
+
+#[derive(Args)]
+#[command(after_help = "\
+Its output goes to stdout as JSON, a bar to stderr if that is a terminal.
+
+Exit codes: 0 when it has completed, 7 when it has failed or was cancelled, 8 when the time
+is up.
+
+Examples:
+  flovyn workflow wait 01a1e259-e972-72ed-ab63-ea102818ba7e
+  flovyn workflow wait --timeout 5m 01a1e259-e972-72ed-ab63-ea102818ba7e || echo it did not complete")]
+pub(crate) struct Wait {
+    /// The execution's id.
+    #[arg(value_parser = input::name)]
+    id: String,
+    /// Wait no longer than this. The execution goes on all the same.
+    #[arg(long, value_name = "DURATION")]
+    timeout: Option<Span>,
+}
+
+impl Wait {
+    pub(crate) async fn run(self, session: &Session) -> Result<(), Failure> {
+        until_end(session, &self.id, self.timeout).await
+    }
+}
+
+/// Waits, prints the output, and fails unless the execution has completed.
+pub(super) async fn until_end(session: &Session, id: &str, timeout: Option<Span>) -> Result<(), Failure> {
+    let watching = watch(session, id);
+    match timeout {
+        None => watching.await?,
+        Some(limit) => tokio::time::timeout(limit.std(), watching).await.map_err(|_| {
+            Failure::new(Exit::TimedOut, format!("{id} has not ended within {:?}", limit.std()))
+                .advise("It goes on: wait again, or see what it waits for with `flovyn workflow show`.")
+        })??,
+    }
+    let execution: Answer<Execution> = session.client.get(&["workflow-executions", id]).await?;
+    if session.out.is_json() {
+        session.out.json(&execution.sent)?;
+    }
+    let execution = execution.value;
+    if execution.status != "COMPLETED" {
+        let reason = execution.error.filter(|reason| !reason.is_empty());
+        let reason = reason.map(|reason| format!(": {reason}")).unwrap_or_default();
+        let status = execution.status;
+        return Err(Failure::new(Exit::NotCompleted, format!("{} {id} is {status}{reason}", execution.kind))
+            .advise(format!("See what happened with: flovyn workflow show {id}"))
+            .advise(format!("Start it again with: flovyn workflow retry {id}")));
+    }
+    match (session.out.is_json(), execution.output) {
+        (true, _) => Ok(()),
+        (false, Some(output)) => session.out.json(&output),
+        (false, None) => session.out.line("null"),
+    }
+}
+
+/// Returns when the execution has ended.
+async fn watch(session: &Session, id: &str) -> Result<(), ClientError> {
+    let execution: Execution = session.client.get(&["workflow-executions", id]).await?;
+    if execution.has_ended() {
+        return Ok(());
+    }
+    let mut bar = WaitingBar::new(&execution.kind);
+    let mut teller = Teller::default();
+    let known = execution.last_sequence;
+    let mut follower = Follower::open(&session.client, id, Tasks::State, 0, known).await?;
+    while let Some(seen) = follower.next().await? {
+        match seen {
+            Seen::Event(event) => {
+                let words = event.value.event_type.to_lowercase().replace('_', " ");
+                let told = teller.tell(&event.value);
+                bar.event(&event.value, &format!("{words} {}", told.about));
+            }
+            Seen::Task(_, TaskSeen::State(task)) => bar.task(&task.value),
+            Seen::Task(..) => {}
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,151 @@
+//! What people type: JSON, durations, moments and labels. Wrong ones are told on the spot, before anything is sent.
+
+use std::io::Read;
+use std::str::FromStr;
+
+use serde_json::value::RawValue;
+
+use crate::view::words::now_ms;
+
+/// Largest file that is read: the server takes no larger payload.
+const MAX_BYTES: u64 = 16 << 20;
+
+/// JSON as it stands, or from a file (`@FILE`), or from stdin (`@-`).
+pub(crate) fn json(text: &str) -> Result<Box<RawValue>, String> {
+    let content = match text.strip_prefix('@') {
+        None => text.to_owned(),
+        Some("-") => read(std::io::stdin().lock()).map_err(|error| format!("cannot read stdin: {error}"))?,
+        Some(path) => std::fs::File::open(path)
+            .and_then(read)
+            .map_err(|error| format!("cannot read {path}: {error}"))?,
+    };
+    RawValue::from_string(content.trim().to_owned()).map_err(|error| {
+        let quote = if text.starts_with('@') { "" } else { "; text needs quotes of its own: '\"text\"'" };
+        format!("not JSON: {error}{quote}")
+    })
+}
+
+fn read(from: impl Read) -> std::io::Result<String> {
+    let mut text = String::new();
+    from.take(MAX_BYTES).read_to_string(&mut text)?;
+    Ok(text)
+}
+
+/// A length of time in milliseconds, such as `500ms`, `30s`, `1h30m` or `7d`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Span(pub(crate) i64);
+
+impl Span {
+    pub(crate) fn std(self) -> std::time::Duration {
+        std::time::Duration::from_millis(self.0.unsigned_abs())
+    }
+
+    /// As the API takes it, in whole seconds.
+    pub(crate) fn seconds(self) -> String {
+        format!("{}s", self.0.saturating_add(999) / 1_000)
+    }
+}
+
+impl FromStr for Span {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let wrong = || "expected a duration such as 500ms, 30s, 5m, 1h30m or 7d".to_owned();
+        let mut rest = text;
+        let mut total: i64 = 0;
+        while !rest.is_empty() {
+            let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+            let number: i64 = rest[..digits].parse().map_err(|_| wrong())?;
+            let after = &rest[digits..];
+            let unit = after.bytes().take_while(u8::is_ascii_lowercase).count();
+            let unit_ms: i64 = match &after[..unit] {
+                "ms" => 1,
+                "s" => 1_000,
+                "m" => 60_000,
+                "h" => 3_600_000,
+                "d" => 86_400_000,
+                _ => return Err(wrong()),
+            };
+            total = number.checked_mul(unit_ms).and_then(|ms| total.checked_add(ms)).ok_or_else(wrong)?;
+            rest = &after[unit..];
+        }
+        if text.is_empty() { Err(wrong()) } else { Ok(Self(total)) }
+    }
+}
+
+/// A moment as the API takes it.
+pub(crate) fn moment(text: &str) -> Result<String, String> {
+    let parsed: Result<jiff::Timestamp, _> = text.parse();
+    parsed.map(|time| time.to_string()).map_err(|_| "expected a time such as 2027-01-31T09:00:00Z".to_owned())
+}
+
+/// A moment, or how long ago it was.
+pub(crate) fn past_moment(text: &str) -> Result<String, String> {
+    if let Ok(Span(ms)) = text.parse() {
+        return from_now(ms.saturating_neg());
+    }
+    moment(text)
+        .map_err(|_| "expected a time such as 2027-01-31T09:00:00Z, or how long ago, such as 2h".to_owned())
+}
+
+/// So much later than now.
+pub(crate) fn from_now(ms: i64) -> Result<String, String> {
+    let then = jiff::Timestamp::from_millisecond(now_ms().saturating_add(ms));
+    then.map(|time| time.to_string()).map_err(|_| "that is too far away".to_owned())
+}
+
+/// An id or a name: an empty one is most often a variable that was not set.
+pub(crate) fn name(text: &str) -> Result<String, String> {
+    if text.is_empty() { Err("it is empty: is a variable not set?".to_owned()) } else { Ok(text.to_owned()) }
+}
+
+/// `NAME=VALUE`
+pub(crate) fn label(text: &str) -> Result<(String, String), String> {
+    let pair = text.split_once('=').filter(|(name, _)| !name.is_empty());
+    let (name, value) = pair.ok_or_else(|| "expected NAME=VALUE, such as customer=ada".to_owned())?;
+    Ok((name.to_owned(), value.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_numbers_with_units() {
+        let read = |text: &str| text.parse::<Span>().ok().map(|span| span.0);
+        assert_eq!(read("500ms"), Some(500));
+        assert_eq!(read("30s"), Some(30_000));
+        assert_eq!(read("1h30m"), Some(5_400_000));
+        assert_eq!(read("7d"), Some(604_800_000));
+        for wrong in
+            ["", "5", "s", "5x", "-5s", "1.5h", "5 s", "99999999999999999d", "9999999999999d99d", "5sé"]
+        {
+            assert_eq!(read(wrong), None, "{wrong:?}");
+        }
+        assert_eq!(Span(1).seconds(), "1s");
+        assert_eq!(Span(90_000).seconds(), "90s");
+    }
+
+    #[test]
+    fn json_is_kept_as_it_is() {
+        assert_eq!(json(" {\"b\":1.50,\"a\":2} ").unwrap().get(), "{\"b\":1.50,\"a\":2}");
+        let error = json("hello").unwrap_err();
+        assert!(error.starts_with("not JSON: ") && error.contains("'\"text\"'"), "{error}");
+        assert!(json("@/no/such/file").unwrap_err().contains("/no/such/file"));
+        assert!(json("{} {}").is_err() && json("").is_err());
+    }
+
+    #[test]
+    fn labels_have_a_name() {
+        assert_eq!(label("a=b=c"), Ok(("a".into(), "b=c".into())));
+        assert!(label("a").is_err() && label("=b").is_err());
+    }
+
+    #[test]
+    fn moments_are_iso_8601_or_ago() {
+        assert_eq!(moment("2027-01-31T09:00:00+01:00").unwrap(), "2027-01-31T08:00:00Z");
+        assert!(moment("tomorrow").is_err());
+        assert!(past_moment("2h").is_ok() && past_moment("2 hours").is_err());
+        assert!(from_now(i64::MAX).is_err());
+    }
+}

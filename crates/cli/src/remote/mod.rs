@@ -1,0 +1,74 @@
+//! Which server a command talks to, as whom, and how it shows the answer: what all commands that call the API have in
+//! common.
+//!
+//! - `place`: where addresses and tokens are kept. `profiles`: one of them, a file with many.
+//! - `resolve`: which of them counts.
+
+mod place;
+mod profiles;
+mod resolve;
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use self::resolve::{Asked, Connection, resolve};
+use crate::client::Client;
+use crate::exit::{Exit, Failure};
+use crate::view::{Format, Out};
+
+#[derive(Args, Debug, Clone)]
+#[command(next_help_heading = "Server and output")]
+pub(crate) struct Remote {
+    /// Address of the server, such as https://flovyn.example.com.
+    #[arg(long, value_name = "URL", global = true, env = "FLOVYN_URL", hide_env_values = true)]
+    url: Option<String>,
+    /// The tenant: its slug or its id.
+    #[arg(long, value_name = "TENANT", global = true, env = "FLOVYN_TENANT", hide_env_values = true)]
+    tenant: Option<String>,
+    /// JWT or API key; safer in the variable or a profile, where nobody else sees it.
+    #[arg(long, value_name = "TOKEN", global = true, env = "FLOVYN_TOKEN", hide_env_values = true)]
+    token: Option<String>,
+    /// A profile in ~/.config/flovyn/config.toml.
+    #[arg(long, value_name = "NAME", global = true, env = "FLOVYN_PROFILE", hide_env_values = true)]
+    profile: Option<String>,
+    /// The data directory of a `flovyn dev`; `.flovyn` if nothing else is named.
+    #[arg(long, value_name = "DIR", global = true)]
+    data_dir: Option<PathBuf>,
+    /// How data is printed on stdout.
+    #[arg(long, short, value_name = "FORMAT", global = true, value_enum, default_value_t = Format::Table)]
+    output: Format,
+}
+
+/// A command's way to the server and to stdout.
+#[derive(Debug)]
+pub(crate) struct Session {
+    pub(crate) client: Client,
+    pub(crate) out: Out,
+    /// Where the address and the token are from.
+    url_from: String,
+    token_from: String,
+}
+
+impl Remote {
+    pub(crate) fn connect(&self) -> Result<Session, Failure> {
+        let given = |value: &Option<String>| value.clone().filter(|value| !value.is_empty());
+        let asked = Asked { url: given(&self.url), tenant: given(&self.tenant), token: given(&self.token) };
+        let place =
+            place::find(given(&self.profile).as_deref(), self.data_dir.as_deref(), asked.is_complete())?;
+        let Connection { url, tenant, token, url_from, token_from } = resolve(asked, place)?;
+        let client = Client::new(&url, &tenant, &token)?;
+        Ok(Session { client, out: Out::new(self.output), url_from, token_from })
+    }
+}
+
+impl Session {
+    /// Where a failure may come from what is set up on this machine, that is said too.
+    pub(crate) fn explain(&self, failure: Failure) -> Failure {
+        match failure.exit() {
+            Exit::Unavailable => failure.advise(format!("The address is from {}.", self.url_from)),
+            Exit::Denied => failure.advise(format!("The token is from {}.", self.token_from)),
+            _ => failure,
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! One event of a history in one line. Events that a later server may have are shown as well as any other.
+
+use std::collections::HashMap;
+
+use super::pretty;
+use super::words::{duration, moment, printable};
+use crate::client::answers::LogEvent;
+use crate::terminal::{Colour, Paint};
+
+/// Where events of any type have the name of what they are about, and what else there is to say.
+const NAMES: [&str; 9] = [
+    "workflowKind",
+    "taskType",
+    "promiseName",
+    "childExecutionName",
+    "timerId",
+    "signalName",
+    "operationName",
+    "key",
+    "failureType",
+];
+const DETAILS: [&str; 7] = ["error", "reason", "output", "value", "result", "signalValue", "input"];
+
+/// The longest type of event.
+const TYPE_WIDTH: usize = 25;
+
+/// Tells events. Those about a task say its type only at its beginning.
+#[derive(Debug, Default)]
+pub(crate) struct Teller {
+    task_types: HashMap<String, String>,
+}
+
+/// An event for people.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Told {
+    pub(crate) about: String,
+    pub(crate) details: String,
+    pub(crate) colour: Option<Colour>,
+}
+
+impl Teller {
+    pub(crate) fn tell(&mut self, event: &LogEvent) -> Told {
+        let task_id = event.text("taskExecutionId");
+        if event.event_type == "TASK_SCHEDULED" {
+            self.task_types.insert(task_id.to_owned(), event.text("taskType").to_owned());
+        }
+        let name = NAMES.iter().map(|key| event.text(key)).find(|name| !name.is_empty());
+        let name = name.or_else(|| self.task_types.get(task_id).map(String::as_str)).unwrap_or_default();
+        Told { about: printable(name), details: details(event), colour: colour(&event.event_type) }
+    }
+
+    /// The type of a task that was told of.
+    pub(crate) fn task_type(&self, task_id: &str) -> Option<&str> {
+        self.task_types.get(task_id).map(String::as_str)
+    }
+
+    /// With number and time, for those who follow.
+    pub(crate) fn line(&mut self, event: &LogEvent, paint: Paint) -> String {
+        let Told { about, details, colour } = self.tell(event);
+        let name = format!("{:TYPE_WIDTH$}", event.event_type);
+        let name = colour.map_or_else(|| name.clone(), |colour| paint.with(colour, &name));
+        let time = paint.with(Colour::Dim, &moment(event.timestamp_ms));
+        format!("{:>5}  {time}  {name}  {about}  {details}", event.sequence).trim_end().to_owned()
+    }
+}
+
+fn details(event: &LogEvent) -> String {
+    if let Some(ms) = event.data["durationMs"].as_i64().or_else(|| event.data["timeoutMs"].as_i64()) {
+        return duration(ms);
+    }
+    if event.event_type == "CHILD_WORKFLOW_INITIATED" {
+        return printable(event.text("childWorkflowKind"));
+    }
+    let found = DETAILS.iter().find_map(|key| event.data.get(key).map(|value| (key, value)));
+    match found {
+        Some((&"error" | &"reason", value)) if value.is_string() => {
+            printable(value.as_str().unwrap_or_default())
+        }
+        Some((_, value)) => pretty::one_line(&value.to_string()),
+        None => String::new(),
+    }
+}
+
+fn colour(event_type: &str) -> Option<Colour> {
+    let (_, end) = event_type.rsplit_once('_')?;
+    match end {
+        "COMPLETED" | "RESOLVED" | "FIRED" => Some(Colour::Green),
+        "FAILED" | "REJECTED" | "TIMEOUT" => Some(Colour::Red),
+        "CANCELLED" | "REQUESTED" => Some(Colour::Magenta),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn event(event_type: &str, data: Value) -> LogEvent {
+        LogEvent { sequence: 7, event_type: event_type.into(), timestamp_ms: 1_736_937_000_000, data }
+    }
+
+    #[test]
+    fn an_event_says_what_it_is_about() {
+        let mut teller = Teller::default();
+        let mut told = |event_type: &str, data: Value| {
+            let Told { about, details, .. } = teller.tell(&event(event_type, data));
+            format!("{about} | {details}")
+        };
+        let id = "0190";
+        let scheduled = json!({ "taskExecutionId": id, "taskType": "charge", "input": { "cents": 5 } });
+        assert_eq!(told("TASK_SCHEDULED", scheduled), "charge | {\"cents\":5}");
+        let failed = json!({ "taskExecutionId": id, "error": "the bank\nis closed" });
+        assert_eq!(told("TASK_FAILED", failed), "charge | the bank\\nis closed");
+        assert_eq!(told("TIMER_STARTED", json!({ "timerId": "t", "durationMs": 60_000 })), "t | 1m 00s");
+        assert_eq!(told("SOMETHING_NEW", json!({ "value": [1] })), " | [1]");
+        assert_eq!(told("WORKFLOW_CANCELLED", Value::Null), " | ");
+    }
+
+    #[test]
+    fn a_line_has_number_and_time() {
+        let signal = event("SIGNAL_RECEIVED", json!({ "signalName": "courier", "signalValue": "Grace" }));
+        let line = Teller::default().line(&signal, Paint::plain());
+        assert_eq!(line, "    7  2025-01-15T10:30:00.000Z  SIGNAL_RECEIVED            courier  \"Grace\"");
+    }
+}

@@ -1,0 +1,111 @@
+//! What commands show. Data goes to stdout, as tables or as JSON; all else goes to stderr.
+//!
+//! - `table`, `pretty`, `words`: tables, JSON, times and texts.
+//! - `event`, `timeline`: an execution's history, line by line and as bars.
+//! - `facts`: one thing with its properties.
+//! - `bar`: how far something is that is waited for.
+
+pub(crate) mod bar;
+pub(crate) mod event;
+pub(crate) mod facts;
+pub(crate) mod pretty;
+pub(crate) mod table;
+pub(crate) mod timeline;
+pub(crate) mod words;
+
+use std::io::{ErrorKind, Write};
+
+use clap::ValueEnum;
+use serde_json::value::RawValue;
+
+use self::table::Table;
+pub(crate) use self::words::printable_lines;
+use crate::exit::{Exit, Failure};
+use crate::terminal::{Colour, Paint};
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    // For people. No documentation here: it would spread the help of every command over two screens.
+    Table,
+    // For programs: what the server said; one value per line where there is no end to wait for.
+    Json,
+}
+
+/// Where data goes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Out {
+    format: Format,
+    pub(crate) paint: Paint,
+    /// Of the terminal, if there is one.
+    pub(crate) width: Option<usize>,
+}
+
+impl Out {
+    pub(crate) fn new(format: Format) -> Self {
+        let terminal = console::Term::stdout();
+        let width = terminal.size_checked().map(|(_, columns)| usize::from(columns));
+        Self { format, paint: Paint::for_stdout(), width }
+    }
+
+    pub(crate) fn is_json(&self) -> bool {
+        self.format == Format::Json
+    }
+
+    pub(crate) fn line(&self, text: &str) -> Result<(), Failure> {
+        let mut out = std::io::stdout().lock();
+        writeln!(out, "{text}").and_then(|()| out.flush()).map_err(|error| match error.kind() {
+            ErrorKind::BrokenPipe => Failure::new(Exit::Unread, ""),
+            _ => Failure::from(format!("cannot write to stdout: {error}")),
+        })
+    }
+
+    pub(crate) fn lines(&self, lines: &[String]) -> Result<(), Failure> {
+        if lines.is_empty() { Ok(()) } else { self.line(&lines.join("\n")) }
+    }
+
+    pub(crate) fn table(&self, table: &Table) -> Result<(), Failure> {
+        self.lines(&table.lines(self.width, self.paint))
+    }
+
+    /// One value, over many lines.
+    pub(crate) fn json(&self, value: &RawValue) -> Result<(), Failure> {
+        self.line(&pretty::indented(value.get()))
+    }
+
+    /// One of many values, on one line.
+    pub(crate) fn json_line(&self, value: &RawValue) -> Result<(), Failure> {
+        self.line(&pretty::one_line(value.get()))
+    }
+
+    pub(crate) fn json_list<'a>(&self, values: impl Iterator<Item = &'a RawValue>) -> Result<(), Failure> {
+        let values: Vec<&str> = values.map(RawValue::get).collect();
+        self.line(&pretty::indented(&format!("[{}]", values.join(","))))
+    }
+
+    /// What was done, for those actions that the server answers without a word.
+    pub(crate) fn done(&self, json: &serde_json::Value, words: &str) -> Result<(), Failure> {
+        if self.is_json() {
+            return self.line(&pretty::indented(&json.to_string()));
+        }
+        note(words);
+        Ok(())
+    }
+}
+
+/// Tells people something that is not data.
+pub(crate) fn note(text: &str) {
+    // Nobody reads it: then it is not needed either.
+    let _ = writeln!(std::io::stderr(), "{}", printable_lines(text));
+}
+
+/// Of a status of an execution, a task or an attempt.
+pub(crate) fn status_colour(status: &str) -> Option<Colour> {
+    match status {
+        "COMPLETED" => Some(Colour::Green),
+        "FAILED" | "TIMEOUT" => Some(Colour::Red),
+        "CANCELLED" => Some(Colour::Magenta),
+        "RUNNING" => Some(Colour::Cyan),
+        "WAITING" => Some(Colour::Yellow),
+        _ => None,
+    }
+}

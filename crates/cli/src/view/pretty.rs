@@ -1,0 +1,113 @@
+//! JSON for people: the same text with line breaks. Numbers and the order of keys stay as they were sent, and no character
+//! that a terminal would obey comes through.
+
+use std::fmt::Write;
+
+/// One value over as many lines as it takes.
+pub(crate) fn indented(json: &str) -> String {
+    lay_out(json, true)
+}
+
+/// One value on one line.
+pub(crate) fn one_line(json: &str) -> String {
+    lay_out(json, false)
+}
+
+/// Takes valid JSON. What is not valid comes out in some other order of blanks, and nothing else.
+fn lay_out(json: &str, lines: bool) -> String {
+    let mut out = String::with_capacity(json.len() * 2);
+    let mut depth = 0_usize;
+    let mut characters = json.chars().peekable();
+    let line = |out: &mut String, depth: usize| {
+        if lines {
+            out.push('\n');
+            out.extend(std::iter::repeat_n("  ", depth));
+        }
+    };
+    while let Some(character) = characters.next() {
+        match character {
+            '"' => {
+                out.push('"');
+                string(&mut out, &mut characters);
+            }
+            '{' | '[' => {
+                out.push(character);
+                while characters.next_if(|next| next.is_ascii_whitespace()).is_some() {}
+                if let Some(end) = characters.next_if(|next| matches!(next, '}' | ']')) {
+                    out.push(end);
+                } else {
+                    depth += 1;
+                    line(&mut out, depth);
+                }
+            }
+            '}' | ']' => {
+                depth = depth.saturating_sub(1);
+                line(&mut out, depth);
+                out.push(character);
+            }
+            ',' => {
+                out.push(',');
+                line(&mut out, depth);
+            }
+            ':' => out.push_str(if lines { ": " } else { ":" }),
+            blank if blank.is_ascii_whitespace() => {}
+            other => push(&mut out, other),
+        }
+    }
+    out
+}
+
+/// The rest of a string, with its closing quote.
+fn string(out: &mut String, characters: &mut impl Iterator<Item = char>) {
+    while let Some(character) = characters.next() {
+        push(out, character);
+        match character {
+            '"' => return,
+            '\\' => out.extend(characters.next()),
+            _ => {}
+        }
+    }
+}
+
+fn push(out: &mut String, character: char) {
+    if super::words::is_obeyed(character) {
+        // Within a string this means the same; nowhere else do such characters occur.
+        let _ = write!(out, "\\u{:04x}", u32::from(character));
+    } else {
+        out.push(character);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_blanks_differ() {
+        let json = r#"{"b":[1,2.50,{"x":"a:b,{\"\\"}],"a":{},"c":[ ],"n":123456789012345678901234567890}"#;
+        let expected = r#"{
+  "b": [
+    1,
+    2.50,
+    {
+      "x": "a:b,{\"\\"
+    }
+  ],
+  "a": {},
+  "c": [],
+  "n": 123456789012345678901234567890
+}"#;
+        assert_eq!(indented(json), expected);
+        assert_eq!(indented(expected), expected);
+        assert_eq!(one_line(expected), json.replace("[ ]", "[]"));
+        assert_eq!(indented("\"x\""), "\"x\"");
+    }
+
+    #[test]
+    fn a_terminal_obeys_nothing_of_it() {
+        let json = "\"\u{9b}31m \u{202e}abc\"";
+        assert_eq!(indented(json), "\"\\u009b31m \\u202eabc\"");
+        let read = |text: &str| serde_json::from_str::<String>(text).unwrap();
+        assert_eq!(read(&indented(json)), read(json));
+    }
+}

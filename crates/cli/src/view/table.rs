@@ -1,0 +1,133 @@
+//! Tables that fit a terminal: columns as wide as their content, and the widest ones cut where there is no room. Pure.
+
+use console::{measure_text_width, truncate_str};
+
+use super::words::printable;
+use crate::terminal::{Colour, Paint};
+
+const GAP: usize = 2;
+/// A column that gives way does not become narrower than this.
+const LEAST: usize = 6;
+
+/// A column's name, and whether it may be cut. Ids may not: half an id is of no use.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Column {
+    name: &'static str,
+    gives_way: bool,
+}
+
+pub(crate) const fn whole(name: &'static str) -> Column {
+    Column { name, gives_way: false }
+}
+
+pub(crate) const fn cut(name: &'static str) -> Column {
+    Column { name, gives_way: true }
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Cell {
+    text: String,
+    colour: Option<Colour>,
+}
+
+impl Cell {
+    pub(crate) fn painted(text: &str, colour: Option<Colour>) -> Self {
+        Self { text: printable(text), colour }
+    }
+}
+
+impl<T: AsRef<str>> From<T> for Cell {
+    fn from(text: T) -> Self {
+        Self::painted(text.as_ref(), None)
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Table {
+    columns: Vec<Column>,
+    rows: Vec<Vec<Cell>>,
+}
+
+impl Table {
+    pub(crate) fn new(columns: impl Into<Vec<Column>>) -> Self {
+        Self { columns: columns.into(), rows: Vec::new() }
+    }
+
+    pub(crate) fn row(&mut self, cells: impl Into<Vec<Cell>>) {
+        self.rows.push(cells.into());
+    }
+
+    /// Without a width nothing is cut: what is not for a terminal is for a program.
+    pub(crate) fn lines(&self, width: Option<usize>, paint: Paint) -> Vec<String> {
+        let widths = self.widths(width);
+        let names = self.columns.iter().map(|column| Cell::painted(column.name, Some(Colour::Dim)));
+        let mut lines = vec![line(&names.collect::<Vec<_>>(), &widths, paint)];
+        lines.extend(self.rows.iter().map(|row| line(row, &widths, paint)));
+        lines
+    }
+
+    fn widths(&self, width: Option<usize>) -> Vec<usize> {
+        let mut widths: Vec<usize> = self.columns.iter().map(|column| column.name.len()).collect();
+        for row in &self.rows {
+            for (width, cell) in widths.iter_mut().zip(row) {
+                *width = (*width).max(measure_text_width(&cell.text));
+            }
+        }
+        let Some(room) = width else { return widths };
+        let gaps = GAP * widths.len().saturating_sub(1);
+        while widths.iter().sum::<usize>() + gaps > room {
+            let giving = self.columns.iter().zip(&mut widths).filter(|(column, _)| column.gives_way);
+            match giving.map(|(_, width)| width).filter(|width| **width > LEAST).max() {
+                Some(widest) => *widest -= 1,
+                None => break,
+            }
+        }
+        widths
+    }
+}
+
+fn line(cells: &[Cell], widths: &[usize], paint: Paint) -> String {
+    let mut out = String::new();
+    for (index, (cell, width)) in cells.iter().zip(widths).enumerate() {
+        let text = truncate_str(&cell.text, *width, "…");
+        let rest = width.saturating_sub(measure_text_width(&text));
+        out.push_str(&cell.colour.map_or_else(|| text.to_string(), |colour| paint.with(colour, &text)));
+        if index + 1 < cells.len() {
+            out.extend(std::iter::repeat_n(' ', rest + GAP));
+        }
+    }
+    out.trim_end().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn example() -> Table {
+        let mut table = Table::new([whole("ID"), cut("KIND"), cut("ERROR")]);
+        table.row(["0123456789", "order", "the bank did\nnot answer"].map(Cell::from));
+        table.row([Cell::from("0123456780"), Cell::from("世界"), Cell::painted("no", Some(Colour::Red))]);
+        table
+    }
+
+    #[test]
+    fn columns_are_as_wide_as_their_content() {
+        let found = example().lines(None, Paint::plain());
+        let expected = [
+            "ID          KIND   ERROR",
+            "0123456789  order  the bank did\\nnot answer",
+            "0123456780  世界   no",
+        ];
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn where_there_is_no_room_the_widest_gives_way() {
+        let found = example().lines(Some(30), Paint::plain());
+        let expected =
+            ["ID          KIND   ERROR", "0123456789  order  the bank d…", "0123456780  世界   no"];
+        assert_eq!(found, expected);
+        // Ids stay, even if that is too wide.
+        assert!(example().lines(Some(5), Paint::plain())[1].starts_with("0123456789  "));
+    }
+}
