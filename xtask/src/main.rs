@@ -3,6 +3,7 @@
 //! This file only parses the command line. Everything is said on stderr, so that the stdout of a
 //! command that is run for its output (`cargo xtask postgres -- ...`) stays clean.
 
+mod browser;
 mod chaos;
 mod fuzz;
 mod postgres;

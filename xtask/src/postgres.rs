@@ -7,7 +7,8 @@ mod cluster;
 use std::ffi::OsString;
 use std::process::{Command, ExitCode};
 
-pub(crate) use binaries::Binaries;
+pub(crate) use account::is_root;
+pub(crate) use binaries::{Binaries, on_path};
 pub(crate) use cluster::Cluster;
 
 use crate::Outcome;

@@ -5,6 +5,7 @@
 use std::process::{ExitCode, Stdio};
 
 use crate::Outcome;
+use crate::browser::Browser;
 use crate::postgres::{self, Binaries, Cluster};
 use crate::run::{self, Steps};
 use crate::{chaos, signal, tidy};
@@ -28,6 +29,7 @@ pub(crate) fn run(quick: bool) -> Outcome<ExitCode> {
 fn all_steps(steps: &mut Steps, quick: bool) -> Outcome<()> {
     // Found first, though needed last: a machine without it should say so at once.
     let binaries = steps.step("find PostgreSQL", Binaries::find_or_install)?;
+    let browser = steps.step("find Chromium", Browser::find_or_install)?;
     steps.step("format", || run::require_success(&mut run::cargo(["fmt", "--all", "--check"])))?;
     if !quick {
         steps.step("clippy", clippy)?;
@@ -36,7 +38,7 @@ fn all_steps(steps: &mut Steps, quick: bool) -> Outcome<()> {
     steps.step("cargo deny", deny)?;
     let cluster = steps.step("start PostgreSQL", || Cluster::start(&binaries))?;
     let tested = steps
-        .step("tests", || cargo_test(&cluster, quick))
+        .step("tests", || cargo_test(&cluster, browser, quick))
         .and_then(|()| steps.step("chaos, short", || chaos::run_short(&cluster)));
     if tested.is_err() && signal::check().is_ok() {
         run::say(&format!("\nThe end of the server's log:\n{}", cluster.log_tail(LOG_TAIL_LINES)));
@@ -60,10 +62,11 @@ fn deny() -> Outcome<()> {
     run::require_success(&mut run::cargo(["deny", "check"]))
 }
 
-fn cargo_test(cluster: &Cluster, quick: bool) -> Outcome<()> {
+fn cargo_test(cluster: &Cluster, browser: Browser, quick: bool) -> Outcome<()> {
     let mut command = run::cargo(["test", "--workspace", "--locked"]);
     if quick {
         command.args(["--lib", "--bins", "--tests"]);
     }
+    browser.tell(&mut command);
     run::require_success(command.env(postgres::URL_VARIABLE, cluster.url()))
 }

@@ -23,6 +23,15 @@ pub enum Noted {
         task_type: Text,
         queue: Text,
     },
+    /// An execution was made, also a child or a retry.
+    WorkflowStarted,
+    /// An execution or a task has ended, so long after it was made or, if it was to begin later, after that.
+    Finished {
+        class: WorkClass,
+        /// Name of its last status.
+        status: &'static str,
+        took_ms: i64,
+    },
     /// Work was handed to a worker, so long after it could have been. Of a task only the first attempt is noted, as
     /// for its schedule-to-start timeout.
     Handed {

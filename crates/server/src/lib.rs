@@ -1,5 +1,6 @@
 //! The server: gRPC and HTTP in front of the service, configuration, telemetry, shutdown. No rule stands here.
 
+mod activity;
 mod actor;
 pub mod api;
 pub mod config;

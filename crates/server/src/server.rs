@@ -15,6 +15,7 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout_at;
 use tonic::transport::server::TcpIncoming;
 
+use crate::activity;
 use crate::api::{Api, Authenticators};
 use crate::config::{Auth, Config, ConfigError};
 use crate::http::{self, HttpState};
@@ -40,11 +41,14 @@ pub struct ServerOptions {
     pub local_only: bool,
     /// Product time moves only by `POST /_/clock/advance`. SQLite only.
     pub virtual_clock: bool,
+    /// The credential that visitors of the web pages have without signing in: for `flovyn dev`. Only together with
+    /// `local_only`, and only on a loopback address.
+    pub ui_credential: Option<String>,
 }
 
 impl ServerOptions {
     pub fn new(config: Config) -> Self {
-        Self { config, local_only: false, virtual_clock: false }
+        Self { config, local_only: false, virtual_clock: false, ui_credential: None }
     }
 }
 
@@ -74,6 +78,7 @@ pub struct Server {
     grpc: JoinHandle<()>,
     http: JoinHandle<()>,
     upkeep: JoinHandle<()>,
+    sampling: JoinHandle<()>,
     key_refresh: Option<JoinHandle<()>>,
     fatal: watch::Receiver<Option<String>>,
 }
@@ -84,7 +89,7 @@ impl Server {
     /// # Errors
     /// When the configuration, the database or an address cannot be used. Nothing is left running then.
     pub async fn start(options: ServerOptions) -> Result<Self, StartError> {
-        let ServerOptions { config, local_only, virtual_clock } = options;
+        let ServerOptions { config, local_only, virtual_clock, ui_credential } = options;
         config.check()?;
         let metrics = Arc::new(Metrics::new());
         let authenticators = authenticators(&config.auth, &metrics).await?;
@@ -119,6 +124,12 @@ impl Server {
         let api = Api::new(service, authenticators, drains.clone(), metrics.clone());
         let (grpc_tls, http_tls) = tls.map(|tls| (tls.grpc, tls.http)).unzip();
         let grpc = serve_grpc(api.clone(), grpc_listener, grpc_tls, until_true(drains))?;
+        let for_everybody = local_only && http_addr.ip().is_loopback();
+        let ui = flovyn_ui::Options {
+            own_credential: ui_credential.filter(|_| for_everybody),
+            secure: config.tls.is_some(),
+            version: env!("CARGO_PKG_VERSION"),
+        };
         let state = HttpState {
             api: api.clone(),
             started: Instant::now(),
@@ -126,6 +137,7 @@ impl Server {
             public_docs: config.docs_are_public(),
             clock,
             local_only,
+            ui,
             cors: config.http.cors.as_ref().map(http::cors_layer),
         };
         let router = http::router(state);
@@ -137,8 +149,21 @@ impl Server {
                 metrics.run_upkeep();
             }
         });
+        let sampling = tokio::spawn(activity::keep_sampling(api.clone()));
         tracing::info!(%grpc_addr, %http_addr, "serving");
-        Ok(Self { api, grpc_addr, http_addr, draining, http_ends, grpc, http, upkeep, key_refresh, fatal })
+        Ok(Self {
+            api,
+            grpc_addr,
+            http_addr,
+            draining,
+            http_ends,
+            grpc,
+            http,
+            upkeep,
+            sampling,
+            key_refresh,
+            fatal,
+        })
     }
 
     pub fn grpc_addr(&self) -> SocketAddr {
@@ -179,6 +204,7 @@ impl Server {
         self.http_ends.send_replace(true);
         finish("HTTP", self.http, until).await;
         self.upkeep.abort();
+        self.sampling.abort();
         self.key_refresh.inspect(JoinHandle::abort);
         self.api.service().stop().await;
         let store = Arc::downgrade(self.api.service().store());

@@ -30,7 +30,7 @@ impl Account {
     }
 }
 
-pub(super) fn is_root() -> Outcome<bool> {
+pub(crate) fn is_root() -> Outcome<bool> {
     Ok(id(&["-u"])? == 0)
 }
 

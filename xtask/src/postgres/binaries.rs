@@ -56,7 +56,7 @@ fn path_directories() -> Vec<PathBuf> {
     env::var_os("PATH").map(|path| env::split_paths(&path).collect()).unwrap_or_default()
 }
 
-fn on_path(program: &str) -> bool {
+pub(crate) fn on_path(program: &str) -> bool {
     path_directories().iter().any(|directory| directory.join(program).is_file())
 }
 

@@ -51,6 +51,7 @@ impl Dev {
         };
         eprintln!(
             "\n  flovyn dev {version}\n\n  \
+             Web UI        {http}/ (signed in)\n  \
              HTTP          {http}\n  \
              gRPC          {grpc}\n  \
              Tenant        {tenant}\n  \

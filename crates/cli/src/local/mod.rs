@@ -148,5 +148,10 @@ fn server_options(
             token: credentials.worker_token.clone(),
         }],
     }];
-    ServerOptions { local_only: true, virtual_clock: options.virtual_clock, ..ServerOptions::new(config) }
+    ServerOptions {
+        local_only: true,
+        virtual_clock: options.virtual_clock,
+        ui_credential: Some(credentials.api_token.clone()),
+        ..ServerOptions::new(config)
+    }
 }

@@ -4,9 +4,10 @@ use crate::code::{Code, Refusal};
 use crate::event::{Event, EventData, EventKind, Origin};
 use crate::ids::{ExecutionId, Payload, TenantId, Text};
 use crate::lifecycle::{alarm, key, quota};
+use crate::note::Noted;
 use crate::planted::{Bug, planted};
 use crate::rules::Work;
-use crate::state::{Due, DueClass, Execution, ExecutionStatus, KeySpace};
+use crate::state::{Due, DueClass, Execution, ExecutionStatus, KeySpace, SmallEnum, WorkClass};
 use crate::working_set::Needs;
 
 /// Asks for an execution and for everything that its end would touch: parent, key and quota.
@@ -173,6 +174,9 @@ pub(crate) fn finish(work: &mut Work<'_>, execution: &mut Execution, origin: Ori
         follow_up(work, DueClass::CloseItems, execution.id, None);
     }
     quota::count_end(work, execution);
+    let took_ms =
+        execution.last_event_ms.saturating_sub(execution.scheduled_ms.unwrap_or(execution.created_ms)).max(0);
+    work.note(Noted::Finished { class: WorkClass::Workflow, status: execution.status.name(), took_ms });
     tell_parent(work, execution, &end);
 }
 

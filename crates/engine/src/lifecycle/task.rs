@@ -4,9 +4,12 @@ use crate::code::{Code, Refusal};
 use crate::event::{EventData, EventKind};
 use crate::ids::{Payload, TaskId, TenantId, Text};
 use crate::lifecycle::{alarm, execution, key};
+use crate::note::Noted;
 use crate::planted::{Bug, planted};
 use crate::rules::Work;
-use crate::state::{Attempt, AttemptStatus, DueClass, KeySpace, RetryPolicy, Task, TaskStatus};
+use crate::state::{
+    Attempt, AttemptStatus, DueClass, KeySpace, RetryPolicy, SmallEnum, Task, TaskStatus, WorkClass,
+};
 use crate::working_set::Needs;
 
 /// Asks for a task and for everything that its end would touch: its execution and its key.
@@ -232,6 +235,8 @@ pub(crate) fn finish(work: &mut Work<'_>, task: &mut Task, end: End) {
             (!told).then(|| EventData::new(EventKind::TaskFailed).flag(true))
         }
     };
+    let took_ms = work.now.ms.saturating_sub(task.scheduled_or_created_ms()).max(0);
+    work.note(Noted::Finished { class: WorkClass::Task, status: task.status.name(), took_ms });
     if task.status != TaskStatus::Completed {
         key::clear(work, task.idempotency_key.as_ref(), task.id);
     }

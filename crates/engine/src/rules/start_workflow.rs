@@ -172,6 +172,7 @@ pub(crate) fn create(
     }
     // A fresh id: nobody else can have asked for this row.
     work.set.executions.supply((work.tenant_id, id), crate::table::Found::Absent, true);
+    work.note(Noted::WorkflowStarted);
     Ok(row)
 }
 

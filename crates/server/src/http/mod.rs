@@ -1,4 +1,5 @@
-//! HTTP: health, metrics and, on a virtual clock, time. One file per resource; no rule stands here.
+//! HTTP: health, metrics and, on a virtual clock, time; REST and the web pages hang here too. One file per resource; no rule
+//! stands here.
 
 mod clock;
 mod cors;
@@ -33,6 +34,8 @@ pub struct HttpState {
     pub clock: Option<Arc<VirtualClock>>,
     /// Refuses requests that a foreign web page might send through a browser on this machine.
     pub local_only: bool,
+    /// How the web pages are served.
+    pub ui: flovyn_ui::Options,
     /// Which pages may call the REST API from a browser. None: only those that this server brings.
     pub cors: Option<CorsLayer>,
 }
@@ -43,6 +46,8 @@ pub(crate) use cors::layer as cors_layer;
 pub fn router(state: HttpState) -> Router {
     let local_only = state.local_only;
     let rest = crate::rest::router(state.api.clone(), state.public_docs);
+    // The web pages are a client of REST: they call what everybody else calls, without the network between.
+    let ui = flovyn_ui::router(Router::new().nest_service("/api", rest.clone()), state.ui.clone());
     let rest = match state.cors.clone() {
         Some(cors) => rest.layer(cors),
         None => rest,
@@ -59,6 +64,7 @@ pub fn router(state: HttpState) -> Router {
         .nest_service("/api", rest)
         .fallback(error::not_found)
         .method_not_allowed_fallback(error::method_not_allowed)
-        .with_state(state);
+        .with_state(state)
+        .merge(ui);
     if local_only { router.layer(axum::middleware::from_fn(local_only::check)) } else { router }
 }

@@ -15,8 +15,10 @@ use uuid::fmt::Hyphenated;
 
 use depths::Depths;
 
+use crate::activity::Activity;
+
 /// Bounds for durations in seconds.
-const SECONDS: &[f64] = &[
+pub(crate) const SECONDS: &[f64] = &[
     0.000_5, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 60.0, 600.0, 3_600.0,
 ];
 /// Bounds for numbers of requests.
@@ -31,6 +33,7 @@ pub struct Metrics {
     /// By whether it went well.
     keys_read: [Counter; 2],
     pub(crate) depths: Depths,
+    pub(crate) activity: Activity,
 }
 
 impl Metrics {
@@ -47,6 +50,7 @@ impl Metrics {
             recorder,
             handle,
             depths: Depths::default(),
+            activity: Activity::default(),
         }
     }
 

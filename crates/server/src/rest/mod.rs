@@ -3,6 +3,7 @@
 //! Everything lies below `/api/tenants/{tenant}`, where the tenant is a slug or an id; `/api/orgs` is the same.
 
 mod access;
+mod activity;
 mod audit;
 mod body;
 mod cursor;
@@ -17,6 +18,7 @@ mod executions;
 mod extract;
 mod filter;
 mod key_header;
+mod me;
 mod names;
 pub mod openapi;
 mod page;
@@ -52,8 +54,9 @@ const MAX_BODY_BYTES: usize = 16 << 20;
 /// The one table of routes: the router is built from it, and tests go through it.
 macro_rules! routes {
     ($($method:ident $path:literal $handler:path;)*) => {
-        /// Method and path of every route below a tenant, and of making tenants. `/api/orgs` has the same.
+        /// Method and path of every route below a tenant, of making tenants, and of who asks. `/api/orgs` has the same.
         pub const ROUTES: &[(&str, &str)] = &[
+            ("GET", "/api/me"),
             ("POST", "/api/tenants"),
             $((stringify!($method), concat!("/api/tenants/{tenant}", $path)),)*
         ];
@@ -62,6 +65,7 @@ macro_rules! routes {
         pub fn router(api: Api, public_docs: bool) -> Router {
             Router::new()
                 .merge(docs::router(&api, public_docs))
+                .route("/me", on(MethodFilter::GET, me::get))
                 .route("/tenants", on(MethodFilter::POST, tenants::create))
                 $(
                     .route(concat!("/tenants/{tenant}", $path), on(MethodFilter::$method, $handler))
@@ -123,6 +127,7 @@ routes! {
     DELETE "/worker-tokens/{name}" worker_tokens::revoke;
     GET "/workers" workers::list;
     GET "/definitions" workers::definitions;
+    GET "/activity" activity::get;
     GET "/audit" audit::list;
     GET "/queues" queues::list;
     POST "/queues/{name}/pause" queues::pause;

@@ -8,8 +8,8 @@ use super::error::ErrorResponse;
 use super::problem::ProblemDetails;
 use super::refusals::QuotaErrorResponse;
 use super::{
-    audit, events, examples, execution_actions, execution_list, executions, promises, queues, quota,
-    refusals, stream, task_create, task_history, task_stream, tasks, tenants, trigger, worker_tokens,
+    activity, audit, events, examples, execution_actions, execution_list, executions, me, promises, queues,
+    quota, refusals, stream, task_create, task_history, task_stream, tasks, tenants, trigger, worker_tokens,
     workers,
 };
 use crate::http::health;
@@ -57,6 +57,7 @@ use crate::http::health;
     quota::get,
     quota::set,
     audit::list,
+    activity::get,
 ))]
 struct OfTenant;
 
@@ -67,7 +68,7 @@ struct OfTenant;
         description = "Durable workflows and tasks. Send a JWT or an API key as `Authorization: Bearer ...`.",
         license(name = "Apache-2.0", identifier = "Apache-2.0"),
     ),
-    paths(health::health, health::live, health::ready, tenants::create),
+    paths(health::health, health::live, health::ready, me::get, tenants::create),
     nest((path = "/api/tenants/{tenant}", api = OfTenant)),
     components(schemas(ErrorResponse, QuotaErrorResponse, ProblemDetails)),
     tags(
@@ -78,6 +79,7 @@ struct OfTenant;
         (name = "Executions", description = "Looking at executions and acting on them"),
         (name = "Tasks", description = "Standalone tasks"),
         (name = "Promises", description = "Answering promises"),
+        (name = "Activity", description = "What went on lately"),
         (name = "Audit", description = "Who changed what"),
         (name = "Queues", description = "Queues: how much waits in them, and pausing them"),
     ),

@@ -30,6 +30,7 @@ const READS: &[&str] = &[
     "/task-executions/{name}/attempts",
     "/task-executions/{name}/logs",
     "/task-executions/{name}/stream",
+    "/activity",
     "/workers",
     "/definitions",
     "/queues",
@@ -41,7 +42,7 @@ fn below(path: &str) -> Option<&str> {
 }
 
 fn reads(method: &str, path: &str) -> bool {
-    method == "GET" && below(path).is_some_and(|path| READS.contains(&path))
+    method == "GET" && (path == "/api/me" || below(path).is_some_and(|path| READS.contains(&path)))
 }
 
 /// The path with a tenant and ids in it.

@@ -109,6 +109,12 @@ catalog! {
     KEYS_EXPIRED = counter_of("flovyn_idempotency_expired_total", [], "Expired idempotency keys removed");
     TASK_SUBMITTED = counter_of("flovyn_task_submitted_total", ["tenant_id", "task_type", "queue"],
         "Tasks created, by workflows and standalone");
+    WORKFLOW_STARTED = counter_of("flovyn_workflow_started_total", ["tenant_id"],
+        "Executions made, also children and retries");
+    FINISHED = counter_of("flovyn_finished_total", ["tenant_id", "class", "status"],
+        "Executions and tasks that have ended, by their last status");
+    TOOK = histogram_of("flovyn_took_seconds", ["tenant_id", "class"],
+        "From when an execution or a task was made, or was to begin, to its end");
     QUEUE_DEPTH = gauge_of("flovyn_queue_depth", ["tenant_id", "queue", "class"],
         "Work that waits for a worker, counted up to 10000");
     SCHEDULE_TO_START = histogram_of("flovyn_schedule_to_start_seconds", ["tenant_id", "queue", "class"],

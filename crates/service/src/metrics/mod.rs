@@ -24,6 +24,9 @@ pub(crate) struct Meters {
     key_cleared: Family<Counter>,
     pub(crate) keys_expired: Counter,
     task_submitted: Family<Counter>,
+    workflow_started: Family<Counter>,
+    finished: Family<Counter>,
+    took: Family<Histogram>,
     schedule_to_start: Family<Histogram>,
     lateness: Family<Histogram>,
     pub(crate) batch_requests: Histogram,
@@ -43,6 +46,9 @@ impl Meters {
             key_cleared: Family::new(&catalog::KEY_CLEARED, recorder, 1),
             keys_expired: catalog::KEYS_EXPIRED.counter(recorder),
             task_submitted: Family::new(&catalog::TASK_SUBMITTED, recorder, 3),
+            workflow_started: Family::new(&catalog::WORKFLOW_STARTED, recorder, 1),
+            finished: Family::new(&catalog::FINISHED, recorder, 1),
+            took: Family::new(&catalog::TOOK, recorder, 1),
             schedule_to_start: Family::new(&catalog::SCHEDULE_TO_START, recorder, 2),
             lateness: Family::new(&catalog::TIMER_LATENESS, recorder, 0),
             batch_requests: catalog::BATCH_REQUESTS.histogram(recorder),
@@ -63,6 +69,11 @@ impl Meters {
                 Noted::KeyCleared => self.key_cleared.with(&[tenant]).increment(1),
                 Noted::TaskSubmitted { task_type, queue } => {
                     self.task_submitted.with(&[tenant, task_type, queue]).increment(1);
+                }
+                Noted::WorkflowStarted => self.workflow_started.with(&[tenant]).increment(1),
+                Noted::Finished { class, status, took_ms } => {
+                    self.finished.with(&[tenant, class.name(), status]).increment(1);
+                    self.took.with(&[tenant, class.name()]).record(*took_ms as f64 / 1_000.0);
                 }
                 Noted::Handed { class, queue, waited_ms } => {
                     let histogram = self.schedule_to_start.with(&[tenant, queue, class.name()]);

@@ -1,0 +1,94 @@
+//! Who the caller is, and for which tenants it may ask. For programs that were given a credential and nothing else.
+
+use axum::Json;
+use axum::extract::{FromRequestParts, State};
+use axum::http::request::Parts;
+use flovyn_auth::{Principal, Tenants};
+use flovyn_engine::state::{SmallEnum, Tenant};
+use flovyn_store::{Store, StoreResult};
+use serde::Serialize;
+use utoipa::ToSchema;
+use uuid::Uuid;
+
+use super::access::person;
+use super::error::RestError;
+use super::names::CredentialKind;
+use super::tenants::TenantResponse;
+use crate::actor::actor;
+use crate::api::Api;
+
+/// Tenants that are shown, at most.
+const SHOWN: usize = 100;
+
+/// Somebody with a credential.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct MeResponse {
+    /// Subject of a JWT, name of an API key.
+    subject: String,
+    #[schema(value_type = CredentialKind)]
+    credential: &'static str,
+    /// `viewer`, `operator`, `admin` or `server-admin`.
+    role: &'static str,
+    /// Those it may act for, up to 100.
+    tenants: Vec<TenantResponse>,
+    /// It may act for every tenant, also for those that are not shown.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    #[schema(required = false)]
+    all_tenants: bool,
+}
+
+/// Whoever has a credential. Which tenant it is about is not asked.
+#[derive(Debug)]
+pub(super) struct Person(Principal);
+
+impl FromRequestParts<Api> for Person {
+    type Rejection = RestError;
+
+    async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, RestError> {
+        Ok(Self(person(api, parts).await?))
+    }
+}
+
+/// Get who I am
+///
+/// What the credential says, and the tenants it may act for.
+#[utoipa::path(
+    get,
+    path = "/api/me",
+    operation_id = "getMe",
+    tag = "Tenants",
+    responses((status = 200, description = "Whoever asks", body = MeResponse)),
+)]
+pub(super) async fn get(
+    State(api): State<Api>,
+    Person(principal): Person,
+) -> Result<Json<MeResponse>, RestError> {
+    let tenants = tenants_of(api.service().store().as_ref(), &principal).await?;
+    let who = actor(&principal);
+    Ok(Json(MeResponse {
+        subject: who.subject().to_string(),
+        credential: who.credential().name(),
+        role: principal.role().name(),
+        tenants: tenants.iter().map(TenantResponse::from).collect(),
+        all_tenants: matches!(principal, Principal::User { tenants: Tenants::All, .. }),
+    }))
+}
+
+/// Names of tenants that do not exist are passed over.
+async fn tenants_of(store: &dyn Store, principal: &Principal) -> StoreResult<Vec<Tenant>> {
+    if let Principal::User { tenants: Tenants::All, .. } = principal {
+        return store.tenant_list(None, SHOWN).await;
+    }
+    let mut found: Vec<Tenant> = Vec::new();
+    for name in principal.named_tenants().iter().take(SHOWN).filter(|name| !name.contains('\0')) {
+        let tenant = match Uuid::try_parse(name) {
+            Ok(id) => store.tenant_get(id).await?,
+            Err(_) => store.tenant_by_slug(name).await?,
+        };
+        // The same rule that lets it in: a slug may look like an id.
+        found.extend(tenant.filter(|tenant| principal.scope_for(tenant).is_some()));
+    }
+    found.dedup_by(|one, other| one.id == other.id);
+    Ok(found)
+}

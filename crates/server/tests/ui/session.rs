@@ -1,0 +1,156 @@
+//! Signing in and out, and what happens without it.
+
+use flovyn_server::{Server, ServerOptions};
+
+use crate::common::{Database, TOKEN};
+use crate::http::Http;
+use crate::visitor::{PAGES, Visitor, cookie};
+use crate::world::{FAR, World};
+
+async fn world() -> World {
+    World::start(Database::Sqlite).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_session_is_kept_from_scripts_and_other_sites() {
+    let world = world().await;
+    let stranger = Visitor::stranger(&world.http);
+    let answer = stranger.post("/login", &[("credential", &world.admin), ("next", "/t/one/queues")]).await;
+    assert_eq!((answer.status, &answer.headers["location"]), (303, &"/t/one/queues".parse().unwrap()));
+    let line = answer.headers["set-cookie"].to_str().unwrap();
+    for attribute in ["; HttpOnly", "; SameSite=Strict", "; Path=/"] {
+        assert!(line.contains(attribute), "{line}");
+    }
+    assert!(!line.contains("Secure"), "it could not come back over plain HTTP: {line}");
+    let behind_a_proxy = &[("x-forwarded-proto", "https")];
+    let answer = stranger.post_with("/login", &[("credential", &world.admin)], behind_a_proxy).await;
+    assert!(answer.headers["set-cookie"].to_str().unwrap().ends_with("; Secure"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn wrong_credentials_get_no_session() {
+    let world = world().await;
+    let stranger = Visitor::stranger(&world.http);
+    let expired = world.jwt.sign("somebody", &["one"], "admin", 1, 1_000).unwrap();
+    let long = "x".repeat(10_000);
+    for wrong in ["", "junk", "a.b.c", TOKEN, &expired, "two words", "semi;colon", "é", &long] {
+        let answer = stranger.post("/login", &[("credential", wrong)]).await;
+        assert_eq!(answer.status, 401, "{wrong}: {}", answer.text);
+        assert_eq!(cookie(&answer.headers), None, "{wrong}");
+        assert!(answer.text.contains("role=\"alert\""), "{wrong}");
+        assert!(wrong.len() < 3 || !answer.text.contains(wrong), "what was typed is not sent back: {wrong}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_a_session_every_page_leads_to_signing_in() {
+    let world = world().await;
+    let expired = world.jwt.sign("somebody", &["one"], "admin", 1, 1_000).unwrap();
+    let forged = format!("flovyn_session={}~{expired}", "0".repeat(32));
+    let cookies = ["", "flovyn_session=junk", "flovyn_session=none", &forged];
+    for cookie in cookies {
+        let visitor = Visitor { cookie: cookie.to_owned(), ..Visitor::stranger(&world.http) };
+        for page in PAGES {
+            let answer = visitor.get(&format!("{page}?q=a%26b")).await;
+            assert_eq!(answer.status, 303, "{page} {cookie}");
+            let location = answer.headers["location"].to_str().unwrap();
+            assert_eq!(
+                location,
+                format!(
+                    "/login?next={}",
+                    format!("{page}?q=a%26b")
+                        .replace('%', "%25")
+                        .replace('/', "%2F")
+                        .replace('?', "%3F")
+                        .replace('=', "%3D")
+                )
+            );
+        }
+        assert_eq!(visitor.get("/").await.headers["location"], "/login");
+        assert_eq!(visitor.get("/login").await.status, 200);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn signing_in_leads_nowhere_else() {
+    let world = world().await;
+    let stranger = Visitor::stranger(&world.http);
+    for elsewhere in
+        ["https://evil.example", "//evil.example", "/\\evil.example", "javascript:alert(1)", "evil"]
+    {
+        let answer = stranger.post("/login", &[("credential", &world.admin), ("next", elsewhere)]).await;
+        assert_eq!(answer.headers["location"], "/", "{elsewhere}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_start_is_the_first_tenant_of_the_credential() {
+    let world = world().await;
+    let visitor = Visitor::with(&world, &world.token(&["gone", "two"], "viewer")).await;
+    assert_eq!(visitor.get("/").await.headers["location"], "/t/two");
+    let nobody = Visitor::with(&world, &world.token(&["gone"], "viewer")).await;
+    assert!(nobody.page("/").await.contains("No tenant"));
+    let everybody = Visitor::with(&world, &world.token(&["*"], "server-admin")).await;
+    assert_eq!(everybody.get("/").await.headers["location"], "/t/one");
+    assert!(everybody.page("/t/two").await.contains("/t/one"), "the other tenant is offered");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn signing_out_ends_it() {
+    let world = world().await;
+    let visitor = Visitor::admin(&world).await;
+    assert_eq!(visitor.post("/logout", &[]).await.status, 403, "not without the form's token");
+    let answer = visitor.fill("/logout", &[]).await;
+    assert_eq!((answer.status, cookie(&answer.headers).as_deref()), (303, Some("flovyn_session=none")));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_follows_a_link_on_another_site_is_asked_once_more() {
+    let world = world().await;
+    let visitor = Visitor::stranger(&world.http);
+    let by_link = &[("sec-fetch-site", "cross-site"), ("sec-fetch-mode", "navigate")];
+    let answer = world.http.send("GET", "/t/one", by_link, "").await;
+    assert_eq!(answer.status, 200);
+    assert!(answer.text.contains("http-equiv=\"refresh\""), "{}", answer.text);
+    assert_eq!(visitor.get("/t/one").await.status, 303, "then it is asked to sign in");
+}
+
+/// A development server lets everybody on this machine in, and nobody else.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_local_server_opens_signed_in() {
+    let world = world().await;
+    let admin = world.jwt.sign("dev", &["one"], "admin", 1, FAR).unwrap();
+    let start = async |local_only| {
+        let folder = tempfile::tempdir().unwrap();
+        let mut config = world.server.config.clone();
+        config.database_url.0 = format!("sqlite:{}", folder.path().join("flovyn.db").display());
+        let options =
+            ServerOptions { local_only, ui_credential: Some(admin.clone()), ..ServerOptions::new(config) };
+        (Server::start(options).await.unwrap(), folder)
+    };
+    let (server, _folder) = start(true).await;
+    let http = Http::new(server.http_addr());
+    let mut visitor = Visitor::stranger(&http);
+    let answer = visitor.get("/t/one").await;
+    assert_eq!(answer.status, 200, "{}", answer.text);
+    visitor.cookie = cookie(&answer.headers).expect("a session");
+    assert!(visitor.page("/t/one").await.contains("dev"));
+    // Its own session is kept, and forms need its token.
+    assert_eq!(cookie(&visitor.get("/t/one").await.headers), None);
+    assert_eq!(visitor.post("/t/one/queues/default/pause", &[]).await.status, 403);
+    // Who has signed out stays so, until asked for.
+    visitor.cookie = "flovyn_session=none".into();
+    assert_eq!(visitor.get("/t/one").await.status, 303);
+    let answer = visitor.post("/login", &[("own", "1")]).await;
+    assert_eq!(answer.status, 303);
+    // A page of another host gets nothing.
+    let foreign = http.send("GET", "/t/one", &[("host", "evil.example")], "").await;
+    assert_eq!((foreign.status, cookie(&foreign.headers)), (403, None));
+    server.stop().await;
+    // A server that is open to others ignores it.
+    let (server, _folder) = start(false).await;
+    let visitor = Visitor::stranger(&Http::new(server.http_addr()));
+    assert_eq!(visitor.get("/t/one").await.status, 303);
+    assert_eq!(visitor.post("/login", &[("own", "1")]).await.status, 401);
+    server.stop().await;
+}

@@ -1,0 +1,62 @@
+//! One's own tenant and role, and nothing else: exactly as in REST.
+
+use serde_json::json;
+
+use crate::common::Database;
+use crate::visitor::{PAGES, Visitor};
+use crate::world::{World, text};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_tenant_is_not_there() {
+    let world = World::start(Database::Sqlite).await;
+    let execution = world.start_order().await;
+    let task = text(&world.post("/tasks", &json!({ "task_type": "t" })).await.ok(201)["id"]);
+    let other = Visitor::with(&world, &world.token(&["two"], "admin")).await;
+    for page in PAGES {
+        let (foreign, absent) = (other.get(page).await, other.get(&page.replace("/t/one", "/t/zzz")).await);
+        assert_eq!((foreign.status, absent.status), (404, 404), "{page}");
+        assert_eq!(
+            foreign.text.replace("&#39;one&#39;", "").replace("'one'", ""),
+            absent.text.replace("'zzz'", "")
+        );
+    }
+    for path in [
+        format!("executions/{execution}"),
+        format!("executions/{execution}/events"),
+        format!("executions/{execution}/events/1"),
+        format!("executions/{execution}/children"),
+        format!("executions/{execution}/live"),
+        format!("executions/{execution}/raw/input"),
+        format!("executions/{execution}/tasks/{task}"),
+        format!("tasks/{task}"),
+        format!("tasks/{task}/live"),
+    ] {
+        for tenant in ["one", "two"] {
+            let answer = other.get(&format!("/t/{tenant}/{path}")).await;
+            assert_eq!(answer.status, 404, "/t/{tenant}/{path}: {}", answer.text);
+        }
+    }
+    assert!(!other.page("/t/two/executions").await.contains(&execution));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_viewer_is_offered_nothing_and_may_do_nothing() {
+    let world = World::start(Database::Sqlite).await;
+    let execution = world.start_order().await;
+    let viewer = Visitor::with(&world, &world.token(&["one"], "viewer")).await;
+    let rows =
+        async || format!("{:?}", world.server.server.api().service().store().snapshot().await.unwrap());
+    let before = rows().await;
+    let own = format!("/t/one/executions/{execution}");
+    for page in PAGES.iter().map(|page| (*page).to_owned()).chain([own.clone()]) {
+        let html = viewer.page(&page).await;
+        assert!(!html.contains("data-action"), "{page} offers a change");
+    }
+    let token = viewer.form_token().await;
+    let cancel = format!("{own}/cancel");
+    for path in [&*cancel, "/t/one/executions", "/t/one/access/tokens", "/t/one/queues/default/pause"] {
+        let answer = viewer.post(path, &[("form_token", &token), ("kind", "k"), ("name", "n")]).await;
+        assert_eq!(answer.status, 403, "{path}: {}", answer.text);
+    }
+    assert_eq!(rows().await, before);
+}

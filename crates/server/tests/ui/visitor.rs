@@ -1,0 +1,116 @@
+//! Somebody with a browser that knows cookies and forms, and no more.
+
+use axum::http::HeaderMap;
+
+use crate::http::{Answer, Http};
+use crate::world::World;
+
+/// Every page of tenant one that needs nothing to be there.
+pub(crate) const PAGES: &[&str] = &[
+    "/t/one",
+    "/t/one/executions",
+    "/t/one/tasks",
+    "/t/one/queues",
+    "/t/one/workers",
+    "/t/one/access",
+    "/t/one/audit",
+];
+
+#[derive(Debug, Clone)]
+pub(crate) struct Visitor {
+    pub(crate) http: Http,
+    pub(crate) cookie: String,
+}
+
+impl Visitor {
+    /// Somebody who has not signed in.
+    pub(crate) fn stranger(http: &Http) -> Self {
+        Self { http: http.clone(), cookie: String::new() }
+    }
+
+    /// Signs in with a credential.
+    pub(crate) async fn with(world: &World, credential: &str) -> Self {
+        let mut visitor = Self::stranger(&world.http);
+        let answer = visitor.post("/login", &[("credential", credential)]).await;
+        assert_eq!(answer.status, 303, "{}", answer.text);
+        visitor.cookie = cookie(&answer.headers).expect("a session");
+        visitor
+    }
+
+    /// An administrator of tenant one.
+    pub(crate) async fn admin(world: &World) -> Self {
+        Self::with(world, &world.admin).await
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> Answer {
+        self.send("GET", path, &[], String::new()).await
+    }
+
+    /// A page that is there.
+    pub(crate) async fn page(&self, path: &str) -> String {
+        let answer = self.get(path).await;
+        assert_eq!(answer.status, 200, "{path}: {}", answer.text);
+        assert!(answer.headers["content-type"].to_str().unwrap().starts_with("text/html"), "{path}");
+        answer.text
+    }
+
+    pub(crate) async fn post(&self, path: &str, fields: &[(&str, &str)]) -> Answer {
+        self.post_with(path, fields, &[]).await
+    }
+
+    pub(crate) async fn post_with(
+        &self,
+        path: &str,
+        fields: &[(&str, &str)],
+        headers: &[(&str, &str)],
+    ) -> Answer {
+        let pairs: Vec<String> =
+            fields.iter().map(|(name, value)| format!("{name}={}", encode(value))).collect();
+        self.send("POST", path, headers, pairs.join("&")).await
+    }
+
+    /// Fills in a form of a page, with its token.
+    pub(crate) async fn fill(&self, path: &str, fields: &[(&str, &str)]) -> Answer {
+        let token = self.form_token().await;
+        let mut all = vec![("form_token", token.as_str())];
+        all.extend_from_slice(fields);
+        self.post(path, &all).await
+    }
+
+    /// The same, and where it leads.
+    pub(crate) async fn done(&self, path: &str, fields: &[(&str, &str)]) -> String {
+        let answer = self.fill(path, fields).await;
+        assert_eq!(answer.status, 303, "{path}: {}", answer.text);
+        answer.headers["location"].to_str().unwrap().to_owned()
+    }
+
+    /// What the forms of this session carry.
+    pub(crate) async fn form_token(&self) -> String {
+        let page = self.page("/t/one/workers").await;
+        let (_, after) = page.split_once("name=\"form_token\" value=\"").expect("a form");
+        after.split('"').next().unwrap().to_owned()
+    }
+
+    async fn send(&self, method: &str, path: &str, headers: &[(&str, &str)], body: String) -> Answer {
+        let mut all = headers.to_vec();
+        if !self.cookie.is_empty() {
+            all.push(("cookie", &self.cookie));
+        }
+        if method == "POST" {
+            all.push(("content-type", "application/x-www-form-urlencoded"));
+        }
+        self.http.send(method, path, &all, body).await
+    }
+}
+
+/// Name and value of the cookie that is set.
+pub(crate) fn cookie(headers: &HeaderMap) -> Option<String> {
+    let line = headers.get("set-cookie")?.to_str().unwrap();
+    line.split(';').next().map(str::to_owned)
+}
+
+fn encode(text: &str) -> String {
+    let plain = |byte: &u8| byte.is_ascii_alphanumeric();
+    let one = |byte: u8| if plain(&byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
+    text.bytes().map(one).collect()
+}

@@ -1,0 +1,18 @@
+// The entry: each module looks for what it is about and does nothing if it is not there.
+import { watchCopies } from './copy.js';
+import { watchForms } from './forms.js';
+import { watchKeys } from './keys.js';
+import { keepPageTrue, watchBranches } from './live.js';
+import { openLog } from './log.js';
+import { watchTheme } from './theme.js';
+import { keepTimes } from './times.js';
+
+watchTheme();
+watchCopies();
+watchForms();
+watchKeys();
+keepTimes();
+const log = openLog(document.querySelector('[data-log]'));
+keepPageTrue(log);
+watchBranches();
+document.documentElement.dataset.ready = 'true';

@@ -1,0 +1,63 @@
+// Forms that change something are sent from here, so that a refusal is shown where it happened and nothing typed is lost.
+// Without scripts they are plain forms.
+import { refreshPage } from './live.js';
+
+export function toast(text, bad = false) {
+  const shown = document.createElement('p');
+  shown.className = bad ? 'toast bad' : 'toast';
+  shown.textContent = text;
+  document.querySelector('#toasts')?.append(shown);
+  setTimeout(() => shown.remove(), 6000);
+}
+
+function tellProblem(form, text) {
+  const place = form.querySelector('.problem');
+  if (!place) return toast(text, true);
+  place.textContent = text;
+  place.hidden = false;
+}
+
+async function send(form, submitter) {
+  if (submitter) submitter.disabled = true;
+  try {
+    const response = await fetch(form.action, {
+      method: 'POST',
+      headers: { 'x-flovyn-part': '1' },
+      body: new URLSearchParams(new FormData(form)),
+    });
+    const is_json = response.headers.get('content-type')?.startsWith('application/json');
+    if (response.redirected || !is_json) {
+      if (response.ok) location.assign(response.url);
+      else tellProblem(form, `The server said ${response.status}. Load the page again.`);
+      return;
+    }
+    const answer = await response.json();
+    if (!response.ok) {
+      tellProblem(form, [answer.error, answer.message, answer.code].filter(Boolean).join(' · '));
+      return;
+    }
+    form.closest('[popover]')?.hidePopover();
+    if (new URL(answer.page, location.href).pathname !== location.pathname) location.assign(answer.page);
+    else await refreshPage();
+  } catch {
+    tellProblem(form, 'The server cannot be reached.');
+  } finally {
+    if (submitter) submitter.disabled = false;
+  }
+}
+
+export function watchForms() {
+  document.addEventListener('submit', (event) => {
+    if (!event.target.matches('form[data-action]')) return;
+    event.preventDefault();
+    send(event.target, event.submitter);
+  });
+  document.addEventListener('change', (event) => {
+    if (event.target.matches('[data-submit]')) event.target.form.requestSubmit();
+  });
+  // A filter that is empty need not stand in the address.
+  document.addEventListener('formdata', (event) => {
+    if (event.target.method !== 'get') return;
+    for (const [name, value] of [...event.formData]) if (value === '') event.formData.delete(name);
+  });
+}

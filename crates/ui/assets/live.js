@@ -1,0 +1,160 @@
+// Keeps a page true: follows its stream, fetches the page again when something happened, and swaps the parts that differ.
+// What a page looks like is known to the server alone.
+import { tellTimes } from './times.js';
+
+const SETTLE_MS = 120;
+const AGAIN_MS = 1000;
+const MAX_STREAMED = 64 * 1024;
+
+let refreshing = null;
+
+// Somebody who types or has a dialog open is not disturbed.
+function isInUse(part) {
+  return part.querySelector(':popover-open') || (part.contains(document.activeElement)
+    && document.activeElement.matches('input, textarea, select'));
+}
+
+function swap(part, fresh) {
+  if (part.innerHTML === fresh.innerHTML || isInUse(part)) return;
+  const focused = part.contains(document.activeElement) ? document.activeElement.getAttribute('href') : null;
+  const lines = part.querySelector('.lines');
+  const sticks = !lines || lines.scrollHeight - lines.scrollTop - lines.clientHeight < 40;
+  const kept = lines?.scrollTop;
+  part.replaceChildren(...fresh.childNodes);
+  const scrolled = part.querySelector('.lines');
+  if (scrolled) scrolled.scrollTop = sticks ? scrolled.scrollHeight : kept;
+  if (focused) part.querySelector(`[href="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });
+  tellTimes(part);
+}
+
+function keepAttribute(element, fresh, name) {
+  if (fresh.dataset[name] === undefined) delete element.dataset[name];
+  else element.dataset[name] = fresh.dataset[name];
+}
+
+// Of several who ask at once, one fetches.
+export function refreshPage() {
+  refreshing ??= fetchParts().finally(() => { refreshing = null; });
+  return refreshing;
+}
+
+async function fetchParts() {
+  try {
+    const response = await fetch(location.href, { headers: { 'x-flovyn-refresh': '1' } });
+    if (response.redirected) return location.assign(response.url);
+    if (!response.ok) return;
+    const page = new DOMParser().parseFromString(await response.text(), 'text/html');
+    for (const part of document.querySelectorAll('[data-part]')) {
+      const fresh = page.querySelector(`[data-part="${part.dataset.part}"]`);
+      if (!fresh) continue;
+      keepAttribute(part, fresh, 'refresh');
+      swap(part, fresh);
+    }
+    // One that has ended is not followed any more, one that begins again is.
+    const [root, fresh] = [document, page].map((one) => one.querySelector('[data-root]'));
+    if (root && fresh) {
+      keepAttribute(root, fresh, 'follow');
+      startFollowing(root);
+    }
+  } catch {
+    // The server is away: the next round tells.
+  }
+}
+
+// Server-sent events, one after the other, as { id, type, data }.
+async function* eventsOf(path, since) {
+  const headers = since ? { 'last-event-id': since } : {};
+  const response = await fetch(path, { headers });
+  if (!response.ok || response.redirected) return;
+  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  let text = '';
+  for (;;) {
+    const { value, done } = await reader.read();
+    if (done) return;
+    text += value;
+    const blocks = text.split('\n\n');
+    text = blocks.pop();
+    for (const block of blocks) {
+      const event = {};
+      for (const line of block.split('\n')) {
+        const [, name, value] = /^(\w+): ?(.*)$/.exec(line) ?? [];
+        if (name) event[name === 'event' ? 'type' : name] = value;
+      }
+      if (event.id !== undefined) yield event;
+    }
+  }
+}
+
+function showStreamed(data) {
+  const section = document.querySelector('[data-streamed]');
+  if (!section) return;
+  section.hidden = false;
+  const code = section.querySelector('code');
+  code.textContent = `${code.textContent}${data}\n`.slice(-MAX_STREAMED);
+  code.parentElement.scrollTop = code.parentElement.scrollHeight;
+}
+
+let log = null;
+let is_following = false;
+
+async function follow(root) {
+  let since = root.dataset.since;
+  let pending = 0;
+  const settle = () => {
+    clearTimeout(pending);
+    pending = setTimeout(refreshPage, SETTLE_MS);
+  };
+  while (root.dataset.follow) {
+    try {
+      for await (const event of eventsOf(root.dataset.follow, since)) {
+        if (event.type === 'data') {
+          showStreamed(event.data);
+          continue;
+        }
+        // Events of executions are numbered: a stream that broke goes on where it was.
+        if (since !== undefined) {
+          since = event.id;
+          log?.grow(Number(event.id));
+        }
+        settle();
+      }
+    } catch {
+      // Cut off: once more from where it was.
+    }
+    clearTimeout(pending);
+    await refreshPage();
+    if (root.dataset.follow) await pause(AGAIN_MS);
+  }
+}
+
+function startFollowing(root) {
+  if (is_following || !root.dataset.follow) return;
+  is_following = true;
+  follow(root).finally(() => { is_following = false; });
+}
+
+const pause = (ms) => new Promise((resolve) => { setTimeout(resolve, ms); });
+
+export async function keepPageTrue(event_log) {
+  log = event_log;
+  const root = document.querySelector('[data-root]');
+  if (root) startFollowing(root);
+  // Lists have no stream: they are looked at as often as they say, while somebody can see them.
+  for (;;) {
+    const ms = Number(document.querySelector('[data-refresh]')?.dataset.refresh ?? 0);
+    await pause(ms || AGAIN_MS);
+    if (ms && !document.hidden) await refreshPage();
+  }
+}
+
+// Children of children are fetched when their branch is opened.
+export function watchBranches() {
+  document.addEventListener('toggle', async (event) => {
+    const branch = event.target;
+    if (!branch.open || !branch.dataset?.branch || branch.dataset.loaded) return;
+    branch.dataset.loaded = 'true';
+    const response = await fetch(branch.dataset.branch);
+    const page = new DOMParser().parseFromString(await response.text(), 'text/html');
+    if (response.ok) branch.querySelector('.branch').replaceChildren(...page.body.childNodes);
+  }, true);
+}

@@ -1,0 +1,15 @@
+// Light or dark: what the system says until somebody chooses. The server reads the cookie, so pages come in the right one.
+const YEAR = 365 * 24 * 60 * 60;
+
+export function switchTheme() {
+  const root = document.documentElement;
+  const dark = root.dataset.theme
+    ? root.dataset.theme === 'dark'
+    : matchMedia('(prefers-color-scheme: dark)').matches;
+  root.dataset.theme = dark ? 'light' : 'dark';
+  document.cookie = `flovyn_theme=${root.dataset.theme}; Path=/; Max-Age=${YEAR}; SameSite=Strict`;
+}
+
+export function watchTheme() {
+  document.querySelector('[data-theme-switch]')?.addEventListener('click', switchTheme);
+}

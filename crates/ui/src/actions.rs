@@ -1,0 +1,220 @@
+//! What visitors do: a form becomes one REST call. Scripts that send forms get JSON; plain browsers are sent to the page
+//! that shows what became of it.
+
+use std::collections::BTreeMap;
+
+use axum::Json;
+use axum::extract::{FromRequest, Path, Request};
+use axum::http::{HeaderMap, Method};
+use axum::response::{IntoResponse, Redirect, Response};
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use crate::Ui;
+use crate::answers::{Started, Task};
+use crate::failure::Failure;
+use crate::urls::encode;
+use crate::visitor::Visitor;
+
+/// A form that was filled in on a page of this visitor's session.
+#[derive(Debug)]
+pub(crate) struct Filled {
+    fields: BTreeMap<String, String>,
+    by_script: bool,
+}
+
+impl FromRequest<Ui> for Filled {
+    type Rejection = Failure;
+
+    async fn from_request(request: Request, ui: &Ui) -> Result<Self, Failure> {
+        let session =
+            request.extensions().get::<crate::session::Session>().cloned().ok_or(Failure::SignIn)?;
+        let by_script = is_script(request.headers());
+        let form = axum::Form::<BTreeMap<String, String>>::from_request(request, ui).await;
+        let axum::Form(fields) = form.map_err(|rejection| Failure::wrong(rejection.body_text()))?;
+        if !fields.get("form_token").is_some_and(|token| session.knows(token)) {
+            return Err(Failure::Forged);
+        }
+        Ok(Self { fields, by_script })
+    }
+}
+
+fn is_script(headers: &HeaderMap) -> bool {
+    headers.contains_key("x-flovyn-part")
+}
+
+impl Filled {
+    /// What was typed; nothing if it is blank.
+    pub(crate) fn text(&self, name: &str) -> Option<&str> {
+        self.fields.get(name).map(|text| text.trim()).filter(|text| !text.is_empty())
+    }
+
+    /// A JSON document, passed on as it was typed.
+    fn document(&self, name: &str, label: &str) -> Result<Option<Box<RawValue>>, Failure> {
+        let Some(text) = self.text(name) else { return Ok(None) };
+        let read = serde_json::from_str(text);
+        read.map(Some).map_err(|error| Failure::wrong(format!("{label} is not JSON: {error}")))
+    }
+
+    /// The answer: where to look now, or why it was not done.
+    fn answer(&self, done: Result<String, Failure>) -> Response {
+        match (done, self.by_script) {
+            (Ok(page), true) => Json(json!({ "page": page })).into_response(),
+            (Ok(page), false) => Redirect::to(&page).into_response(),
+            (Err(failure), true) => {
+                let (status, told) = failure.told();
+                let body = json!({ "error": told.error, "message": told.message, "code": told.code });
+                (status, Json(body)).into_response()
+            }
+            (Err(failure), false) => failure.into_response(),
+        }
+    }
+}
+
+/// A document of fields, some of which are JSON as they were typed.
+fn object(fields: impl IntoIterator<Item = (&'static str, Option<Box<RawValue>>)>) -> String {
+    let fields = fields.into_iter().filter_map(|(name, value)| Some((name, value?)));
+    let fields: Vec<String> = fields.map(|(name, value)| format!("\"{name}\":{}", value.get())).collect();
+    format!("{{{}}}", fields.join(","))
+}
+
+fn raw(value: &Value) -> Option<Box<RawValue>> {
+    RawValue::from_string(value.to_string()).ok()
+}
+
+/// `name:value, name:value`.
+fn labels(text: &str) -> Result<Value, Failure> {
+    let pairs = text.split(',').map(str::trim).filter(|pair| !pair.is_empty());
+    let pair = |pair: &str| {
+        let (name, value) = pair.split_once(':')?;
+        Some((name.trim().to_owned(), value.trim().to_owned()))
+    };
+    let read: Option<BTreeMap<String, String>> = pairs.map(pair).collect();
+    read.map(|labels| json!(labels))
+        .ok_or_else(|| Failure::wrong("labels are written name:value, name:value"))
+}
+
+pub(crate) async fn start(visitor: Visitor, filled: Filled) -> Response {
+    let done = async {
+        let kind = filled.text("kind").ok_or_else(|| Failure::wrong("kind is missing"))?;
+        let text = |name| filled.text(name).and_then(|text| raw(&json!(text)));
+        let labels = filled.text("labels").map(labels).transpose()?;
+        let body = object([
+            ("input", filled.document("input", "input")?),
+            ("taskQueue", text("task_queue")),
+            ("idempotencyKey", text("idempotency_key")),
+            ("labels", labels.as_ref().and_then(raw)),
+        ]);
+        let path = visitor.api(&format!("/workflows/{}/trigger", encode(kind)));
+        let started: Started = visitor.rest().post(&path, body).await?;
+        Ok(visitor.page(&format!("/executions/{}", started.workflow_execution_id)))
+    };
+    filled.answer(done.await)
+}
+
+type Named = Path<(String, String)>;
+
+async fn on_execution(visitor: &Visitor, name: &str, action: &str, body: String) -> Result<String, Failure> {
+    let path = visitor.api(&format!("/workflow-executions/{}/{action}", encode(name)));
+    visitor.rest().post::<Value>(&path, body).await?;
+    Ok(visitor.page(&format!("/executions/{}", encode(name))))
+}
+
+pub(crate) async fn cancel(visitor: Visitor, Path((_, name)): Named, filled: Filled) -> Response {
+    let body = json!({ "reason": filled.text("reason").unwrap_or_default() }).to_string();
+    filled.answer(on_execution(&visitor, &name, "cancel", body).await)
+}
+
+pub(crate) async fn terminate(visitor: Visitor, Path((_, name)): Named, filled: Filled) -> Response {
+    let body = json!({ "reason": filled.text("reason").unwrap_or_default() }).to_string();
+    filled.answer(on_execution(&visitor, &name, "terminate", body).await)
+}
+
+pub(crate) async fn signal(visitor: Visitor, Path((_, name)): Named, filled: Filled) -> Response {
+    let done = async {
+        let signal = json!(filled.text("name").unwrap_or_default());
+        let body = object([("name", raw(&signal)), ("value", filled.document("value", "value")?)]);
+        on_execution(&visitor, &name, "signal", body).await
+    };
+    filled.answer(done.await)
+}
+
+pub(crate) async fn retry(visitor: Visitor, Path((_, name)): Named, filled: Filled) -> Response {
+    let done = async {
+        let path = visitor.api(&format!("/workflow-executions/{}/retry", encode(&name)));
+        let started: Started = visitor.rest().post(&path, String::new()).await?;
+        Ok(visitor.page(&format!("/executions/{}", started.workflow_execution_id)))
+    };
+    filled.answer(done.await)
+}
+
+type Promise = Path<(String, String, String)>;
+
+async fn on_promise(visitor: &Visitor, at: &Promise, action: &str, body: String) -> Result<String, Failure> {
+    let Path((_, name, promise)) = at;
+    let path = visitor.api(&format!("/promises/{}/{action}", encode(promise)));
+    visitor.rest().send(Method::POST, &path, Some(body)).await?;
+    Ok(visitor.page(&format!("/executions/{}", encode(name))))
+}
+
+pub(crate) async fn resolve(visitor: Visitor, at: Promise, filled: Filled) -> Response {
+    let done = async {
+        let body = object([("value", filled.document("value", "value")?)]);
+        on_promise(&visitor, &at, "resolve", body).await
+    };
+    filled.answer(done.await)
+}
+
+pub(crate) async fn reject(visitor: Visitor, at: Promise, filled: Filled) -> Response {
+    let body = json!({ "error": filled.text("error").unwrap_or_default() }).to_string();
+    filled.answer(on_promise(&visitor, &at, "reject", body).await)
+}
+
+pub(crate) async fn create_task(visitor: Visitor, filled: Filled) -> Response {
+    let done = async {
+        let text = |name| filled.text(name).and_then(|text| raw(&json!(text)));
+        let retries = filled.text("max_retries").map(|text| {
+            text.parse::<i64>().map_err(|_| Failure::wrong("attempts at most: a number such as 3"))
+        });
+        let body = object([
+            ("task_type", text("task_type")),
+            ("input", filled.document("input", "input")?),
+            ("queue", text("queue")),
+            ("max_retries", retries.transpose()?.and_then(|number| raw(&json!(number)))),
+        ]);
+        let task: Task = visitor.rest().post(&visitor.api("/tasks"), body).await?;
+        Ok(visitor.page(&format!("/tasks/{}", task.id)))
+    };
+    filled.answer(done.await)
+}
+
+/// A call without a body, then a page.
+async fn simple(visitor: &Visitor, method: Method, path: &str, page: &str) -> Result<String, Failure> {
+    visitor.rest().send(method, &visitor.api(path), None).await?;
+    Ok(visitor.page(page))
+}
+
+pub(crate) async fn retry_task(visitor: Visitor, Path((_, name)): Named, filled: Filled) -> Response {
+    let task = format!("/tasks/{}", encode(&name));
+    filled.answer(simple(&visitor, Method::POST, &format!("{task}/retry"), &task).await)
+}
+
+pub(crate) async fn cancel_task(visitor: Visitor, Path((_, name)): Named, filled: Filled) -> Response {
+    let task = format!("/tasks/{}", encode(&name));
+    filled.answer(simple(&visitor, Method::DELETE, &task, &task).await)
+}
+
+pub(crate) async fn pause(visitor: Visitor, Path((_, name)): Named, filled: Filled) -> Response {
+    let path = format!("/queues/{}/pause", encode(&name));
+    filled.answer(simple(&visitor, Method::POST, &path, "/queues").await)
+}
+
+pub(crate) async fn resume(visitor: Visitor, Path((_, name)): Named, filled: Filled) -> Response {
+    let path = format!("/queues/{}/resume", encode(&name));
+    filled.answer(simple(&visitor, Method::POST, &path, "/queues").await)
+}
+
+pub(crate) async fn revoke_token(visitor: Visitor, Path((_, name)): Named, filled: Filled) -> Response {
+    let path = format!("/worker-tokens/{}", encode(&name));
+    filled.answer(simple(&visitor, Method::DELETE, &path, "/access").await)
+}

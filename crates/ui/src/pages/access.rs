@@ -1,0 +1,140 @@
+//! Who gets in: the tenant, who is signed in, and the tokens of workers. A new token is shown once.
+
+use axum::response::{Html, IntoResponse, Response};
+use maud::{Markup, html};
+use serde_json::json;
+
+use crate::actions::Filled;
+use crate::answers::{WorkerToken, WorkerTokens};
+use crate::failure::Failure;
+use crate::layout::{Page, page};
+use crate::parts::empty::empty;
+use crate::parts::{self, document, fact, form, times};
+use crate::visitor::Visitor;
+
+pub(crate) async fn get(visitor: Visitor) -> Result<Html<String>, Failure> {
+    show(&visitor, None).await
+}
+
+/// The answer is the page itself: no address may lead to a token.
+pub(crate) async fn create_token(visitor: Visitor, filled: Filled) -> Result<Response, Failure> {
+    let body = json!({ "name": filled.text("name").unwrap_or_default() }).to_string();
+    let made: WorkerToken = visitor.rest().post(&visitor.api("/worker-tokens"), body).await?;
+    Ok(show(&visitor, Some(&made)).await?.into_response())
+}
+
+async fn show(visitor: &Visitor, made: Option<&WorkerToken>) -> Result<Html<String>, Failure> {
+    let tokens = match visitor.may_administrate() {
+        true => Some(visitor.rest().get::<WorkerTokens>(&visitor.api("/worker-tokens")).await?.worker_tokens),
+        false => None,
+    };
+    let body = html! {
+        div.head { h1 { "Access" } }
+        (tenant(visitor))
+        @if let Some(made) = made { (new_token(made)) }
+        section aria-labelledby="tokens-title" {
+            div.head {
+                h2 #tokens-title { "Worker tokens" }
+                @if tokens.is_some() { div.head-actions { (form::opener("make-token", "New token", "primary")) } }
+            }
+            @match &tokens {
+                None => p.muted { "Tokens of workers are for administrators; you are signed in as " (visitor.me.role) "." },
+                Some(tokens) if tokens.is_empty() => (empty("No worker tokens", "A worker shows one to be let in. It is shown \
+                    once, when it is made.", None)),
+                Some(tokens) => (table(visitor, tokens)),
+            }
+        }
+        @if tokens.is_some() { (make_dialog(visitor)) }
+    };
+    Ok(page(visitor, Page { title: "Access", place: "/access", body }))
+}
+
+fn tenant(visitor: &Visitor) -> Markup {
+    let Some(tenant) = &visitor.tenant else { return html! {} };
+    html! {
+        section aria-labelledby="tenant-title" {
+            h2 #tenant-title { "Tenant" }
+            dl.facts {
+                (fact("Name", Some(html! { (document::inline(&tenant.name, 80)) })))
+                (fact("Slug", Some(html! { code { (tenant.slug) } })))
+                (fact("Id", Some(parts::whole_id(&tenant.id))))
+                (fact("Created", Some(times::moment(&tenant.created_at))))
+                (fact("Finished work is kept", Some(match tenant.retention_ms {
+                    Some(ms) => html! { (times::duration(ms)) },
+                    None => html! { "for ever" },
+                })))
+                (fact("Signed in as", Some(html! { (visitor.me.subject) " (" (visitor.me.role) ")" })))
+            }
+            @if visitor.me.tenants.len() > 1 {
+                p.muted { "You may also see: "
+                    @for other in visitor.me.tenants.iter().filter(|other| other.id != tenant.id) {
+                        a.tag href=(format!("/t/{}", crate::urls::encode(&other.slug))) { (other.name) } " "
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn new_token(made: &WorkerToken) -> Markup {
+    let token = made.token.as_deref().unwrap_or_default();
+    html! {
+        section.waiting.secret role="alert" {
+            h2 { "The token of " (document::inline(&made.name, 60)) }
+            p { "Copy it now: it cannot be shown again." }
+            div.command { code { (token) } (parts::copy(token)) }
+        }
+    }
+}
+
+fn table(visitor: &Visitor, tokens: &[WorkerToken]) -> Markup {
+    html! {
+        div.scroll {
+            table.rows {
+                thead { tr { th { "Name" } th { "State" } th { "Id" } th { "Created" } th { "Expires" } th {} } }
+                tbody {
+                    @for token in tokens {
+                        tr {
+                            td { (document::inline(&token.name, 60)) }
+                            td { @if token.revoked_at.is_some() { (parts::status("REVOKED")) } @else { (parts::status("VALID")) } }
+                            td { (parts::id(&token.id)) }
+                            td { (times::moment(&token.created_at)) }
+                            td { @match &token.expires_at {
+                                Some(at) => (times::moment(at)),
+                                None => span.muted { "never" },
+                            } }
+                            td.right { @if token.revoked_at.is_none() { (revoke(visitor, token)) } }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn revoke(visitor: &Visitor, token: &WorkerToken) -> Markup {
+    let id = format!("revoke-{}", token.id);
+    let about = html! { p.muted { "Workers that use it are turned away at once. It cannot be undone." } };
+    let action = visitor.page(&format!("/access/tokens/{}/revoke", token.id));
+    html! {
+        (form::opener(&id, "Revoke", "small danger"))
+        (form::dialog(visitor, &id, &format!("Revoke {}?", token.name), &action, "Revoke", about))
+    }
+}
+
+/// Sent as a plain form: the answer is a page with the token in it.
+fn make_dialog(visitor: &Visitor) -> Markup {
+    html! {
+        div.dialog #make-token popover aria-label="New worker token" {
+            form method="post" action=(visitor.page("/access/tokens")) {
+                h2 { "New worker token" }
+                (form::token(visitor))
+                (form::field("name", "Name", "which worker it is for", true))
+                div.dialog-buttons {
+                    button.button type="button" popovertarget="make-token" popovertargetaction="hide" { "Close" }
+                    button.button.primary type="submit" { "Create" }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! Children of an execution, and theirs: each level is read when it is opened.
+
+use axum::extract::Path;
+use axum::response::Html;
+use maud::{Markup, html};
+
+use crate::answers::Executions;
+use crate::failure::Failure;
+use crate::parts::{self, times};
+use crate::urls::encode;
+use crate::visitor::Visitor;
+
+/// One level, without a frame.
+pub(crate) async fn get(
+    visitor: Visitor,
+    Path((_, name)): Path<(String, String)>,
+) -> Result<Html<String>, Failure> {
+    let path = visitor.api(&format!("/workflow-executions/{}/children?limit=50", encode(&name)));
+    let found: Executions = visitor.rest().get(&path).await?;
+    Ok(Html(level(&visitor, &found).into_string()))
+}
+
+pub(super) fn section(visitor: &Visitor, children: &Executions) -> Markup {
+    if children.executions.is_empty() {
+        return html! {};
+    }
+    html! {
+        section aria-labelledby="children-title" {
+            h2 #children-title { "Children" }
+            (level(visitor, children))
+        }
+    }
+}
+
+fn level(visitor: &Visitor, found: &Executions) -> Markup {
+    html! {
+        @if found.executions.is_empty() { p.muted.tree-none { "No children" } }
+        ul.tree {
+            @for row in &found.executions {
+                @let own = visitor.page(&format!("/executions/{}", row.id));
+                @let took = times::between(&row.created_at, row.finished_at.as_deref());
+                li {
+                    details data-branch=(format!("{own}/children")) {
+                        summary {
+                            (parts::status(&row.status))
+                            a href=(own) { (row.kind) }
+                            (parts::id(&row.id))
+                            span.muted.figures { (took.map(times::duration).unwrap_or_default()) }
+                        }
+                        div.branch { p.muted { "…" } }
+                    }
+                }
+            }
+        }
+        @if found.next_cursor.is_some() { p.muted { "The newest " (found.executions.len()) } }
+    }
+}

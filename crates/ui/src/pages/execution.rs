@@ -1,0 +1,257 @@
+//! One execution: what it is, what it waits for, what it has done.
+
+use axum::extract::Path;
+use axum::response::Html;
+use maud::{Markup, html};
+use serde_json::value::RawValue;
+use std::collections::BTreeMap;
+
+use super::{children, events, execution_actions, timeline};
+use crate::answers::{Events, Execution, ExecutionTasks, Executions, Task, WaitingOn};
+use crate::failure::Failure;
+use crate::layout::{Page, page};
+use crate::parts::{self, document, fact, form, times};
+use crate::urls::encode;
+use crate::visitor::Visitor;
+
+/// Events that the timeline is made of, at most: the newest.
+const TIMELINE_EVENTS: i64 = 400;
+/// Executions above this one that are shown.
+const ANCESTORS: usize = 5;
+
+type State = BTreeMap<String, Option<Box<RawValue>>>;
+
+/// Everything that the page shows.
+struct Whole {
+    row: Execution,
+    /// The newest.
+    events: Events,
+    tasks: ExecutionTasks,
+    children: Executions,
+    state: State,
+    /// The farthest first.
+    ancestors: Vec<Execution>,
+}
+
+pub(crate) async fn get(
+    visitor: Visitor,
+    Path((_, name)): Path<(String, String)>,
+) -> Result<Html<String>, Failure> {
+    let whole = read(&visitor, &name).await?;
+    let row = &whole.row;
+    let own = visitor.page(&format!("/executions/{}", row.id));
+    let body = html! {
+        div data-root data-follow=[row.is_open().then(|| format!("{own}/live"))] data-since=(row.last_sequence) {
+            div data-part="head" data-refresh=[row.is_open().then_some("5000")] { (head(&visitor, &whole, &own)) }
+            div data-part="waiting" { (waiting(&visitor, row, &own)) }
+            div data-part="timeline" { (timeline::section(row, &whole.events, &whole.tasks.tasks, &own)) }
+            div data-part="payloads" { (payloads(row, &own)) }
+            div data-part="tasks" { (tasks(&whole.tasks, &own)) }
+            div data-part="children" { (children::section(&visitor, &whole.children)) }
+            div data-part="state" { (state(&whole.state)) }
+            (events::section(row, &whole.events, &own))
+        }
+    };
+    let title = format!("{} {}", row.kind, parts::short(&row.id));
+    Ok(page(&visitor, Page { title: &title, place: "/executions", body }))
+}
+
+async fn read(visitor: &Visitor, name: &str) -> Result<Whole, Failure> {
+    let rest = visitor.rest();
+    let path = visitor.api(&format!("/workflow-executions/{}", encode(name)));
+    let row: Execution = rest.get(&path).await?;
+    let since = (row.last_sequence - TIMELINE_EVENTS).max(0);
+    let paths = [
+        format!("{path}/events?sinceSequence={since}&limit={TIMELINE_EVENTS}"),
+        format!("{path}/tasks?limit=100"),
+        format!("{path}/children?limit=50"),
+        format!("{path}/state"),
+    ];
+    let (events, tasks, children, state, ancestors) = futures::join!(
+        rest.get(&paths[0]),
+        rest.get(&paths[1]),
+        rest.get(&paths[2]),
+        rest.get(&paths[3]),
+        ancestors(visitor, row.parent_id.clone()),
+    );
+    Ok(Whole {
+        events: events?,
+        tasks: tasks?,
+        children: children?,
+        state: state?,
+        ancestors: ancestors?,
+        row,
+    })
+}
+
+async fn ancestors(visitor: &Visitor, mut above: Option<String>) -> Result<Vec<Execution>, Failure> {
+    let mut found = Vec::new();
+    while let Some(id) = above.take().filter(|_| found.len() < ANCESTORS) {
+        let path = visitor.api(&format!("/workflow-executions/{}", encode(&id)));
+        // A parent may have been deleted before its children.
+        let Some(row) = visitor.rest().find::<Execution>(&path).await? else { break };
+        above.clone_from(&row.parent_id);
+        found.insert(0, row);
+    }
+    Ok(found)
+}
+
+fn head(visitor: &Visitor, whole: &Whole, own: &str) -> Markup {
+    let row = &whole.row;
+    let link = |id: &String| html! { a href=(visitor.page(&format!("/executions/{id}"))) { code { (parts::short(id)) } } };
+    let took = times::between(&row.created_at, row.finished_at.as_deref());
+    html! {
+        nav.crumbs aria-label="Where this is" {
+            a href=(visitor.page("/executions")) { "Executions" }
+            @for above in &whole.ancestors {
+                span { "/" } a href=(visitor.page(&format!("/executions/{}", above.id))) { (above.kind) }
+            }
+            span { "/" } (parts::whole_id(&row.id))
+        }
+        div.head {
+            h1 { (row.kind) } (parts::status(&row.status))
+            @if row.cancel_requested && row.is_open() { span.tag { "cancel requested" } }
+            div.head-actions { (execution_actions::buttons(visitor, row, own)) }
+        }
+        dl.facts {
+            (fact("Queue", Some(html! { code { (row.task_queue) } })))
+            (fact("Version", row.version.as_ref().map(|version| html! { code { (version) } })))
+            (fact("Created", Some(times::moment(&row.created_at))))
+            (fact("Not before", row.scheduled_at.as_deref().map(times::moment)))
+            (fact("Started", row.started_at.as_deref().map(times::moment)))
+            (fact("Finished", row.finished_at.as_deref().map(times::moment)))
+            (fact("Took", took.map(|ms| html! { span.figures { (times::duration(ms)) } })))
+            (fact("Events", Some(html! { span.figures { (parts::number(row.last_sequence)) } })))
+            (fact("Priority", (row.priority_seconds != 0).then(|| html! { (row.priority_seconds) " s" })))
+            (fact("Parent", row.parent_id.as_ref().map(link)))
+            (fact("Retry of", row.retry_of.as_ref().map(link)))
+            (fact("Key", row.idempotency_key.as_ref().map(|key| html! { code { (document::inline(key, 80)) } })))
+            (fact("Labels", (!row.labels.is_empty()).then(|| labels(visitor, row))))
+        }
+    }
+}
+
+fn labels(visitor: &Visitor, row: &Execution) -> Markup {
+    let link = |name: &str, value: &str| {
+        visitor.page(&format!("/executions?q={}", encode(&format!("{name}:{value}"))))
+    };
+    html! {
+        @for (name, value) in &row.labels {
+            a.tag href=(link(name, value)) { (document::inline(&format!("{name}:{value}"), 60)) } " "
+        }
+    }
+}
+
+fn waiting(visitor: &Visitor, row: &Execution, own: &str) -> Markup {
+    if row.waiting_on.is_empty() {
+        return html! {};
+    }
+    html! {
+        section.waiting aria-label="Why it waits" {
+            h2 { @if row.status == "RUNNING" { "Running" } @else { "Waits for" } }
+            ul { @for one in &row.waiting_on { li { (reason(visitor, one, own)) } } }
+        }
+    }
+}
+
+fn reason(visitor: &Visitor, one: &WaitingOn, own: &str) -> Markup {
+    html! {
+        span.reason data-kind=(one.kind) { (parts::words(&one.kind)) }
+        span.reason-text {
+            (document::inline(&one.message, 300))
+            @if let Some(until) = one.until_ms { " · until " (times::moment_ms(until)) }
+        }
+        @match one.kind.as_str() {
+            "TASK" => a.quiet href=(format!("{own}/tasks/{}", one.id)) { "Open" },
+            "CHILD" => a.quiet href=(visitor.page(&format!("/executions/{}", one.id))) { "Open" },
+            "QUEUE_PAUSED" => a.quiet href=(visitor.page("/queues")) { "Queues" },
+            "NO_WORKER" | "NO_STREAM_WORKER" | "FREE_WORKER" => a.quiet href=(visitor.page("/workers")) { "Workers" },
+            "PROMISE" if visitor.may_operate() => (promise_buttons(visitor, one, own)),
+            _ => {},
+        }
+    }
+}
+
+fn promise_buttons(visitor: &Visitor, one: &WaitingOn, own: &str) -> Markup {
+    let (resolve, reject) = (format!("resolve-{}", one.id), format!("reject-{}", one.id));
+    let path = format!("{own}/promises/{}", one.id);
+    let value = form::document("value", "Value (JSON)", "true");
+    let error = form::field("error", "Error", "what the workflow gets as the error", true);
+    html! {
+        span.buttons {
+            (form::opener(&resolve, "Resolve", "small primary"))
+            (form::opener(&reject, "Reject", "small"))
+        }
+        (form::dialog(visitor, &resolve, &format!("Resolve {}", one.name), &format!("{path}/resolve"), "Resolve", value))
+        (form::dialog(visitor, &reject, &format!("Reject {}", one.name), &format!("{path}/reject"), "Reject", error))
+    }
+}
+
+fn payloads(row: &Execution, own: &str) -> Markup {
+    html! {
+        section.pair aria-label="Input and outcome" {
+            (document::json("Input", row.input.as_deref(), Some(&format!("{own}/raw/input"))))
+            @if let Some(error) = &row.error {
+                (document::text(if row.status == "CANCELLED" { "Reason" } else { "Error" }, error))
+            } @else if row.output.is_some() {
+                (document::json("Output", row.output.as_deref(), Some(&format!("{own}/raw/output"))))
+            } @else {
+                figure.document.pending {
+                    figcaption { span { "Output" } }
+                    p.muted { "Not finished yet" }
+                }
+            }
+        }
+    }
+}
+
+fn tasks(tasks: &ExecutionTasks, own: &str) -> Markup {
+    if tasks.tasks.is_empty() {
+        return html! {};
+    }
+    html! {
+        section aria-labelledby="tasks-title" {
+            h2 #tasks-title { "Tasks" }
+            div.scroll {
+                table.rows data-rows {
+                    thead {
+                        tr {
+                            th { "Status" } th { "Type" } th.wide-only { "Task" } th.right { "Attempts" } th { "Started" }
+                            th.right { "Took" } th.wide-only { "Last error" }
+                        }
+                    }
+                    tbody { @for task in &tasks.tasks { (task_row(task, &format!("{own}/tasks/{}", task.id))) } }
+                }
+            }
+            @if tasks.next_cursor.is_some() { p.muted { "The first " (tasks.tasks.len()) " by id; the timeline has the newest." } }
+        }
+    }
+}
+
+pub(crate) fn task_row(task: &Task, href: &str) -> Markup {
+    let started = task.started_at.as_deref();
+    let took = started.and_then(|from| times::between(from, task.completed_at.as_deref()));
+    html! {
+        tr {
+            td { (parts::status(&task.status)) }
+            td { a.row-link href=(href) { (task.task_type) } }
+            td.wide-only { (parts::id(&task.id)) }
+            td.right.figures { (task.execution_count) " / " (task.max_retries.max(1)) }
+            td { @if let Some(started) = started { (times::moment(started)) } @else { span.muted { "not yet" } } }
+            td.right.figures { (took.map(times::duration).unwrap_or_default()) }
+            td.wide-only.ellipsis { @if let Some(error) = &task.error { (document::inline(error, 90)) } }
+        }
+    }
+}
+
+fn state(state: &State) -> Markup {
+    if state.is_empty() {
+        return html! {};
+    }
+    html! {
+        section aria-labelledby="state-title" {
+            h2 #state-title { "State" }
+            div.states { @for (name, value) in state { (document::json(name, value.as_deref(), None)) } }
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! What can be done to an execution, as buttons. Whether it may be done is for REST to say.
+
+use maud::{Markup, html};
+
+use crate::answers::Execution;
+use crate::parts::form;
+use crate::visitor::Visitor;
+
+pub(super) fn buttons(visitor: &Visitor, row: &Execution, own: &str) -> Markup {
+    if !visitor.may_operate() {
+        return html! {};
+    }
+    let path = |action: &str| format!("{own}/{action}");
+    let reason = || form::field("reason", "Reason", "kept in the history", false);
+    if row.is_open() {
+        let signal = html! {
+            (form::field("name", "Name", "such as approved", true))
+            (form::document("value", "Value (JSON)", "null"))
+        };
+        let cancel = html! {
+            p.muted { "The workflow is asked to stop and may clean up first. Its children are cancelled too." }
+            (reason())
+        };
+        let terminate = html! {
+            p.muted { "It ends at once, whatever its worker does. Its children go on." }
+            (reason())
+        };
+        return html! {
+            (form::opener("signal", "Signal", ""))
+            (form::opener("cancel", "Cancel", "danger"))
+            (form::opener("terminate", "Terminate", "danger quiet-danger"))
+            (form::dialog(visitor, "signal", "Send a signal", &path("signal"), "Send", signal))
+            (form::dialog(visitor, "cancel", "Cancel this execution?", &path("cancel"), "Cancel it", cancel))
+            (form::dialog(visitor, "terminate", "Terminate this execution?", &path("terminate"), "Terminate it", terminate))
+        };
+    }
+    if row.status == "COMPLETED" {
+        return html! {};
+    }
+    let about = html! { p.muted { "A new execution with the same input, linked to this one." } };
+    html! {
+        (form::opener("retry", "Retry", "primary"))
+        (form::dialog(visitor, "retry", "Retry this execution?", &path("retry"), "Retry", about))
+    }
+}

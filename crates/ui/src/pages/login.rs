@@ -1,0 +1,119 @@
+//! Signing in with a credential that REST accepts, and signing out.
+
+use axum::Form;
+use axum::extract::{Query, State};
+use axum::http::header::SET_COOKIE;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Redirect, Response};
+use maud::{PreEscaped, html};
+use serde::Deserialize;
+
+use crate::Ui;
+use crate::answers::Me;
+use crate::failure::Failure;
+use crate::layout;
+use crate::parts::icons;
+use crate::session::{Session, no_cookie};
+use crate::urls::is_local;
+use crate::visitor::Visitor;
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct Wanted {
+    #[serde(default)]
+    next: String,
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct Credentials {
+    #[serde(default)]
+    credential: String,
+    #[serde(default)]
+    next: String,
+    /// Take this machine's own.
+    #[serde(default)]
+    own: String,
+}
+
+pub(crate) async fn get(State(ui): State<Ui>, Query(wanted): Query<Wanted>) -> Response {
+    form(&ui, &wanted.next, None).into_response()
+}
+
+fn form(ui: &Ui, next: &str, problem: Option<&str>) -> impl IntoResponse {
+    let body = html! {
+        section.login {
+            div.brand { (PreEscaped(icons::BRAND)) span { "Flovyn" } }
+            h1 { "Sign in" }
+            form method="post" action="/login" {
+                input type="hidden" name="next" value=(next);
+                label.field {
+                    span { "JWT or API key" }
+                    input type="password" name="credential" required autofocus autocomplete="off" spellcheck="false";
+                }
+                @if let Some(problem) = problem { p.problem role="alert" { (problem) } }
+                button.button.primary.wide { "Sign in" }
+            }
+            @if ui.options.own_credential.is_some() {
+                form method="post" action="/login" {
+                    input type="hidden" name="next" value=(next);
+                    input type="hidden" name="own" value="1";
+                    button.button.wide { "Sign in as this machine's developer" }
+                }
+            }
+            p.muted {
+                "It is what you would send as " code { "Authorization: Bearer …" } " to the REST API. A development server \
+                 keeps one as " code { "api_token" } " in " code { ".flovyn/credentials.json" } "."
+            }
+        }
+    };
+    layout::bare("Sign in", body)
+}
+
+pub(crate) async fn post(
+    State(ui): State<Ui>,
+    headers: HeaderMap,
+    Form(given): Form<Credentials>,
+) -> Response {
+    let own = ui.options.own_credential.clone().filter(|_| !given.own.is_empty());
+    let credential = own.unwrap_or_else(|| given.credential.trim().to_owned());
+    let refuse =
+        |status: StatusCode, problem: &str| (status, form(&ui, &given.next, Some(problem))).into_response();
+    let Some(session) = Session::new(&credential) else {
+        return refuse(StatusCode::UNAUTHORIZED, "This is neither a JWT nor an API key.");
+    };
+    match ui.rest.caller(&credential).get::<Me>("/api/me").await {
+        Ok(_) => {
+            let next = if is_local(&given.next) { given.next.as_str() } else { "/" };
+            let secure = ui.options.secure || came_encrypted(&headers);
+            ([(SET_COOKIE, session.cookie(secure))], Redirect::to(next)).into_response()
+        }
+        Err(Failure::SignIn) => {
+            let problem = "The server does not accept this. Check that it is whole and has not expired; tokens of workers \
+                           are for workers only.";
+            refuse(StatusCode::UNAUTHORIZED, problem)
+        }
+        Err(failure) => failure.into_response(),
+    }
+}
+
+/// By a proxy in front of this server. Believing it can only make the session safer.
+fn came_encrypted(headers: &HeaderMap) -> bool {
+    headers.get("x-forwarded-proto").is_some_and(|scheme| scheme == "https")
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct Leaving {
+    #[serde(default)]
+    form_token: String,
+}
+
+pub(crate) async fn leave(
+    State(ui): State<Ui>,
+    visitor: Result<Visitor, Failure>,
+    Form(given): Form<Leaving>,
+) -> Result<Response, Failure> {
+    // Who is not signed in has nothing to lose.
+    if visitor.is_ok_and(|visitor| !visitor.session.knows(&given.form_token)) {
+        return Err(Failure::Forged);
+    }
+    Ok(([(SET_COOKIE, no_cookie(ui.options.secure))], Redirect::to("/login")).into_response())
+}

@@ -1,0 +1,28 @@
+//! One file per page, or per part of a page that is fetched by itself.
+
+pub(crate) mod access;
+pub(crate) mod audit;
+pub(crate) mod children;
+pub(crate) mod event;
+pub(crate) mod events;
+pub(crate) mod execution;
+mod execution_actions;
+pub(crate) mod executions;
+pub(crate) mod home;
+pub(crate) mod live;
+pub(crate) mod login;
+pub(crate) mod overview;
+pub(crate) mod queues;
+pub(crate) mod raw;
+pub(crate) mod task;
+mod task_actions;
+pub(crate) mod tasks;
+mod timeline;
+pub(crate) mod workers;
+
+use axum::http::HeaderMap;
+
+/// Whether only the part is wanted, without the frame around it.
+fn is_part(headers: &HeaderMap) -> bool {
+    headers.contains_key("x-flovyn-part")
+}

@@ -1,0 +1,110 @@
+//! Plots of what went on: lines over time, drawn here. Words and numbers stand around the drawing, so it may be stretched.
+
+use std::fmt::Write;
+
+use maud::{Markup, html};
+
+/// In units of the drawing.
+const WIDTH: f64 = 600.0;
+const HEIGHT: f64 = 100.0;
+
+/// One line: its name, its tone, and a value per interval where there is one.
+#[derive(Debug)]
+pub(crate) struct Series {
+    pub(crate) name: &'static str,
+    pub(crate) tone: &'static str,
+    pub(crate) values: Vec<Option<f64>>,
+}
+
+/// `places` is how many intervals there is room for: a young server has fewer samples, and they stand at the right.
+pub(crate) fn plot(
+    title: &str,
+    about: &str,
+    series: &[Series],
+    places: usize,
+    format: fn(f64) -> String,
+) -> Markup {
+    let highest = series.iter().flat_map(|one| one.values.iter().flatten()).fold(0.0, |a: f64, b| a.max(*b));
+    let top = nice(highest);
+    html! {
+        figure.plot {
+            figcaption {
+                span.plot-title { (title) } span.muted { (about) }
+                span.legend {
+                    @for one in series {
+                        span data-tone=(one.tone) { (one.name) " "
+                            b.figures { (one.values.iter().rev().flatten().next().copied().map_or_else(|| "–".to_owned(), format)) }
+                        }
+                    }
+                }
+            }
+            div.plot-area {
+                span.plot-top.figures { (format(top)) }
+                svg viewBox=(format!("0 0 {WIDTH} {HEIGHT}")) preserveAspectRatio="none" role="img"
+                    aria-label=(format!("{title}: at most {}", format(highest))) {
+                    path.plot-grid d=(format!("M0 {HEIGHT}H{WIDTH}M0 {}H{WIDTH}M0 0H{WIDTH}", HEIGHT / 2.0)) {}
+                    @for one in series { path.plot-line data-tone=(one.tone) d=(line(&one.values, places, top)) {} }
+                }
+            }
+        }
+    }
+}
+
+/// The next round number above.
+fn nice(highest: f64) -> f64 {
+    if highest <= 0.0 {
+        return 1.0;
+    }
+    let power = 10_f64.powf(highest.log10().floor());
+    [1.0, 2.0, 5.0, 10.0]
+        .map(|step| step * power)
+        .into_iter()
+        .find(|step| *step >= highest)
+        .unwrap_or(highest)
+}
+
+/// Where there is no value the line is broken; a value alone is a dot.
+fn line(values: &[Option<f64>], places: usize, top: f64) -> String {
+    let places = places.max(values.len()).max(2);
+    let first = places - values.len();
+    let mut path = String::new();
+    let mut is_drawing = false;
+    for (place, value) in values.iter().enumerate() {
+        let Some(value) = value else {
+            is_drawing = false;
+            continue;
+        };
+        let x = (first + place) as f64 / (places - 1) as f64 * WIDTH;
+        let y = HEIGHT - (value / top).clamp(0.0, 1.0) * HEIGHT;
+        let command = if is_drawing { 'L' } else { 'M' };
+        let is_alone = !is_drawing && values.get(place + 1).copied().flatten().is_none();
+        // Writing to a string cannot fail.
+        let _ = write!(path, "{command}{x:.1} {y:.1}");
+        if is_alone {
+            path.push_str("h3");
+        }
+        is_drawing = true;
+    }
+    path
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_broken_where_nothing_is_known() {
+        let values = [Some(0.0), Some(5.0), None, Some(10.0)];
+        assert_eq!(line(&values, 4, 10.0), "M0.0 100.0L200.0 50.0M600.0 0.0h3");
+        assert_eq!(line(&[Some(1.0)], 3, 1.0), "M600.0 0.0h3");
+        assert_eq!(line(&[], 3, 1.0), "");
+    }
+
+    #[test]
+    fn scales_end_at_round_numbers() {
+        let cases = [(0.0, 1.0), (0.3, 0.5), (1.0, 1.0), (7.0, 10.0), (120.0, 200.0), (2_100.0, 5_000.0)];
+        for (highest, top) in cases {
+            assert!((nice(highest) - top).abs() < 1e-9, "{highest}");
+        }
+    }
+}

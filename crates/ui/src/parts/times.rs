@@ -1,0 +1,93 @@
+//! Moments and durations: short ones to look at, exact ones to hover over.
+
+use jiff::Timestamp;
+use maud::{Markup, html};
+
+/// How long ago or how soon; the script keeps it true.
+pub(crate) fn moment(iso: &str) -> Markup {
+    let Ok(time) = iso.parse::<Timestamp>() else { return html! { (iso) } };
+    let now_ms = Timestamp::now().as_millisecond();
+    html! { time datetime=(iso) title=(exact(time)) data-ago { (ago(time.as_millisecond(), now_ms)) } }
+}
+
+pub(crate) fn moment_ms(ms: i64) -> Markup {
+    moment(&Timestamp::from_millisecond(ms).map(|time| time.to_string()).unwrap_or_default())
+}
+
+/// A moment of a day, for rows that stand close together.
+pub(crate) fn clock(iso: &str) -> Markup {
+    let Ok(time) = iso.parse::<Timestamp>() else { return html! { (iso) } };
+    html! { time datetime=(iso) title=(exact(time)) { (time.strftime("%H:%M:%S%.3f")) } }
+}
+
+fn exact(time: Timestamp) -> String {
+    time.strftime("%Y-%m-%d %H:%M:%S%.3f UTC").to_string()
+}
+
+pub(crate) fn ms(iso: &str) -> Option<i64> {
+    iso.parse::<Timestamp>().ok().map(Timestamp::as_millisecond)
+}
+
+pub(crate) fn now_ms() -> i64 {
+    Timestamp::now().as_millisecond()
+}
+
+/// From one moment to another, or to now.
+pub(crate) fn between(from: &str, to: Option<&str>) -> Option<i64> {
+    let until = to.map_or_else(|| Some(now_ms()), ms)?;
+    Some((until - ms(from)?).max(0))
+}
+
+fn ago(time_ms: i64, now_ms: i64) -> String {
+    match now_ms - time_ms {
+        passed if passed.abs() < 1_000 => "just now".to_owned(),
+        passed if passed < 0 => format!("in {}", coarse(-passed)),
+        passed => format!("{} ago", coarse(passed)),
+    }
+}
+
+/// The largest unit alone.
+fn coarse(ms: i64) -> String {
+    const UNITS: &[(i64, &str)] = &[(86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1_000, "s")];
+    let (unit, name) = UNITS.iter().find(|(unit, _)| ms >= *unit).unwrap_or(&(1_000, "s"));
+    format!("{} {name}", ms / unit)
+}
+
+/// `850 ms`, `12.3 s`, `4 min 5 s`, `2 h 3 min`, `5 d 1 h`.
+pub(crate) fn duration(ms: i64) -> String {
+    match ms {
+        ..=999 => format!("{ms} ms"),
+        1_000..=59_999 => format!("{}.{} s", ms / 1_000, ms % 1_000 / 100),
+        60_000..=3_599_999 => format!("{} min {} s", ms / 60_000, ms % 60_000 / 1_000),
+        3_600_000..=86_399_999 => format!("{} h {} min", ms / 3_600_000, ms % 3_600_000 / 60_000),
+        _ => format!("{} d {} h", ms / 86_400_000, ms % 86_400_000 / 3_600_000),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_read_well() {
+        let cases = [
+            (0, "0 ms"),
+            (999, "999 ms"),
+            (12_345, "12.3 s"),
+            (245_000, "4 min 5 s"),
+            (7_380_000, "2 h 3 min"),
+            (435_600_000, "5 d 1 h"),
+        ];
+        for (ms, text) in cases {
+            assert_eq!(duration(ms), text);
+        }
+    }
+
+    #[test]
+    fn moments_are_told_from_now() {
+        assert_eq!(ago(10_000, 10_500), "just now");
+        assert_eq!(ago(0, 61_000), "1 min ago");
+        assert_eq!(ago(0, 90_000_000), "1 d ago");
+        assert_eq!(ago(5_000, 0), "in 5 s");
+    }
+}

@@ -1,0 +1,86 @@
+//! Who looks at a page, and at which tenant. The tenant is not judged here: REST is asked for it like for anything else.
+
+use axum::extract::{FromRequestParts, RawPathParams};
+use axum::http::request::Parts;
+
+use crate::Ui;
+use crate::answers::{Me, Tenant};
+use crate::failure::Failure;
+use crate::guard::Here;
+use crate::rest::Caller;
+use crate::session::{Session, cookie_of};
+use crate::urls::encode;
+
+/// Somebody with a session whose credential is valid.
+#[derive(Debug)]
+pub(crate) struct Visitor {
+    pub(crate) ui: Ui,
+    pub(crate) session: Session,
+    pub(crate) me: Me,
+    /// The tenant in the path, if there is one.
+    pub(crate) tenant: Option<Tenant>,
+    /// `light` or `dark`, if one was chosen.
+    pub(crate) theme: Option<&'static str>,
+}
+
+impl Visitor {
+    pub(crate) fn rest(&self) -> Caller<'_> {
+        self.ui.rest.caller(self.session.credential())
+    }
+
+    /// Slug of the tenant, as part of a path.
+    fn slug(&self) -> String {
+        self.tenant.as_ref().map(|tenant| encode(&tenant.slug)).unwrap_or_default()
+    }
+
+    /// Path of a page about this tenant.
+    pub(crate) fn page(&self, rest: &str) -> String {
+        format!("/t/{}{rest}", self.slug())
+    }
+
+    /// Path of something of this tenant in the REST API.
+    pub(crate) fn api(&self, rest: &str) -> String {
+        format!("/api/tenants/{}{rest}", self.slug())
+    }
+
+    /// Whether to offer what takes this role. REST decides again when it is done.
+    pub(crate) fn may_operate(&self) -> bool {
+        self.me.role != "viewer"
+    }
+
+    pub(crate) fn may_administrate(&self) -> bool {
+        matches!(self.me.role.as_str(), "admin" | "server-admin")
+    }
+}
+
+impl FromRequestParts<Ui> for Visitor {
+    type Rejection = Failure;
+
+    async fn from_request_parts(parts: &mut Parts, ui: &Ui) -> Result<Self, Failure> {
+        let here = parts.extensions.get::<Here>().map_or("/", |here| &here.0).to_owned();
+        let sign_in = || Failure::SignInFor(here.clone());
+        let session = parts.extensions.get::<Session>().cloned().ok_or_else(sign_in)?;
+        let theme = theme(parts);
+        let rest = ui.rest.caller(session.credential());
+        let me: Me = match rest.get("/api/me").await {
+            Err(Failure::SignIn) => return Err(sign_in()),
+            answer => answer?,
+        };
+        let path = RawPathParams::from_request_parts(parts, ui).await.ok();
+        let named =
+            path.iter().flatten().find(|(name, _)| *name == "tenant").map(|(_, value)| value.to_owned());
+        let tenant = match named {
+            None => None,
+            Some(named) => Some(rest.get(&format!("/api/tenants/{}", encode(&named))).await?),
+        };
+        Ok(Self { ui: ui.clone(), session, me, tenant, theme })
+    }
+}
+
+pub(crate) fn theme(parts: &Parts) -> Option<&'static str> {
+    match cookie_of(&parts.headers, "flovyn_theme") {
+        Some("light") => Some("light"),
+        Some("dark") => Some("dark"),
+        _ => None,
+    }
+}
