@@ -9,6 +9,7 @@
 //! may not it says so, sets `FLOVYN_TEST_BROWSER=none`, and these tests are left out.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails right there")]
+#![allow(clippy::print_stdout, reason = "figures that nothing is held to")]
 
 #[allow(dead_code, reason = "shared with the tests of gRPC")]
 #[path = "../grpc/stream/app.rs"]
