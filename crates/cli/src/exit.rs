@@ -85,7 +85,7 @@ impl Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.what)?;
-        self.todo.iter().try_for_each(|todo| write!(f, "\n  {todo}"))
+        self.todo.iter().filter(|todo| !todo.is_empty()).try_for_each(|todo| write!(f, "\n  {todo}"))
     }
 }
 

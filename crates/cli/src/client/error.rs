@@ -34,8 +34,7 @@ pub(crate) enum ClientError {
 struct Refusal {
     error: String,
     message: String,
-    #[serde(default)]
-    code: String,
+    code: Option<String>,
 }
 
 /// As much of a foreign answer as is shown.
@@ -44,7 +43,12 @@ const SHOWN: usize = 200;
 impl ClientError {
     pub(crate) fn refused(status: u16, body: &[u8]) -> Self {
         match serde_json::from_slice(body) {
-            Ok(Refusal { error, message, code }) => Self::Refused { status, code, error, advice: message },
+            Ok(Refusal { error, message, code: Some(code) }) => {
+                Self::Refused { status, code, error, advice: message }
+            }
+            Ok(Refusal { message, code: None, .. }) => {
+                Self::Refused { status, code: String::new(), error: message, advice: String::new() }
+            }
             Err(_) => {
                 let start = String::from_utf8_lossy(body).chars().take(SHOWN).collect();
                 Self::Foreign { status, start }
@@ -82,6 +86,11 @@ mod tests {
         let body = br#"{"error":"no such thing","message":"Look elsewhere.","code":"FLV0031","link":"x"}"#;
         let refused = ClientError::refused(404, body);
         assert_eq!(refused.to_string(), "FLV0031: no such thing. Look elsewhere.");
+        let body = br#"{"error":"NOT_FOUND","message":"there is nothing at /_/x","code":null}"#;
+        let refused = ClientError::refused(404, body);
+        assert!(
+            matches!(&refused, ClientError::Refused { error, .. } if error == "there is nothing at /_/x")
+        );
         let foreign = ClientError::refused(502, b"<html>bad gateway");
         assert!(matches!(foreign, ClientError::Foreign { status: 502, .. }), "{foreign}");
         assert!(foreign.to_string().contains("bad gateway"));
