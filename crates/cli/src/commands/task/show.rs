@@ -93,7 +93,7 @@ fn facts(task: &Task, now_ms: i64) -> Facts {
     facts.add_some("Took", took.as_deref());
     let progress =
         format!("{:.0} % {}", task.progress * 100.0, task.progress_details.as_deref().unwrap_or_default());
-    facts.add_some("Progress", (task.progress > 0.0).then_some(progress.trim_end()));
+    facts.add_some("Progress", (task.progress > 0.0 && !task.has_ended()).then_some(progress.trim_end()));
     facts.add_some("Worker", task.worker_id.as_deref());
     facts.add_some("Key", task.idempotency_key.as_deref());
     facts.add_json("Input", task.input.as_deref());
