@@ -6,9 +6,9 @@ use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::trace::SdkTracerProvider;
 use tracing::{Level, Metadata};
 use tracing_subscriber::filter::{FilterExt, LevelFilter, Targets, filter_fn};
-use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::layer::{Filter, SubscriberExt};
 use tracing_subscriber::util::SubscriberInitExt;
-use tracing_subscriber::{EnvFilter, Layer};
+use tracing_subscriber::{EnvFilter, Layer, Registry};
 
 use crate::config::{ConfigError, LogFormat, Telemetry};
 
@@ -36,15 +36,7 @@ impl Guard {
 /// # Errors
 /// When the filter or the endpoint cannot be used, or logging was started already.
 pub fn install(config: &Telemetry) -> Result<Guard, ConfigError> {
-    let directives = config.log_filter.as_deref().unwrap_or("info");
-    let filter = EnvFilter::try_new(directives).map_err(|error| {
-        ConfigError::new(format!("telemetry.log_filter is '{directives}': {error}; use for example 'info'"))
-    })?;
-    // Whatever the filter says: at `debug` it writes down the parameters of statements, which are payloads and keys.
-    let is_discreet = |metadata: &Metadata<'_>| {
-        *metadata.level() <= Level::INFO || !metadata.target().starts_with("tokio_postgres")
-    };
-    let filter = filter.and(filter_fn(is_discreet));
+    let filter = log_filter(config.log_filter.as_deref().unwrap_or("info"))?;
     let provider = config.otlp_endpoint.as_deref().map(provider).transpose()?;
     let logs = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
     let logs = match config.log_format {
@@ -64,6 +56,19 @@ pub fn install(config: &Telemetry) -> Result<Guard, ConfigError> {
     Ok(Guard { provider })
 }
 
+/// What is logged. It tells which level is the most detailed one it lets through: whatever is beyond that then costs no more than
+/// a comparison, and the libraries under every request have hundreds of such places.
+fn log_filter(directives: &str) -> Result<impl Filter<Registry> + use<>, ConfigError> {
+    let filter = EnvFilter::try_new(directives).map_err(|error| {
+        ConfigError::new(format!("telemetry.log_filter is '{directives}': {error}; use for example 'info'"))
+    })?;
+    // Whatever the filter says: at `debug` it writes down the parameters of statements, which are payloads and keys.
+    let is_discreet = |metadata: &Metadata<'_>| {
+        *metadata.level() <= Level::INFO || !metadata.target().starts_with("tokio_postgres")
+    };
+    Ok(filter.and(filter_fn(is_discreet).with_max_level_hint(LevelFilter::TRACE)))
+}
+
 fn provider(endpoint: &str) -> Result<SdkTracerProvider, ConfigError> {
     if !endpoint.starts_with("http://") {
         let message =
@@ -79,4 +84,16 @@ fn provider(endpoint: &str) -> Result<SdkTracerProvider, ConfigError> {
     })?;
     let resource = Resource::builder().with_service_name("flovyn").build();
     Ok(SdkTracerProvider::builder().with_resource(resource).with_batch_exporter(exporter).build())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_logged_is_ruled_out_by_its_level_alone() {
+        let most_detailed = |directives| log_filter(directives).unwrap().max_level_hint();
+        assert_eq!(most_detailed("info"), Some(LevelFilter::INFO));
+        assert_eq!(most_detailed("warn,flovyn=debug"), Some(LevelFilter::DEBUG));
+    }
 }
