@@ -27,7 +27,8 @@ const MAX_ROWS: usize = 5_000;
 /// A batch from which on those it answered are given turns to ask again before the next one begins, and how many.
 const MANY: usize = 8;
 const MAX_TURNS: usize = 8;
-/// With so many waiting there is nothing to gain: while this batch is committed, the others get their turn.
+/// With so many waiting there is nothing to gain: while this batch is committed, the others get their turn, and the
+/// one before is answered.
 const ENOUGH: usize = 64;
 /// After so long without a request, memory that only makes the next one faster is given up.
 const RESTS_AFTER: Duration = Duration::from_secs(2);
@@ -58,33 +59,57 @@ impl Batcher {
     /// Runs until the service stops, then finishes what was accepted before.
     pub(crate) async fn run(mut self) {
         let mut waiting = JoinSet::new();
-        while let Some((batch, wait)) = self.next_batch(&mut waiting).await {
+        let mut unanswered = None;
+        loop {
+            self.receive();
+            if self.backlog.len() < ENOUGH
+                && let Some((jobs, committed)) = unanswered.take()
+            {
+                let put_off = self.shared.answer(jobs, committed);
+                self.put_off(put_off);
+                // Those who have been answered pass it on before the next batch may block this thread.
+                tokio::task::yield_now().await;
+            }
+            let Some((batch, wait)) = self.next_batch(&mut waiting).await else { break };
             self.last_batch = batch.len();
-            let run = self.shared.clone().run_batch(batch, wait);
             if wait {
                 // It waits for rows that others have locked: not a reason for everybody else to wait as well.
-                waiting.spawn(run);
+                waiting.spawn(self.shared.clone().run_batch(batch, wait));
                 continue;
             }
-            self.put_off(run.await);
-            // Those who have been answered pass it on before the next batch may block this thread.
-            tokio::task::yield_now().await;
+            // The store gets its work first, and the last batch is answered meanwhile.
+            let shared = &self.shared;
+            let answer = async { unanswered.take().map(|(jobs, committed)| shared.answer(jobs, committed)) };
+            let (attempted, answered) = tokio::join!(biased; shared.attempt(&batch, wait), answer);
+            self.put_off(answered.unwrap_or_default());
+            match attempted {
+                Ok(committed) => unanswered = Some((batch, committed)),
+                Err(failed) => {
+                    let put_off = self.shared.clone().recover(batch, wait, failed).await;
+                    self.put_off(put_off);
+                }
+            }
         }
         for poller in self.shared.dispatch.drain() {
             drop(poller.asker.sender.send(Ok(flovyn_engine::reply::Claimed::default())));
         }
     }
 
-    /// Takes in what has arrived. After a batch of many, those it answered are about to ask again: they get a
+    /// Takes in what has arrived.
+    fn receive(&mut self) {
+        while self.backlog.len() < 2 * MAX_REQUESTS {
+            let Ok(job) = self.jobs.try_recv() else { break };
+            self.backlog.push_back(job);
+        }
+    }
+
+    /// Waits for more to arrive. After a batch of many, those it answered are about to ask again: they get a
     /// turn first, as long as more keeps coming. No timer: a lone request never waits for anybody.
     async fn collect(&mut self) {
         let mut turns = if self.last_batch < MANY { 0 } else { MAX_TURNS };
         loop {
             let before = self.backlog.len();
-            while self.backlog.len() < 2 * MAX_REQUESTS {
-                let Ok(job) = self.jobs.try_recv() else { break };
-                self.backlog.push_back(job);
-            }
+            self.receive();
             let enough = self.backlog.len() >= ENOUGH;
             if turns == 0 || enough || (self.backlog.len() == before && turns < MAX_TURNS) {
                 return;
@@ -276,6 +301,8 @@ impl Shared {
             let job = Job { request: poller.request, asker: Asker::Poll(poller.asker), misses: 0 };
             self.answer_job(job, decided, &mut put_off);
         }
+        // Whoever came to wait since this batch was decided was not seen by it.
+        put_off.extend(self.dispatch.take_one_of_each(&summary.left_ready));
         self.after_commit(summary);
         put_off
     }

@@ -38,23 +38,17 @@ pub(super) async fn run(setup: Arc<Setup>, cache: Arc<Cache>, desk: Arc<Desk>, w
         }
         Err(error) => (failed(&setup, &work, error), None),
     };
-    let ack = desk.settle(&id, token, Finished::Activation(submit)).await;
-    // Kept only if the server has what it asked for: otherwise memory and log would differ.
-    let accepted = ack.is_some_and(|ack| {
+    let kept = instance.zip(Uuid::try_parse(&id).ok());
+    desk.settle(id.clone(), token, Finished::Activation(submit), move |ack| {
         if !ack.code.is_empty() {
             setup.metrics.activations_refused.fetch_add(1, Ordering::Relaxed);
-            tracing::warn!(
-                execution = id,
-                code = ack.code,
-                message = ack.message,
-                "an activation was refused"
-            );
+            let (code, message) = (ack.code, ack.message);
+            tracing::warn!(execution = id, code, message, "an activation was refused");
+        } else if let (false, Some((instance, id))) = (ack.repeated_result, kept) {
+            // Kept only if the server has what it asked for: otherwise memory and log would differ.
+            cache.put(id, instance);
         }
-        ack.code.is_empty() && !ack.repeated_result
     });
-    if let (true, Some(instance), Ok(id)) = (accepted, instance, Uuid::try_parse(&work.id)) {
-        cache.put(id, instance);
-    }
 }
 
 fn failed(

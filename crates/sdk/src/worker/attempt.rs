@@ -1,11 +1,13 @@
 //! One attempt of a task.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use flovyn_proto::v1;
 use flovyn_proto::v1::task_result::Result as Sent;
+use futures::FutureExt;
 use serde_json::Value;
 use tokio::sync::watch;
 use uuid::Uuid;
@@ -47,19 +49,17 @@ pub(super) async fn run(
             })
         }
     };
-    match desk.settle(&id, token, Finished::Task(result)).await {
-        Some(ack) if ack.code.is_empty() => {
+    desk.settle(id.clone(), token, Finished::Task(result), move |ack| {
+        if ack.code.is_empty() {
             setup.metrics.tasks_acknowledged.fetch_add(1, Ordering::Relaxed);
-        }
-        Some(ack) => {
+        } else {
             setup.metrics.tasks_refused.fetch_add(1, Ordering::Relaxed);
             tracing::warn!(task = id, code = ack.code, message = ack.message, "a task's result was refused");
         }
-        None => {}
-    }
+    });
 }
 
-/// Runs user code on a task of its own, so that a panic hurts nobody else.
+/// Runs user code, so that a panic hurts nobody else.
 async fn attempt(
     setup: &Setup,
     task: v1::TaskExecutionInfo,
@@ -75,24 +75,12 @@ async fn attempt(
     let input = json(&task.input)?;
     let limit = task.timeout_ms.map(|ms| Duration::from_millis(ms.max(0).unsigned_abs()));
     let context = TaskContext::new(read(task)?, cancelled, link);
-    let mut running = tokio::spawn(definition.start(context, input));
+    let running = AssertUnwindSafe(definition.start(context, input)).catch_unwind();
     let ended = match limit {
         None => running.await,
-        Some(limit) => match tokio::time::timeout(limit, &mut running).await {
-            Ok(ended) => ended,
-            Err(_) => {
-                running.abort();
-                return Err(Error::Timeout(Some(limit)));
-            }
-        },
+        Some(limit) => tokio::time::timeout(limit, running).await.map_err(|_| Error::Timeout(Some(limit)))?,
     };
-    match ended {
-        Ok(result) => result,
-        Err(error) => Err(match error.try_into_panic() {
-            Ok(panic) => Error::failed(format!("panicked: {}", panic_message(panic.as_ref()))),
-            Err(error) => Error::failed(error),
-        }),
-    }
+    ended.unwrap_or_else(|panic| Err(Error::failed(format!("panicked: {}", panic_message(panic.as_ref())))))
 }
 
 fn read(task: v1::TaskExecutionInfo) -> Result<Attempt> {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use flovyn_proto::v1;
 use flovyn_proto::v1::worker_stream_client::WorkerStreamClient;
+use futures::future::BoxFuture;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio_stream::wrappers::ReceiverStream;
@@ -12,7 +13,7 @@ use tonic::Streaming;
 
 use super::cache::Cache;
 use super::desk::Desk;
-use super::{Setup, WorkerEvent, activation, attempt};
+use super::{Setup, WorkerEvent, activation, attempt, rows};
 use crate::wire::json_bytes;
 
 /// Between attempts to connect: doubled from the first to the longest, with jitter.
@@ -163,21 +164,23 @@ fn take_in(setup: &Arc<Setup>, cache: &Arc<Cache>, desk: &Arc<Desk>, frame: v1::
     for ack in frame.acks {
         desk.acknowledge(ack);
     }
-    for work in frame.activations {
-        if desk.take_activation(&work.id, work.claim_token) {
-            tokio::spawn(activation::run(setup.clone(), cache.clone(), desk.clone(), work));
+    let mut work: Vec<BoxFuture<'static, ()>> = Vec::new();
+    for item in frame.activations {
+        if desk.take_activation(&item.id, item.claim_token) {
+            work.push(Box::pin(activation::run(setup.clone(), cache.clone(), desk.clone(), item)));
         } else {
-            dropped(setup, &work.id, work.claim_token);
+            dropped(setup, &item.id, item.claim_token);
         }
     }
     for task in frame.tasks {
         match desk.take_task(&task.task_execution_id, task.claim_token) {
             Some(cancelled) => {
-                tokio::spawn(attempt::run(setup.clone(), desk.clone(), task, cancelled));
+                work.push(Box::pin(attempt::run(setup.clone(), desk.clone(), task, cancelled)));
             }
             None => dropped(setup, &task.task_execution_id, task.claim_token),
         }
     }
+    rows::start(work);
     // Behind the work they may be about.
     for cancel in frame.cancels {
         desk.cancel(&cancel.task_execution_id, cancel.claim_token);

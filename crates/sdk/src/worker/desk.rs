@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use flovyn_proto::v1;
 use prost::Message;
-use tokio::sync::{Notify, oneshot, watch};
+use tokio::sync::{Notify, watch};
 
 /// Results in one frame.
 const MAX_RESULTS: usize = 100;
@@ -30,10 +30,14 @@ impl Finished {
     }
 }
 
-#[derive(Debug)]
+/// What is to be done once the server has answered.
+type OnAck = Box<dyn FnOnce(v1::ResultAck) + Send>;
+
 struct Unacknowledged {
+    id: String,
+    token: i64,
     finished: Finished,
-    told: oneshot::Sender<v1::ResultAck>,
+    on_ack: OnAck,
 }
 
 /// Slots of one kind of work.
@@ -45,7 +49,6 @@ struct Slots {
     owed: u32,
 }
 
-#[derive(Debug)]
 struct Inner {
     next_ref: u64,
     unacknowledged: BTreeMap<u64, Unacknowledged>,
@@ -61,7 +64,6 @@ struct Inner {
     stopping: bool,
 }
 
-#[derive(Debug)]
 pub(super) struct Desk {
     inner: Mutex<Inner>,
     /// Something can be sent.
@@ -261,31 +263,27 @@ impl Desk {
     }
 
     /// A piece of work is done: its slot is free, and its result goes out until it is acknowledged.
-    pub(super) async fn settle(&self, id: &str, token: i64, finished: Finished) -> Option<v1::ResultAck> {
-        let (told, acknowledged) = oneshot::channel();
-        {
-            let mut inner = self.lock();
-            let slots = match finished {
-                Finished::Activation(_) => &mut inner.workflows,
-                Finished::Task(_) => &mut inner.tasks,
-            };
-            slots.running -= 1;
-            slots.owed += 1;
-            inner.next_ref += 1;
-            let number = inner.next_ref;
-            inner.unacknowledged.insert(number, Unacknowledged { finished, told });
-            inner.unsent.push(number);
-        }
-        self.work.notify_one();
-        let ack = acknowledged.await.ok();
+    pub(super) fn settle(
+        &self,
+        id: String,
+        token: i64,
+        finished: Finished,
+        on_ack: impl FnOnce(v1::ResultAck) + Send + 'static,
+    ) {
         let mut inner = self.lock();
-        if inner.held.get(id) == Some(&token) {
-            inner.held.remove(id);
-        }
-        inner.cancels.remove(&(id.to_owned(), token));
+        let slots = match finished {
+            Finished::Activation(_) => &mut inner.workflows,
+            Finished::Task(_) => &mut inner.tasks,
+        };
+        slots.running -= 1;
+        slots.owed += 1;
+        inner.next_ref += 1;
+        let number = inner.next_ref;
+        let on_ack = Box::new(on_ack);
+        inner.unacknowledged.insert(number, Unacknowledged { id, token, finished, on_ack });
+        inner.unsent.push(number);
         drop(inner);
-        self.finished.notify_waiters();
-        ack
+        self.work.notify_one();
     }
 
     /// The server has answered. What may be sent again is sent again.
@@ -299,10 +297,14 @@ impl Desk {
             }
             return;
         }
-        if let Some(result) = inner.unacknowledged.remove(&ack.r#ref) {
-            // Whoever waited may have gone with its task.
-            let _ = result.told.send(ack);
+        let Some(result) = inner.unacknowledged.remove(&ack.r#ref) else { return };
+        if inner.held.get(&result.id) == Some(&result.token) {
+            inner.held.remove(&result.id);
         }
+        inner.cancels.remove(&(result.id, result.token));
+        drop(inner);
+        (result.on_ack)(ack);
+        self.finished.notify_waiters();
     }
 }
 
@@ -336,16 +338,17 @@ mod tests {
         assert_eq!((inner.workflows.running, inner.tasks.running), (1, 1));
     }
 
-    #[tokio::test]
-    async fn a_claim_is_held_until_its_result_is_acknowledged() {
+    #[test]
+    fn a_claim_is_held_until_its_result_is_acknowledged() {
         let desk = Desk::new(1, 1);
         assert!(desk.take_activation("workflow", 1));
         let finished = Finished::Activation(v1::SubmitWorkflowCommandsRequest::default());
-        let mut settled = Box::pin(desk.settle("workflow", 1, finished));
-        assert!(futures::poll!(&mut settled).is_pending());
+        let (told, acknowledged) = std::sync::mpsc::channel();
+        desk.settle("workflow".to_owned(), 1, finished, move |ack| told.send(ack.r#ref).unwrap());
         assert!(!desk.take_activation("workflow", 1), "its result is on its way");
+        assert!(acknowledged.try_recv().is_err());
         desk.acknowledge(v1::ResultAck { r#ref: 1, ..v1::ResultAck::default() });
-        assert!(settled.await.is_some());
+        assert_eq!(acknowledged.try_recv(), Ok(1));
         assert!(desk.take_activation("workflow", 2));
     }
 }

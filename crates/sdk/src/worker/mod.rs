@@ -12,6 +12,7 @@ mod builder;
 mod cache;
 mod connection;
 mod desk;
+mod rows;
 
 use std::collections::HashMap;
 use std::future::Future;

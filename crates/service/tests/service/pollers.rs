@@ -203,6 +203,33 @@ async fn work_that_another_process_made_ready_finds_the_pollers_of_this_one(plac
     here.check().await;
 }
 
+/// With many requests waiting, the next batch is decided before the last one is answered: a poller that found nothing in the
+/// last one waits from its answer on only.
+async fn what_is_made_ready_before_a_poller_begins_to_wait_is_brought_to_it(place: Place) {
+    let store = Faulty::new(place.store().await);
+    let server = place.server_on(store.clone(), Default::default());
+    store.hold();
+    let mut poll = Box::pin(server.service.poll(TENANT, tasks("work"), LONG));
+    assert!(futures::poll!(&mut poll).is_pending());
+    until("the claim is about to be decided", || store.waiting() == 1).await;
+    let create = || CreateTasks { items: vec![CreateTask::standalone(task("work"))] };
+    let mut calls: Vec<_> = (0..100).map(|_| Box::pin(server.call(TENANT, create()))).collect();
+    for call in &mut calls {
+        assert!(futures::poll!(call).is_pending());
+    }
+    store.release();
+    for answer in futures::future::join_all(calls).await {
+        answer.unwrap();
+    }
+    // Answered behind what is done for the poller.
+    server.claim(tasks("nothing")).await;
+    match futures::poll!(&mut poll) {
+        std::task::Poll::Ready(claimed) => assert_eq!(claimed.unwrap().len(), 1),
+        std::task::Poll::Pending => panic!("it waits, with a hundred tasks ready"),
+    }
+    server.check().await;
+}
+
 async fn a_server_that_stops_ends_the_polls_and_finishes_what_it_accepted(place: Place) {
     let store = Faulty::new(place.store().await);
     let server = place.server_on(store.clone(), Default::default());
@@ -252,6 +279,7 @@ on_each_store!(
     work_handed_to_pollers_that_go_before_they_look_is_given_back,
     a_paused_queue_keeps_its_pollers_and_wakes_as_many_as_there_is_work_when_resumed,
     work_that_another_process_made_ready_finds_the_pollers_of_this_one,
+    what_is_made_ready_before_a_poller_begins_to_wait_is_brought_to_it,
     a_server_that_stops_ends_the_polls_and_finishes_what_it_accepted,
     a_poller_takes_no_more_than_it_asked_for,
 );

@@ -32,6 +32,9 @@ const MAX_ITEMS: usize = 100;
 /// What an item takes in a frame beside its own bytes, and what a frame takes beside its items.
 const ITEM_OVERHEAD: usize = 8;
 const ROOM: usize = 1 << 10;
+/// Claims that a session has under way for each class of work: while what one has found is on its way to the worker, the next
+/// batch finds the other waiting.
+pub(super) const FEEDS: usize = 2;
 /// A pause after a claim that was refused, so that a full server is not asked in a loop.
 const AFTER_REFUSAL: Duration = Duration::from_millis(200);
 
@@ -63,8 +66,9 @@ impl Feed {
             }
             // Room first: what is claimed can then be pushed at once.
             let Ok(room) = self.outbound.reserve().await else { return };
-            let more = self.credit.available_permits().min(MAX_ITEMS - 1);
-            let claim = self.claim(1 + more);
+            let more = (self.credit.available_permits() / FEEDS).min(MAX_ITEMS - 1);
+            let Ok(more) = self.credit.try_acquire_many(more as u32) else { continue };
+            let claim = self.claim(1 + more.num_permits());
             let claimed = tokio::select! {
                 claimed = self.call.poll(claim, WAIT) => claimed,
                 () = self.outbound.closed() => return,
@@ -90,8 +94,8 @@ impl Feed {
             }
             match self.parcels(delivery).await {
                 Ok(parcels) => {
-                    first.forget();
-                    let mut taken = 1;
+                    let mut credit = first;
+                    credit.merge(more);
                     let mut room = Some(room);
                     for parcel in parcels {
                         let room = match room.take() {
@@ -102,8 +106,9 @@ impl Feed {
                             },
                         };
                         // What is pushed uses credit up; the worker grants new credit when a slot is free.
-                        self.credit.forget_permits(parcel.delivery.claimed().len() - taken);
-                        taken = 0;
+                        if let Some(used) = credit.split(parcel.delivery.claimed().len()) {
+                            used.forget();
+                        }
                         let Some(stopped) = self.hold(parcel.delivery.claimed()) else { return };
                         drop(parcel.delivery.sent());
                         room.send(Ok(parcel.frame));

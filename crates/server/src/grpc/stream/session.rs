@@ -20,7 +20,7 @@ use uuid::Uuid;
 use super::super::call::Call;
 use super::super::status::{not_allowed, refuse};
 use super::super::worker_lifecycle;
-use super::feed::Feed;
+use super::feed::{FEEDS, Feed};
 use super::hello::{self, Hello};
 use super::pulse::Pulse;
 use super::results::{self, Why};
@@ -202,8 +202,12 @@ impl Session {
             outbound: self.outbound.clone(),
         };
         let mut feeds = JoinSet::new();
-        feeds.spawn(feed(WorkClass::Workflow, hello.workflows, &self.workflow_credit).run());
-        feeds.spawn(feed(WorkClass::Task, hello.tasks, &self.task_credit).run());
+        let workflows = feed(WorkClass::Workflow, hello.workflows, &self.workflow_credit);
+        let tasks = feed(WorkClass::Task, hello.tasks, &self.task_credit);
+        for _ in 0..FEEDS {
+            feeds.spawn(workflows.clone().run());
+            feeds.spawn(tasks.clone().run());
+        }
         feeds
     }
 

@@ -44,7 +44,7 @@ async fn task_of(worker: &mut Worker) -> v1::TaskExecutionInfo {
 async fn a_silent_worker_is_given_nothing(database: Database) {
     let server =
         TestServer::start_with(database, |config| config.limits.session_lease_ms = Some(LEASE_MS)).await;
-    let mut silent = Worker::with(&server, hello(uuid::Uuid::new_v4()), 0, 10).await.unwrap();
+    let mut silent = Worker::with(&server, hello(uuid::Uuid::new_v4()), 0, 1).await.unwrap();
     claims_wait(&server, 1).await;
     // Nobody sends its heartbeats: its claim is taken back.
     claims_wait(&server, 0).await;
