@@ -225,6 +225,8 @@ impl Shared {
                 Ok(Committed { decided, handed, summary })
             }
             Err(error) => {
+                // It may have been written all the same.
+                self.dispatch.forget_empty();
                 let give_back = match error {
                     StoreError::OutcomeUnknown(_) => give_back_all(jobs, &handed, &decided),
                     _ => Vec::new(),
@@ -290,7 +292,9 @@ impl Shared {
         }
         Stats::add(&self.stats.requests, decided.len());
         let for_pollers = decided.split_off(jobs.len());
-        let mut put_off = Vec::new();
+        // Whoever came to wait since this batch was decided was not seen by it. Before anybody is answered: they may ask for
+        // what they have just been told of.
+        let mut put_off = self.dispatch.take_one_of_each(&summary.left_ready);
         for (job, decided) in jobs.into_iter().zip(decided) {
             if let Decided::Reply(Reply::Claimed(claimed)) = &decided {
                 put_off.extend(self.wake_next(&job.request, claimed.len()));
@@ -301,8 +305,6 @@ impl Shared {
             let job = Job { request: poller.request, asker: Asker::Poll(poller.asker), misses: 0 };
             self.answer_job(job, decided, &mut put_off);
         }
-        // Whoever came to wait since this batch was decided was not seen by it.
-        put_off.extend(self.dispatch.take_one_of_each(&summary.left_ready));
         self.after_commit(summary);
         put_off
     }
@@ -334,6 +336,7 @@ impl Shared {
         match job.asker {
             Asker::Call(sender) => {
                 if let (Op::ResumeQueue(op), Ok(_)) = (&job.request.op, &result) {
+                    self.dispatch.forget_empty();
                     let lanes = self.dispatch.lanes_of_queue(job.request.tenant_id, &op.queue);
                     put_off.extend(self.dispatch.take_one_of_each(&lanes));
                 }
@@ -349,6 +352,7 @@ impl Shared {
             Asker::Poll(poll) => match result {
                 Ok(Reply::Claimed(claimed)) if claimed.is_empty() && poll.may_wait() => {
                     // Nothing there: from now on every batch that makes such work ready sees this poller.
+                    self.dispatch.found_nothing(&job.request);
                     self.dispatch.park(job.request, poll);
                 }
                 Ok(Reply::Claimed(claimed)) => {

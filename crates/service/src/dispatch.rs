@@ -10,9 +10,12 @@ use flovyn_engine::Request;
 use flovyn_engine::ids::{TenantId, WorkerId};
 use flovyn_engine::request::{Claim, Op};
 use flovyn_engine::state::{Lane, Ready, WorkClass};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::job::{Asker, Job, PollAsker, claim_of};
+
+/// Lanes that are remembered as empty.
+const MAX_EMPTY: usize = 10_000;
 
 /// Numbers pollers in the order they came.
 type PollerId = u64;
@@ -30,12 +33,17 @@ struct Waiting {
     pollers: FxHashMap<PollerId, Poller>,
     lanes: FxHashMap<Lane, BTreeSet<PollerId>>,
     sessions: FxHashMap<(WorkerId, WorkClass), BTreeSet<PollerId>>,
+    /// Lanes in which a claim has found nothing, and nothing has been left since.
+    empty: FxHashSet<Lane>,
+    closed: bool,
 }
 
 /// All pollers of this process.
-#[derive(Debug, Default, Clone)]
+#[derive(Debug, Clone)]
 pub(crate) struct Dispatch {
     waiting: Arc<Mutex<Waiting>>,
+    /// Whether all work is made ready by this process, so that it knows which lanes are empty.
+    alone: bool,
 }
 
 /// Work for one poller out of what a batch made ready.
@@ -47,6 +55,10 @@ pub(crate) struct HandOff {
 }
 
 impl Dispatch {
+    pub(crate) fn new(alone: bool) -> Self {
+        Self { waiting: Arc::default(), alone }
+    }
+
     /// Held for look-ups only, never across an await; a panic leaves the maps whole.
     fn lock(&self) -> MutexGuard<'_, Waiting> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
@@ -56,6 +68,39 @@ impl Dispatch {
         let Some(claim) = claim_of(&request) else { return };
         let lanes = claim.lanes(request.tenant_id);
         self.lock().insert(Poller { request, asker, lanes });
+    }
+
+    /// Parks a poller that need not search, since nothing would be found. Whatever is being decided at this moment is brought
+    /// to it when it is answered. Hands a poller back that has to search.
+    pub(crate) fn park_at_once(
+        &self,
+        request: Arc<Request>,
+        asker: PollAsker,
+    ) -> Result<(), (Arc<Request>, PollAsker)> {
+        let Some(claim) = claim_of(&request).filter(|claim| self.alone && !claim.is_any()) else {
+            return Err((request, asker));
+        };
+        let lanes = claim.lanes(request.tenant_id);
+        let mut waiting = self.lock();
+        if waiting.closed || !lanes.iter().all(|lane| waiting.empty.contains(lane)) {
+            return Err((request, asker));
+        }
+        waiting.insert(Poller { request, asker, lanes });
+        Ok(())
+    }
+
+    /// A claim has searched all its lanes and found nothing.
+    pub(crate) fn found_nothing(&self, request: &Request) {
+        let Some(claim) = claim_of(request).filter(|claim| claim.only.is_none()) else { return };
+        let mut waiting = self.lock();
+        if self.alone && waiting.empty.len() < MAX_EMPTY {
+            waiting.empty.extend(claim.lanes(request.tenant_id));
+        }
+    }
+
+    /// From here on, whoever asks has to search.
+    pub(crate) fn forget_empty(&self) {
+        self.lock().empty.clear();
     }
 
     /// Puts a poller back whose hand-off did not come about.
@@ -104,6 +149,7 @@ impl Dispatch {
         let mut waiting = self.lock();
         let mut found: BTreeMap<PollerId, Vec<&Lane>> = BTreeMap::new();
         for lane in lanes {
+            waiting.empty.remove(lane);
             if let Some(id) = waiting.choose(lane, None) {
                 found.entry(id).or_default().push(lane);
             }
@@ -140,6 +186,7 @@ impl Dispatch {
         let mut waiting = self.lock();
         let all = std::mem::take(&mut *waiting);
         waiting.next_id = all.next_id;
+        waiting.closed = true;
         all.pollers.into_values().collect()
     }
 }

@@ -115,9 +115,9 @@ impl Service {
         let (jobs, receiver) = mpsc::channel(QUEUE);
         let (shutdown, stopped) = watch::channel(false);
         let shared = Arc::new(Shared {
+            dispatch: Dispatch::new(!store.is_shared()),
             store,
             limits: Arc::new(options.limits),
-            dispatch: Dispatch::default(),
             stats: Stats::default(),
             meters: Meters::new(&options.recorder),
             due_signal: DueSignal::default(),
@@ -171,7 +171,11 @@ impl Service {
         let (sender, receiver) = oneshot::channel();
         let parked = Arc::new(AtomicBool::new(false));
         let asker = PollAsker { sender, until: Instant::now() + wait, parked: parked.clone() };
-        self.send(self.request(tenant_id, Op::Claim(claim)), Asker::Poll(asker))?;
+        let request = self.request(tenant_id, Op::Claim(claim));
+        request.op.check(&self.shared.limits)?;
+        if let Err((request, asker)) = self.shared.dispatch.park_at_once(Arc::new(request), asker) {
+            self.send_job(Job { request, asker: Asker::Poll(asker), misses: 0 })?;
+        }
         let mut handed = Handed { service: self, tenant_id, receiver };
         if let Ok(result) = tokio::time::timeout(wait, &mut handed.receiver).await {
             return result.unwrap_or_else(|_| Err(stopping()));
@@ -280,10 +284,14 @@ impl Service {
     }
 
     pub(crate) fn send(&self, request: Request, asker: Asker) -> Result<(), Refusal> {
+        self.send_job(Job::new(request, asker))
+    }
+
+    fn send_job(&self, job: Job) -> Result<(), Refusal> {
         if self.shared.failed.load(Ordering::Relaxed) || *self.shutdown.borrow() {
             return Err(stopping());
         }
-        self.resend(Job::new(request, asker)).map_err(|(_, refusal)| refusal)
+        self.resend(job).map_err(|(_, refusal)| refusal)
     }
 
     /// Puts a job into the batch loop's queue, or hands it back.
