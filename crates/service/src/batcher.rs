@@ -1,6 +1,5 @@
 //! The batch loop: collects what waits, decides it as one transaction, answers when it is durable.
 
-use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -12,16 +11,18 @@ use flovyn_store::{StoreError, TransactOptions};
 use futures::future::BoxFuture;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 use uuid::Uuid;
 
+use crate::backlog::Backlog;
 use crate::dispatch::Poller;
 use crate::driver::{Driver, Summary};
 use crate::job::{self, Asker, Job};
-use crate::service::Shared;
+use crate::pace::Pace;
+use crate::service::{QUEUE, Shared};
 use crate::stats::Stats;
 
-/// A batch is closed at any of these.
-const MAX_REQUESTS: usize = 512;
+/// A batch is closed at any of these, or when it has as many requests as its pace allows.
 const MAX_BYTES: usize = 4 << 20;
 const MAX_ROWS: usize = 5_000;
 /// A batch from which on those it answered are given turns to ask again before the next one begins, and how many.
@@ -41,7 +42,8 @@ pub(crate) struct Batcher {
     shared: Arc<Shared>,
     jobs: mpsc::Receiver<Job>,
     /// Requests put off by the last batch, then what did not fit into it.
-    backlog: VecDeque<Job>,
+    backlog: Backlog,
+    pace: Pace,
     stopped: watch::Receiver<bool>,
     /// Requests in the last batch.
     last_batch: usize,
@@ -53,7 +55,7 @@ impl Batcher {
         jobs: mpsc::Receiver<Job>,
         stopped: watch::Receiver<bool>,
     ) -> Self {
-        Self { shared, jobs, backlog: VecDeque::new(), stopped, last_batch: 0 }
+        Self { shared, jobs, backlog: Backlog::default(), pace: Pace::default(), stopped, last_batch: 0 }
     }
 
     /// Runs until the service stops, then finishes what was accepted before.
@@ -78,12 +80,17 @@ impl Batcher {
                 continue;
             }
             // The store gets its work first, and the last batch is answered meanwhile.
-            let shared = &self.shared;
+            let (shared, began) = (&self.shared, Instant::now());
             let answer = async { unanswered.take().map(|(jobs, committed)| shared.answer(jobs, committed)) };
             let (attempted, answered) = tokio::join!(biased; shared.attempt(&batch, wait), answer);
             self.put_off(answered.unwrap_or_default());
             match attempted {
-                Ok(committed) => unanswered = Some((batch, committed)),
+                Ok(committed) => {
+                    if committed.summary.rows > 0 {
+                        self.pace.took(batch.len(), began.elapsed());
+                    }
+                    unanswered = Some((batch, committed));
+                }
                 Err(failed) => {
                     let put_off = self.shared.clone().recover(batch, wait, failed).await;
                     self.put_off(put_off);
@@ -95,9 +102,9 @@ impl Batcher {
         }
     }
 
-    /// Takes in what has arrived.
+    /// Takes in what has arrived: whose turn it is can be told only of what is here.
     fn receive(&mut self) {
-        while self.backlog.len() < 2 * MAX_REQUESTS {
+        while self.backlog.len() < QUEUE {
             let Ok(job) = self.jobs.try_recv() else { break };
             self.backlog.push_back(job);
         }
@@ -126,7 +133,7 @@ impl Batcher {
         }
     }
 
-    /// Everything that waits, up to the limits; in the order it came. `true`: alone, waiting for its rows.
+    /// Everything that waits, up to the limits, tenants in turn. `true`: alone, waiting for its rows.
     async fn next_batch(&mut self, waiting: &mut JoinSet<Vec<Job>>) -> Option<(Vec<Job>, bool)> {
         while let Some(Ok(jobs)) = waiting.try_join_next() {
             self.put_off(jobs);
@@ -149,6 +156,7 @@ impl Batcher {
             }
         }
         self.collect().await;
+        let (size, several) = (self.pace.size(Instant::now()), self.backlog.tenants() > 1);
         let (mut bytes, mut rows) = (0, 0);
         let mut batch: Vec<Job> = Vec::new();
         while let Some(job) = self.backlog.front() {
@@ -159,7 +167,9 @@ impl Batcher {
             let alone = job.misses >= MAX_MISSES;
             bytes += job.request.bytes();
             rows += job.request.rows();
-            let full = batch.len() >= MAX_REQUESTS || bytes > MAX_BYTES || rows > MAX_ROWS || alone;
+            let only_one_left = several && self.backlog.tenants() == 1;
+            let max_requests = if only_one_left { size.filled_up_to } else { size.max_requests };
+            let full = batch.len() >= max_requests || bytes > MAX_BYTES || rows > MAX_ROWS || alone;
             if full && !batch.is_empty() {
                 break;
             }
@@ -168,6 +178,7 @@ impl Batcher {
                 return Some((batch, alone));
             }
         }
+        self.pace.asked(batch.iter().map(|job| job.request.tenant_id), Instant::now());
         // Claims go last: what the others make ready in this very batch is then theirs to take. Stable, so that
         // everything else keeps its order.
         batch.sort_by_key(|job| job::claim_of(&job.request).is_some());

@@ -3,6 +3,7 @@
 //! Nothing is acknowledged before its batch is durable. No timer delays a batch: the next one is whatever arrived
 //! while the last one was being committed.
 
+mod backlog;
 mod batcher;
 mod chatter;
 mod dispatch;
@@ -12,6 +13,7 @@ mod follow;
 mod job;
 pub mod loops;
 pub mod metrics;
+mod pace;
 mod service;
 mod stats;
 mod tails;

@@ -24,8 +24,8 @@ use crate::stats::Stats;
 use crate::tails::Tails;
 use crate::watch::Watchers;
 
-/// How many requests may wait for the batch loop.
-const QUEUE: usize = 16_384;
+/// How many requests may wait for the batch loop, and as many again that it has taken in.
+pub(crate) const QUEUE: usize = 16_384;
 
 /// Cancellations that a slow listener may be behind; it then has to look for itself.
 const CANCELS: usize = 4_096;

@@ -21,6 +21,7 @@ mod pollers;
 mod races;
 mod repeats;
 mod routing;
+mod tenants;
 mod turns;
 mod upkeep;
 mod why;

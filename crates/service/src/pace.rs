@@ -1,0 +1,154 @@
+//! How many requests a batch may have. Whoever comes while a batch is under way waits for its end: as long as several
+//! tenants ask, batches are kept so small that none makes the others wait long. A tenant who is alone gets the
+//! largest ones, which cost the least for each request.
+
+use std::time::Duration;
+
+use flovyn_engine::ids::TenantId;
+use tokio::time::Instant;
+use uuid::Uuid;
+
+/// Requests in a batch, at most.
+const MAX_REQUESTS: usize = 512;
+/// As few as a batch is ever cut down to. What so few take is what a transaction costs anyway.
+const FEW: usize = 4;
+/// A batch may last so long, or so many times as long as one of few requests: smaller ones would only add transactions.
+const MAY_LAST: Duration = Duration::from_millis(10);
+const TIMES_FEW: u32 = 2;
+/// After so many larger batches one of few is made, to know what it takes now.
+const LOOKS_AFTER: usize = 64;
+/// How long after a change of tenants more than one is taken to be there.
+const SHARED_FOR: Duration = Duration::from_secs(1);
+
+#[derive(Debug)]
+pub(crate) struct Pace {
+    /// For the next batch, while several tenants ask.
+    max: usize,
+    /// What a batch of few requests takes, smoothed.
+    few_take: Duration,
+    larger_since: usize,
+    last_tenant: TenantId,
+    shared_until: Option<Instant>,
+}
+
+impl Default for Pace {
+    fn default() -> Self {
+        Self {
+            max: MAX_REQUESTS,
+            few_take: Duration::ZERO,
+            larger_since: 0,
+            last_tenant: Uuid::nil(),
+            shared_until: None,
+        }
+    }
+}
+
+/// How large a batch may become.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Size {
+    pub(crate) max_requests: usize,
+    /// Up to how many it is filled with what is left of one tenant after the others have had their turns.
+    pub(crate) filled_up_to: usize,
+}
+
+impl Pace {
+    /// Of the next batch.
+    pub(crate) fn size(&self, now: Instant) -> Size {
+        let max_requests = match self.shared_until {
+            Some(until) if now < until && self.larger_since >= LOOKS_AFTER => FEW,
+            Some(until) if now < until => self.max,
+            _ => MAX_REQUESTS,
+        };
+        // Where large batches are as fast as small ones, nobody gains by waiting for the next.
+        let filled_up_to = if max_requests < MAX_REQUESTS { FEW } else { MAX_REQUESTS };
+        Size { max_requests, filled_up_to }
+    }
+
+    /// Takes note of whose requests go into a batch.
+    pub(crate) fn asked(&mut self, tenants: impl Iterator<Item = TenantId>, now: Instant) {
+        // Housekeeping is nobody's.
+        for tenant_id in tenants.filter(|tenant_id| !tenant_id.is_nil()) {
+            if tenant_id != self.last_tenant {
+                if !self.last_tenant.is_nil() {
+                    self.shared_until = Some(now + SHARED_FOR);
+                }
+                self.last_tenant = tenant_id;
+            }
+        }
+    }
+
+    /// Takes note of how long a batch that wrote something took.
+    pub(crate) fn took(&mut self, requests: usize, took: Duration) {
+        if requests <= FEW {
+            self.few_take = if self.few_take.is_zero() { took } else { (self.few_take * 3 + took) / 4 };
+            self.larger_since = 0;
+        } else {
+            self.larger_since += 1;
+        }
+        if took > MAY_LAST.max(self.few_take * TIMES_FEW) {
+            self.max = (requests / 2).max(FEW);
+        } else if requests >= self.max {
+            self.max = (self.max + self.max / 4).min(MAX_REQUESTS);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const A: TenantId = Uuid::from_u128(1);
+    const B: TenantId = Uuid::from_u128(2);
+
+    fn ms(ms: u64) -> Duration {
+        Duration::from_millis(ms)
+    }
+
+    /// Both ask all the time, and batches are as large as they may be. Returns how large they are in the end, but for those
+    /// that only look what few take.
+    fn settled(fixed: Duration, each: Duration) -> usize {
+        let (mut pace, now) = (Pace::default(), Instant::now());
+        let mut sizes = Vec::new();
+        for _ in 0..4 * LOOKS_AFTER {
+            pace.asked([A, B].into_iter(), now);
+            let requests = pace.size(now).max_requests;
+            pace.took(requests, fixed + each * u32::try_from(requests).unwrap());
+            sizes.push(requests);
+        }
+        *sizes[2 * LOOKS_AFTER + 1..].iter().max().unwrap()
+    }
+
+    #[test]
+    fn batches_of_several_tenants_are_cut_until_they_do_not_last_long() {
+        // So large that they last as long as they may, and then a quarter more, which is cut again.
+        assert_eq!(settled(ms(1), ms(1)), 10);
+        assert_eq!(settled(ms(1), ms(20)), 10, "twice as long as few take");
+    }
+
+    #[test]
+    fn batches_stay_large_where_few_requests_take_as_long() {
+        assert_eq!(settled(ms(1), Duration::from_micros(10)), MAX_REQUESTS, "all is fast");
+        assert_eq!(
+            settled(ms(50), Duration::from_micros(50)),
+            MAX_REQUESTS,
+            "the transaction itself is slow"
+        );
+    }
+
+    #[test]
+    fn a_tenant_who_is_alone_has_the_largest_batches_however_long_they_take() {
+        let (mut pace, now) = (Pace::default(), Instant::now());
+        let largest = Size { max_requests: MAX_REQUESTS, filled_up_to: MAX_REQUESTS };
+        for _ in 0..3 * LOOKS_AFTER {
+            pace.asked([A, Uuid::nil(), A].into_iter(), now);
+            assert_eq!(pace.size(now), largest);
+            pace.took(MAX_REQUESTS, ms(500));
+        }
+        pace.asked([B].into_iter(), now);
+        assert_eq!(pace.size(now).max_requests, FEW, "what few take is not known yet");
+        pace.took(FEW, ms(1));
+        let cut = Size { max_requests: MAX_REQUESTS / 2, filled_up_to: FEW };
+        assert_eq!(pace.size(now), cut, "the large ones have shown that they take long");
+        assert_eq!(pace.size(now + SHARED_FOR), largest, "alone again");
+    }
+}
