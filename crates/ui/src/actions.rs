@@ -7,11 +7,11 @@ use axum::Json;
 use axum::extract::{FromRequest, Path, Request};
 use axum::http::{HeaderMap, Method};
 use axum::response::{IntoResponse, Redirect, Response};
+use flovyn_rest_types::{Started, Task};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use crate::Ui;
-use crate::answers::{Started, Task};
 use crate::failure::Failure;
 use crate::urls::encode;
 use crate::visitor::Visitor;

@@ -5,7 +5,6 @@
 //! engine, the service or a store. Pages are rendered here; the scripts only fetch pages again and swap parts of them.
 
 mod actions;
-mod answers;
 mod assets;
 mod failure;
 mod guard;

@@ -2,9 +2,9 @@
 
 use axum::extract::{FromRequestParts, RawPathParams};
 use axum::http::request::Parts;
+use flovyn_rest_types::{Me, Tenant};
 
 use crate::Ui;
-use crate::answers::{Me, Tenant};
 use crate::failure::Failure;
 use crate::guard::Here;
 use crate::rest::Caller;

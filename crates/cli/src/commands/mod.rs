@@ -1,7 +1,7 @@
 //! One file or folder per command.
 //!
 //! Those that run a server or work on a database of this machine: `demo`, `dev`, `server`, `migrate`, `doctor`, `backup`,
-//! `restore`, `api_key`. All others call a server: a folder per noun, a file per verb.
+//! `restore`, `api_key`. All others call a server: a folder per noun, a file per verb. `serving` and `list` are shared.
 
 pub(crate) mod api_key;
 pub(crate) mod backup;
@@ -10,6 +10,7 @@ pub(crate) mod completions;
 pub(crate) mod demo;
 pub(crate) mod dev;
 pub(crate) mod doctor;
+mod list;
 pub(crate) mod migrate;
 pub(crate) mod promise;
 pub(crate) mod queue;

@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 use tokio::time::{Interval, MissedTickBehavior, interval};
 
 use super::again::Again;
-use crate::client::answers::{Answer, Log, LogLine, Task};
+use crate::client::answers::{Answer, LogLine, Logs, Task};
 use crate::client::{Client, ClientError, EventStream};
 
 /// The stream does not have the log: it is asked for this often.
@@ -141,6 +141,6 @@ pub(crate) async fn log_page(
     limit: usize,
 ) -> Result<Vec<Answer<LogLine>>, ClientError> {
     let query = [("after_line", Some(after_line.to_string())), ("limit", Some(limit.to_string()))];
-    let log: Log = client.get_with(&["tasks", task_id, "logs"], &query).await?;
+    let log: Logs = client.get_with(&["tasks", task_id, "logs"], &query).await?;
     Ok(log.lines)
 }

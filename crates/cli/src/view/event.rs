@@ -97,7 +97,13 @@ mod tests {
     use serde_json::{Value, json};
 
     fn event(event_type: &str, data: Value) -> LogEvent {
-        LogEvent { sequence: 7, event_type: event_type.into(), timestamp_ms: 1_736_937_000_000, data }
+        LogEvent {
+            sequence: 7,
+            event_type: event_type.into(),
+            timestamp_ms: 1_736_937_000_000,
+            data,
+            ..LogEvent::default()
+        }
     }
 
     #[test]

@@ -295,11 +295,19 @@ mod tests {
     use serde_json::{Value, json};
 
     fn event(event_type: &str, timestamp_ms: i64, data: Value) -> LogEvent {
-        LogEvent { sequence: 0, event_type: event_type.into(), timestamp_ms, data }
+        LogEvent { event_type: event_type.into(), timestamp_ms, data, ..LogEvent::default() }
     }
 
     fn attempt(attempt: i64, status: &str, started_ms: i64, finished_ms: i64) -> Attempt {
-        Attempt { attempt, status: status.into(), started_ms, finished_ms, error: None, worker_id: None }
+        Attempt {
+            attempt,
+            status: status.into(),
+            started_ms,
+            finished_ms,
+            duration_ms: finished_ms - started_ms,
+            error: None,
+            worker_id: None,
+        }
     }
 
     fn timeline(events: &[LogEvent], work: &HashMap<String, Work>, now_ms: i64) -> Timeline {

@@ -19,7 +19,7 @@ use crate::world::{World, text};
 
 /// Name, width, height.
 const SCREENS: &[(&str, u32, u32)] = &[("wide", 1440, 900), ("narrow", 390, 844)];
-const MOST_BYTES: usize = 150_000;
+const MOST_BYTES: usize = 200_000;
 
 fn task(kind: &str, id: Uuid) -> v1::WorkflowCommand {
     let data = v1::ScheduleTaskCommand {
@@ -58,6 +58,48 @@ fn timer(name: &str, duration_ms: i64) -> v1::WorkflowCommand {
     command(v1::CommandType::StartTimer, CommandData::StartTimer(data))
 }
 
+fn is_updating() -> bool {
+    std::env::var_os("UPDATE_SCREENSHOTS").is_some()
+}
+
+/// A minute of work that comes in waves, so that the plots of the documentation have something to show.
+async fn busy(world: &World, worker: &mut Worker) {
+    let mut often = tokio::time::interval(Duration::from_millis(250));
+    for step in 0..240_u32 {
+        often.tick().await;
+        let wave = (f64::from(step) / 30.0).sin();
+        for number in 0..if wave > 0.6 {
+            4
+        } else if wave > -0.4 {
+            2
+        } else {
+            1
+        } {
+            let body = json!({ "kind": "order", "input": { "order": format!("A-{}", 100 + step) } });
+            world.post("/workflow-executions", &body).await.ok(201);
+            let activation = worker.activation().await;
+            let (end, status) = match step % 23 == 7 && number == 0 {
+                true => (refused(), v1::WorkflowStatus::Failed),
+                false => (complete("{\"ok\":true}"), v1::WorkflowStatus::Completed),
+            };
+            worker.submit(&activation, vec![end], status).await;
+        }
+        if wave > 0.0 || step % 3 == 0 {
+            world.post("/tasks", &json!({ "task_type": "send-email" })).await.ok(201);
+            let claimed = worker.task().await;
+            worker.complete_task(&claimed, "{\"sent\":true}").await;
+        }
+    }
+}
+
+fn refused() -> v1::WorkflowCommand {
+    let data = v1::FailWorkflowCommand {
+        error: "payment refused: card expired".into(),
+        ..v1::FailWorkflowCommand::default()
+    };
+    command(v1::CommandType::FailWorkflow, CommandData::FailWorkflow(data))
+}
+
 /// A shop at work: one of everything. Says which execution and which task to look at.
 async fn shop(world: &World) -> (String, String) {
     let types = ["charge-card", "reserve-stock", "send-email", "render-report"];
@@ -68,17 +110,15 @@ async fn shop(world: &World) -> (String, String) {
         .map(|name| v1::StreamTaskType { task_type: name.into(), ..v1::StreamTaskType::default() })
         .to_vec();
     let mut worker = Worker::with(&world.server, greeting, 10, 10).await.unwrap();
+    if is_updating() {
+        busy(world, &mut worker).await;
+    }
     for number in 0..6 {
         let body = json!({ "kind": "order", "input": { "order": format!("A-{}", 1030 + number) } });
         world.post("/workflow-executions", &body).await.ok(201);
         let activation = worker.activation().await;
         if number == 3 {
-            let data = v1::FailWorkflowCommand {
-                error: "payment refused: card expired".into(),
-                ..v1::FailWorkflowCommand::default()
-            };
-            let fail = command(v1::CommandType::FailWorkflow, CommandData::FailWorkflow(data));
-            worker.submit(&activation, vec![fail], v1::WorkflowStatus::Failed).await;
+            worker.submit(&activation, vec![refused()], v1::WorkflowStatus::Failed).await;
         } else {
             worker.submit(&activation, vec![complete("{\"ok\":true}")], v1::WorkflowStatus::Completed).await;
         }
@@ -164,7 +204,7 @@ async fn take(browser: &Browser, name: &str, scheme: &str, screen: &str) {
     assert_eq!(browser.value(wide).await, json!(false), "{name} {screen} must be scrolled sideways");
     let name = format!("ui-{name}-{scheme}-{screen}.png");
     assert!(png.len() < MOST_BYTES, "{name} has {} bytes", png.len());
-    if std::env::var_os("UPDATE_SCREENSHOTS").is_some() {
+    if is_updating() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/images");
         std::fs::create_dir_all(&folder).unwrap();
         std::fs::write(folder.join(name), png).unwrap();

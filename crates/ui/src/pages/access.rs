@@ -1,11 +1,11 @@
 //! Who gets in: the tenant, who is signed in, and the tokens of workers. A new token is shown once.
 
 use axum::response::{Html, IntoResponse, Response};
+use flovyn_rest_types::{WorkerToken, WorkerTokens};
 use maud::{Markup, html};
 use serde_json::json;
 
 use crate::actions::Filled;
-use crate::answers::{WorkerToken, WorkerTokens};
 use crate::failure::Failure;
 use crate::layout::{Page, page};
 use crate::parts::empty::empty;
@@ -58,7 +58,7 @@ fn tenant(visitor: &Visitor) -> Markup {
                 (fact("Name", Some(html! { (document::inline(&tenant.name, 80)) })))
                 (fact("Slug", Some(html! { code { (tenant.slug) } })))
                 (fact("Id", Some(parts::whole_id(&tenant.id))))
-                (fact("Created", Some(times::moment(&tenant.created_at))))
+                (fact("Created", Some(times::moment(tenant.created_ms))))
                 (fact("Finished work is kept", Some(match tenant.retention_ms {
                     Some(ms) => html! { (times::duration(ms)) },
                     None => html! { "for ever" },
@@ -91,19 +91,19 @@ fn table(visitor: &Visitor, tokens: &[WorkerToken]) -> Markup {
     html! {
         div.scroll {
             table.rows {
-                thead { tr { th { "Name" } th { "State" } th { "Id" } th { "Created" } th { "Expires" } th {} } }
+                thead { tr { th { "Name" } th { "State" } th.wide-only { "Id" } th.wide-only { "Created" } th { "Expires" } th {} } }
                 tbody {
                     @for token in tokens {
                         tr {
-                            td { (document::inline(&token.name, 60)) }
-                            td { @if token.revoked_at.is_some() { (parts::status("REVOKED")) } @else { (parts::status("VALID")) } }
-                            td { (parts::id(&token.id)) }
-                            td { (times::moment(&token.created_at)) }
-                            td { @match &token.expires_at {
+                            td.name { (document::inline(&token.name, 60)) }
+                            td { @if token.revoked_ms.is_some() { (parts::status("REVOKED")) } @else { (parts::status("VALID")) } }
+                            td.wide-only { (parts::id(&token.id)) }
+                            td.wide-only { (times::moment(token.created_ms)) }
+                            td { @match token.expires_ms {
                                 Some(at) => (times::moment(at)),
                                 None => span.muted { "never" },
                             } }
-                            td.right { @if token.revoked_at.is_none() { (revoke(visitor, token)) } }
+                            td.right { @if token.revoked_ms.is_none() { (revoke(visitor, token)) } }
                         }
                     }
                 }

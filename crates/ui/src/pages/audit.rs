@@ -2,10 +2,10 @@
 
 use axum::extract::Query;
 use axum::response::Html;
+use flovyn_rest_types::{Audit, AuditEntry};
 use maud::{Markup, html};
 use serde::Deserialize;
 
-use crate::answers::{Audit, AuditEntry};
 use crate::failure::Failure;
 use crate::layout::{Page, page};
 use crate::parts::empty::empty;
@@ -72,15 +72,15 @@ pub(crate) async fn get(visitor: Visitor, Query(chosen): Query<Chosen>) -> Resul
 fn table(entries: &[AuditEntry]) -> Markup {
     html! {
         div.scroll {
-            table.rows {
+            table.rows.stacked {
                 thead { tr { th { "When" } th { "Who" } th { "Action" } th { "What" } th.wide-only { "Details" } } }
                 tbody {
                     @for entry in entries {
                         tr {
-                            td { (times::moment(&entry.time)) }
-                            td { (document::inline(&entry.actor.subject, 40)) " " span.muted { (entry.actor.credential.replace('_', " ")) } }
-                            td { code.tag { (entry.action) } }
-                            td { span.id { code title=(entry.target) { (document::inline(parts::short(&entry.target), 40)) } (parts::copy(&entry.target)) } }
+                            td { (times::moment(entry.time_ms)) }
+                            td.below { (document::inline(&entry.actor.subject, 40)) " " span.muted { (entry.actor.credential.replace('_', " ")) } }
+                            td.lead { code.tag { (entry.action) } }
+                            td.below { span.id { code title=(entry.target) { (document::inline(parts::short(&entry.target), 40)) } (parts::copy(&entry.target)) } }
                             td.wide-only.ellipsis { @if let Some(details) = &entry.details { code { (document::inline(details.get(), 120)) } } }
                         }
                     }

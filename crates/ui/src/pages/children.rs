@@ -2,9 +2,9 @@
 
 use axum::extract::Path;
 use axum::response::Html;
+use flovyn_rest_types::Executions;
 use maud::{Markup, html};
 
-use crate::answers::Executions;
 use crate::failure::Failure;
 use crate::parts::{self, times};
 use crate::urls::encode;
@@ -38,14 +38,14 @@ fn level(visitor: &Visitor, found: &Executions) -> Markup {
         ul.tree {
             @for row in &found.executions {
                 @let own = visitor.page(&format!("/executions/{}", row.id));
-                @let took = times::between(&row.created_at, row.finished_at.as_deref());
+                @let took = times::between(row.created_ms, row.finished_ms);
                 li {
                     details data-branch=(format!("{own}/children")) {
                         summary {
                             (parts::status(&row.status))
                             a href=(own) { (row.kind) }
                             (parts::id(&row.id))
-                            span.muted.figures { (took.map(times::duration).unwrap_or_default()) }
+                            span.muted.figures { (times::duration(took)) }
                         }
                         div.branch { p.muted { "…" } }
                     }

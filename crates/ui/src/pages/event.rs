@@ -3,11 +3,11 @@
 use axum::extract::Path;
 use axum::http::HeaderMap;
 use axum::response::Html;
+use flovyn_rest_types::Events;
 use maud::html;
 
 use super::events::tone;
 use super::is_part;
-use crate::answers::Events;
 use crate::failure::Failure;
 use crate::layout::{Page, page};
 use crate::parts::{self, document, fact, times};
@@ -32,7 +32,7 @@ pub(crate) async fn get(
                 span.muted.figures { "#" (event.sequence) }
             }
             dl.facts {
-                (fact("At", Some(times::clock(&event.timestamp))))
+                (fact("At", Some(times::clock(event.timestamp_ms))))
                 (fact("After", Some(html! {
                     span.figures { (times::duration((event.timestamp_ms - events.created_at_ms).max(0))) }
                 })))

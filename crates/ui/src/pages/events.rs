@@ -3,11 +3,11 @@
 
 use axum::extract::{Path, Query};
 use axum::response::Html;
+use flovyn_rest_types::{Event, Events, Execution};
 use maud::{Markup, html};
 use serde::Deserialize;
 
 use super::timeline::Facts;
-use crate::answers::{Event, Events, Execution};
 use crate::failure::Failure;
 use crate::parts::{self, document, times};
 use crate::urls::encode;
@@ -69,7 +69,7 @@ fn one_row(event: &Event, created_ms: i64, own: &str) -> Markup {
     html! {
         a.log-row href=(format!("{own}/events/{}", event.sequence)) data-sequence=(event.sequence) {
             span.log-sequence.figures { (event.sequence) }
-            span.log-time.figures title=(event.timestamp) { "+" (times::duration((event.timestamp_ms - created_ms).max(0))) }
+            span.log-time.figures title=(times::exact(event.timestamp_ms)) { "+" (times::duration((event.timestamp_ms - created_ms).max(0))) }
             span.log-kind data-tone=(tone(&event.event_type)) { (parts::words(&event.event_type)) }
             span.log-text { (summary(event)) }
         }

@@ -2,12 +2,11 @@
 
 use axum::extract::Path;
 use axum::response::Html;
+use flovyn_rest_types::{Document, Events, Execution, Executions, Tasks, WaitingOn};
 use maud::{Markup, html};
-use serde_json::value::RawValue;
 use std::collections::BTreeMap;
 
-use super::{children, events, execution_actions, timeline};
-use crate::answers::{Events, Execution, ExecutionTasks, Executions, Task, WaitingOn};
+use super::{children, events, execution_actions, tasks, timeline};
 use crate::failure::Failure;
 use crate::layout::{Page, page};
 use crate::parts::{self, document, fact, form, times};
@@ -19,14 +18,14 @@ const TIMELINE_EVENTS: i64 = 400;
 /// Executions above this one that are shown.
 const ANCESTORS: usize = 5;
 
-type State = BTreeMap<String, Option<Box<RawValue>>>;
+type State = BTreeMap<String, Option<Document>>;
 
 /// Everything that the page shows.
 struct Whole {
     row: Execution,
     /// The newest.
     events: Events,
-    tasks: ExecutionTasks,
+    tasks: Tasks,
     children: Executions,
     state: State,
     /// The farthest first.
@@ -40,13 +39,14 @@ pub(crate) async fn get(
     let whole = read(&visitor, &name).await?;
     let row = &whole.row;
     let own = visitor.page(&format!("/executions/{}", row.id));
+    let is_open = !row.has_ended();
     let body = html! {
-        div data-root data-follow=[row.is_open().then(|| format!("{own}/live"))] data-since=(row.last_sequence) {
-            div data-part="head" data-refresh=[row.is_open().then_some("5000")] { (head(&visitor, &whole, &own)) }
+        div data-root data-follow=[is_open.then(|| format!("{own}/live"))] data-since=(row.last_sequence) {
+            div data-part="head" data-refresh=[is_open.then_some("5000")] { (head(&visitor, &whole, &own)) }
             div data-part="waiting" { (waiting(&visitor, row, &own)) }
             div data-part="timeline" { (timeline::section(row, &whole.events, &whole.tasks.tasks, &own)) }
             div data-part="payloads" { (payloads(row, &own)) }
-            div data-part="tasks" { (tasks(&whole.tasks, &own)) }
+            div data-part="tasks" { (task_list(&whole.tasks, &own)) }
             div data-part="children" { (children::section(&visitor, &whole.children)) }
             div data-part="state" { (state(&whole.state)) }
             (events::section(row, &whole.events, &own))
@@ -99,7 +99,7 @@ async fn ancestors(visitor: &Visitor, mut above: Option<String>) -> Result<Vec<E
 fn head(visitor: &Visitor, whole: &Whole, own: &str) -> Markup {
     let row = &whole.row;
     let link = |id: &String| html! { a href=(visitor.page(&format!("/executions/{id}"))) { code { (parts::short(id)) } } };
-    let took = times::between(&row.created_at, row.finished_at.as_deref());
+    let took = times::between(row.created_ms, row.finished_ms);
     html! {
         nav.crumbs aria-label="Where this is" {
             a href=(visitor.page("/executions")) { "Executions" }
@@ -110,17 +110,17 @@ fn head(visitor: &Visitor, whole: &Whole, own: &str) -> Markup {
         }
         div.head {
             h1 { (row.kind) } (parts::status(&row.status))
-            @if row.cancel_requested && row.is_open() { span.tag { "cancel requested" } }
+            @if row.cancel_requested && !row.has_ended() { span.tag { "cancel requested" } }
             div.head-actions { (execution_actions::buttons(visitor, row, own)) }
         }
         dl.facts {
             (fact("Queue", Some(html! { code { (row.task_queue) } })))
             (fact("Version", row.version.as_ref().map(|version| html! { code { (version) } })))
-            (fact("Created", Some(times::moment(&row.created_at))))
-            (fact("Not before", row.scheduled_at.as_deref().map(times::moment)))
-            (fact("Started", row.started_at.as_deref().map(times::moment)))
-            (fact("Finished", row.finished_at.as_deref().map(times::moment)))
-            (fact("Took", took.map(|ms| html! { span.figures { (times::duration(ms)) } })))
+            (fact("Created", Some(times::moment(row.created_ms))))
+            (fact("Not before", row.scheduled_ms.map(times::moment)))
+            (fact("Started", row.started_ms.map(times::moment)))
+            (fact("Finished", row.finished_ms.map(times::moment)))
+            (fact(if row.has_ended() { "Took" } else { "So far" }, Some(html! { span.figures { (times::duration(took)) } })))
             (fact("Events", Some(html! { span.figures { (parts::number(row.last_sequence)) } })))
             (fact("Priority", (row.priority_seconds != 0).then(|| html! { (row.priority_seconds) " s" })))
             (fact("Parent", row.parent_id.as_ref().map(link)))
@@ -159,7 +159,7 @@ fn reason(visitor: &Visitor, one: &WaitingOn, own: &str) -> Markup {
         span.reason data-kind=(one.kind) { (parts::words(&one.kind)) }
         span.reason-text {
             (document::inline(&one.message, 300))
-            @if let Some(until) = one.until_ms { " · until " (times::moment_ms(until)) }
+            @if let Some(until) = one.until_ms { " · " (times::moment(until)) }
         }
         @match one.kind.as_str() {
             "TASK" => a.quiet href=(format!("{own}/tasks/{}", one.id)) { "Open" },
@@ -205,41 +205,15 @@ fn payloads(row: &Execution, own: &str) -> Markup {
     }
 }
 
-fn tasks(tasks: &ExecutionTasks, own: &str) -> Markup {
+fn task_list(tasks: &Tasks, own: &str) -> Markup {
     if tasks.tasks.is_empty() {
         return html! {};
     }
     html! {
         section aria-labelledby="tasks-title" {
             h2 #tasks-title { "Tasks" }
-            div.scroll {
-                table.rows data-rows {
-                    thead {
-                        tr {
-                            th { "Status" } th { "Type" } th.wide-only { "Task" } th.right { "Attempts" } th { "Started" }
-                            th.right { "Took" } th.wide-only { "Last error" }
-                        }
-                    }
-                    tbody { @for task in &tasks.tasks { (task_row(task, &format!("{own}/tasks/{}", task.id))) } }
-                }
-            }
+            (tasks::table(&tasks.tasks, |task| format!("{own}/tasks/{}", task.id)))
             @if tasks.next_cursor.is_some() { p.muted { "The first " (tasks.tasks.len()) " by id; the timeline has the newest." } }
-        }
-    }
-}
-
-pub(crate) fn task_row(task: &Task, href: &str) -> Markup {
-    let started = task.started_at.as_deref();
-    let took = started.and_then(|from| times::between(from, task.completed_at.as_deref()));
-    html! {
-        tr {
-            td { (parts::status(&task.status)) }
-            td { a.row-link href=(href) { (task.task_type) } }
-            td.wide-only { (parts::id(&task.id)) }
-            td.right.figures { (task.execution_count) " / " (task.max_retries.max(1)) }
-            td { @if let Some(started) = started { (times::moment(started)) } @else { span.muted { "not yet" } } }
-            td.right.figures { (took.map(times::duration).unwrap_or_default()) }
-            td.wide-only.ellipsis { @if let Some(error) = &task.error { (document::inline(error, 90)) } }
         }
     }
 }

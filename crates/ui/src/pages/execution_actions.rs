@@ -1,8 +1,8 @@
 //! What can be done to an execution, as buttons. Whether it may be done is for REST to say.
 
+use flovyn_rest_types::Execution;
 use maud::{Markup, html};
 
-use crate::answers::Execution;
 use crate::parts::form;
 use crate::visitor::Visitor;
 
@@ -12,7 +12,7 @@ pub(super) fn buttons(visitor: &Visitor, row: &Execution, own: &str) -> Markup {
     }
     let path = |action: &str| format!("{own}/{action}");
     let reason = || form::field("reason", "Reason", "kept in the history", false);
-    if row.is_open() {
+    if !row.has_ended() {
         let signal = html! {
             (form::field("name", "Name", "such as approved", true))
             (form::document("value", "Value (JSON)", "null"))

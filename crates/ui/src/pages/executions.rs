@@ -1,11 +1,11 @@
-//! Executions: filtered, searched, page by page. Everything that was chosen stands in the address.
+//! Executions: filtered, searched, page by page.
 
 use axum::extract::Query;
 use axum::response::{IntoResponse, Redirect, Response};
+use flovyn_rest_types::{Definitions, Execution, Executions};
 use maud::{Markup, html};
-use serde::Deserialize;
 
-use crate::answers::{Definitions, Execution, Executions};
+use super::list::{Chosen, List};
 use crate::failure::Failure;
 use crate::layout::{Page, page};
 use crate::parts::empty::empty;
@@ -22,47 +22,21 @@ const SINCE: &[(&str, &str, i64)] = &[
     ("7d", "7 days", 7 * 86_400_000),
 ];
 
-#[derive(Debug, Default, Clone, Deserialize)]
-#[serde(default)]
-pub(crate) struct Chosen {
-    /// An id, a kind, or `name:value` of a label.
-    q: String,
-    status: String,
-    queue: String,
-    since: String,
-    cursor: String,
-}
-
-impl Chosen {
-    /// The address with something else chosen; the page is the first one again.
-    fn link(&self, visitor: &Visitor, change: impl FnOnce(&mut Self)) -> String {
-        let mut chosen = Self { cursor: String::new(), ..self.clone() };
-        change(&mut chosen);
-        let Self { q, status, queue, since, cursor } = &chosen;
-        let pairs = [("q", q), ("status", status), ("queue", queue), ("since", since), ("cursor", cursor)];
-        visitor.page("/executions") + &query(pairs.map(|(name, value)| (name, value.as_str())))
-    }
-
-    fn is_nothing(&self) -> bool {
-        [&self.q, &self.status, &self.queue, &self.since, &self.cursor].iter().all(|text| text.is_empty())
-    }
-
-    /// What REST is asked.
-    fn api(&self, visitor: &Visitor) -> String {
-        let (kind, label) = if self.q.contains(':') { ("", self.q.trim()) } else { (self.q.trim(), "") };
-        let since = SINCE.iter().find(|(name, ..)| *name == self.since);
-        let after = since.and_then(|(.., ms)| jiff::Timestamp::from_millisecond(times::now_ms() - ms).ok());
-        let after = after.map(|time| time.to_string()).unwrap_or_default();
-        let pairs = [
-            ("status", self.status.as_str()),
-            ("kind", kind),
-            ("label", label),
-            ("taskQueue", &self.queue),
-            ("createdAfter", &after),
-            ("cursor", &self.cursor),
-        ];
-        visitor.api("/workflow-executions") + &query(pairs)
-    }
+/// What REST is asked. `q` is a kind, or `name:value` of a label.
+fn api(visitor: &Visitor, chosen: &Chosen) -> String {
+    let q = chosen.q.trim();
+    let (kind, label) = if q.contains(':') { ("", q) } else { (q, "") };
+    let since = SINCE.iter().find(|(name, ..)| *name == chosen.since);
+    let after = since.map(|(.., ms)| times::iso(times::now_ms() - ms)).unwrap_or_default();
+    let pairs = [
+        ("status", chosen.status.as_str()),
+        ("kind", kind),
+        ("label", label),
+        ("taskQueue", chosen.queue.trim()),
+        ("createdAfter", &after),
+        ("cursor", &chosen.cursor),
+    ];
+    visitor.api("/workflow-executions") + &query(pairs)
 }
 
 pub(crate) async fn get(visitor: Visitor, Query(chosen): Query<Chosen>) -> Result<Response, Failure> {
@@ -71,17 +45,18 @@ pub(crate) async fn get(visitor: Visitor, Query(chosen): Query<Chosen>) -> Resul
         return Ok(Redirect::to(&path).into_response());
     }
     let rest = visitor.rest();
-    let (list, definitions) = (chosen.api(&visitor), visitor.api("/definitions"));
+    let (path, definitions) = (api(&visitor, &chosen), visitor.api("/definitions"));
     let (found, definitions) =
-        futures::join!(rest.get::<Executions>(&list), rest.get::<Definitions>(&definitions));
+        futures::join!(rest.get::<Executions>(&path), rest.get::<Definitions>(&definitions));
     let (found, definitions) = (found?, definitions?);
+    let list = List { visitor: &visitor, place: "/executions", chosen: &chosen };
     let body = html! {
         div.head {
             h1 { "Executions" }
             @if visitor.may_operate() { (form::opener("start", "Start workflow", "primary")) }
         }
-        (filters(&visitor, &chosen, &definitions))
-        div data-part="list" data-refresh="2000" { (list_or_nothing(&visitor, &chosen, &found)) }
+        (filters(&list, &definitions))
+        div data-part="list" data-refresh="2000" { (list_or_nothing(&list, &found)) }
         @if visitor.may_operate() { (start_dialog(&visitor, &definitions)) }
     };
     Ok(page(&visitor, Page { title: "Executions", place: "/executions", body }).into_response())
@@ -93,55 +68,34 @@ fn is_id(text: &str) -> bool {
     text.len() <= 36 && digits.clone().count() == 32 && digits.clone().all(|byte| byte.is_ascii_hexdigit())
 }
 
-fn filters(visitor: &Visitor, chosen: &Chosen, definitions: &Definitions) -> Markup {
-    html! {
-        form.filters method="get" action=(visitor.page("/executions")) role="search" {
-            input.search type="search" name="q" value=(chosen.q) list="kinds" data-search autocomplete="off"
-                placeholder="Kind, id, or label:value" aria-label="Search executions";
-            datalist #kinds { @for one in &definitions.workflows { option value=(one.kind) {} } }
-            input type="text" name="queue" value=(chosen.queue) placeholder="Queue" aria-label="Queue"
-                autocomplete="off";
-            select name="since" aria-label="Created within" data-submit {
-                option value="" { "Any time" }
-                @for (name, label, _) in SINCE {
-                    option value=(name) selected[*name == chosen.since] { "Last " (label) }
-                }
-            }
-            @if !chosen.status.is_empty() { input type="hidden" name="status" value=(chosen.status); }
-            button.button { "Search" }
-        }
-        nav.chips aria-label="Status" {
-            a href=(chosen.link(visitor, |chosen| chosen.status.clear()))
-                aria-current=[chosen.status.is_empty().then_some("true")] { "All" }
-            @for status in STATUSES {
-                a href=(chosen.link(visitor, |chosen| chosen.status = (*status).to_owned()))
-                    aria-current=[(chosen.status == *status).then_some("true")] { (parts::status(status)) }
+fn filters(list: &List<'_>, definitions: &Definitions) -> Markup {
+    let search = html! {
+        input.search type="search" name="q" value=(list.chosen.q) list="kinds" data-search autocomplete="off"
+            placeholder="Kind, id, or label:value" aria-label="Search executions";
+        datalist #kinds { @for one in &definitions.workflows { option value=(one.kind) {} } }
+    };
+    let since = html! {
+        select name="since" aria-label="Created within" data-submit {
+            option value="" { "Any time" }
+            @for (name, label, _) in SINCE {
+                option value=(name) selected[*name == list.chosen.since] { "Last " (label) }
             }
         }
-    }
+    };
+    list.filters(search, since, STATUSES)
 }
 
-fn list_or_nothing(visitor: &Visitor, chosen: &Chosen, found: &Executions) -> Markup {
+fn list_or_nothing(list: &List<'_>, found: &Executions) -> Markup {
     if !found.executions.is_empty() {
-        return html! {
-            (table(visitor, &found.executions))
-            nav.pages aria-label="Pages of the list" {
-                @if !chosen.cursor.is_empty() { a.button href=(chosen.link(visitor, |_| {})) { "Newest" } }
-                @if let Some(cursor) = &found.next_cursor {
-                    a.button rel="next" href=(chosen.link(visitor, |chosen| chosen.cursor.clone_from(cursor))) { "Older" }
-                }
-            }
-        };
+        return html! { (table(list.visitor, &found.executions)) (list.pages(found.next_cursor.as_ref())) };
     }
-    if chosen.is_nothing() {
-        let about = "An execution is one run of a workflow. Start one with the button above, or from a terminal; it waits \
-                     until a worker has its kind.";
-        return empty("No executions yet", about, Some("flovyn workflow start hello"));
+    if !list.chosen.is_nothing() {
+        return list
+            .nothing_matches("Kinds and queues are compared as a whole; a label is written name:value.");
     }
-    html! {
-        (empty("Nothing matches", "Kinds and queues are compared as a whole; a label is written name:value.", None))
-        p.center { a.button href=(visitor.page("/executions")) { "Show all" } }
-    }
+    let about = "An execution is one run of a workflow. Start one with the button above, or from a terminal; it waits \
+                 until a worker has its kind.";
+    empty("No executions yet", about, Some("flovyn workflow start hello"))
 }
 
 pub(crate) fn table(visitor: &Visitor, rows: &[Execution]) -> Markup {
@@ -161,15 +115,15 @@ pub(crate) fn table(visitor: &Visitor, rows: &[Execution]) -> Markup {
 }
 
 fn one_row(visitor: &Visitor, row: &Execution) -> Markup {
-    let took = times::between(&row.created_at, row.finished_at.as_deref());
+    let took = times::between(row.created_ms, row.finished_ms);
     html! {
         tr {
-            td { (parts::status(&row.status)) @if row.cancel_requested && row.is_open() { " " span.tag { "cancelling" } } }
+            td { (parts::status(&row.status)) @if row.cancel_requested && !row.has_ended() { " " span.tag { "cancelling" } } }
             td { a.row-link href=(visitor.page(&format!("/executions/{}", row.id))) { (row.kind) } }
             td.wide-only { (parts::id(&row.id)) }
             td.wide-only { code { (row.task_queue) } }
-            td { (times::moment(&row.created_at)) }
-            td.right.figures { (took.map(times::duration).unwrap_or_default()) }
+            td { (times::moment(row.created_ms)) }
+            td.right.figures { (times::duration(took)) }
             td.right.figures.wide-only { (parts::number(row.last_sequence)) }
         }
     }

@@ -5,11 +5,11 @@ use axum::extract::{Query, State};
 use axum::http::header::SET_COOKIE;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Redirect, Response};
+use flovyn_rest_types::Me;
 use maud::{PreEscaped, html};
 use serde::Deserialize;
 
 use crate::Ui;
-use crate::answers::Me;
 use crate::failure::Failure;
 use crate::layout;
 use crate::parts::icons;
@@ -60,8 +60,7 @@ fn form(ui: &Ui, next: &str, problem: Option<&str>) -> impl IntoResponse {
                 }
             }
             p.muted {
-                "It is what you would send as " code { "Authorization: Bearer …" } " to the REST API. A development server \
-                 keeps one as " code { "api_token" } " in " code { ".flovyn/credentials.json" } "."
+                "What REST calls carry after " code { "Authorization: Bearer" } ". A development server keeps one as " code { "api_token" } " in " code { ".flovyn/credentials.json" } "."
             }
         }
     };

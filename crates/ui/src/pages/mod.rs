@@ -9,6 +9,7 @@ pub(crate) mod execution;
 mod execution_actions;
 pub(crate) mod executions;
 pub(crate) mod home;
+mod list;
 pub(crate) mod live;
 pub(crate) mod login;
 pub(crate) mod overview;

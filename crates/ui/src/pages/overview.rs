@@ -1,10 +1,10 @@
 //! The overview: what goes on in the tenant, and what went on in the last quarter of an hour.
 
 use axum::response::Html;
+use flovyn_rest_types::{Activity, Executions, Queues, Sample, Workers};
 use maud::{Markup, html};
 
 use super::executions;
-use crate::answers::{Activity, Executions, Queues, Sample, Workers};
 use crate::failure::Failure;
 use crate::layout::{Page, page};
 use crate::parts::empty::empty;
@@ -89,7 +89,7 @@ fn tiles(visitor: &Visitor, activity: &Activity, queues: &Queues, workers: &Work
             (tile("/executions?status=FAILED", "Failed", parts::number(failed),
                 format!("{} tasks", parts::number(sum(samples, |sample| sample.tasks_failed))), failed > 0))
             (tile("/queues", "Waiting for a worker", parts::number(waits),
-                if paused > 0 { format!("{paused} queue(s) paused") } else { "all queues open".to_owned() },
+                if paused > 0 { format!("{paused} {} paused", if paused == 1 { "queue" } else { "queues" }) } else { "all queues open".to_owned() },
                 waits > 0 && alive == 0))
             (tile("/workers", "Workers alive", alive.to_string(), format!("{} known", workers.workers.len()), alive == 0))
         }
@@ -111,7 +111,7 @@ fn plots(activity: &Activity) -> Markup {
         tone,
         values: samples.iter().map(value).collect(),
     };
-    let since = samples.first().map(|sample| sample.time.as_str());
+    let since = samples.first().map(|sample| sample.time_ms);
     html! {
         div.plots {
             (plot("Executions", "per second", &[

@@ -1,9 +1,9 @@
 //! Queues: how much waits in them, and pausing them.
 
 use axum::response::Html;
+use flovyn_rest_types::{Queue, Queues, Worker, Workers};
 use maud::{Markup, html};
 
-use crate::answers::{Queue, Queues, Worker, Workers};
 use crate::failure::Failure;
 use crate::layout::{Page, page};
 use crate::parts::empty::empty;
@@ -29,7 +29,7 @@ pub(crate) async fn get(visitor: Visitor) -> Result<Html<String>, Failure> {
                 paused: false,
                 pending_workflows: 0,
                 pending_tasks: 0,
-                oldest_at: None,
+                oldest_ms: None,
             });
         }
     }
@@ -60,7 +60,7 @@ fn table(visitor: &Visitor, queues: &[Queue], workers: &[Worker]) -> Markup {
             table.rows {
                 thead {
                     tr {
-                        th { "Queue" } th { "State" } th.right { "Workflows" } th.right { "Tasks" } th.wide-only { "Oldest" }
+                        th { "Queue" } th.wide-only { "State" } th.right { "Workflows" } th.right { "Tasks" } th.wide-only { "Oldest" }
                         th.right.wide-only { "Workers" } th {}
                     }
                 }
@@ -76,12 +76,14 @@ fn one_row(visitor: &Visitor, queue: &Queue, workers: usize) -> Markup {
     let waits = queue.pending_workflows + queue.pending_tasks > 0;
     html! {
         tr {
-            td { a.row-link href=(visitor.page(&format!("/executions?queue={}", encode(&queue.name)))) { code { (queue.name) } } }
-            td { @if queue.paused { (parts::status("PAUSED")) } @else { (parts::status("OPEN")) } }
+            td { a.row-link href=(visitor.page(&format!("/executions?queue={}", encode(&queue.name)))) { code { (queue.name) } }
+                @if queue.paused { " " span.narrow-only { (parts::status("PAUSED")) } }
+            }
+            td.wide-only { @if queue.paused { (parts::status("PAUSED")) } @else { (parts::status("OPEN")) } }
             td.right.figures { (counted(queue.pending_workflows)) }
             td.right.figures { (counted(queue.pending_tasks)) }
-            td.wide-only { @if let Some(oldest) = &queue.oldest_at { (times::moment(oldest)) } @else { span.muted { "none" } } }
-            td.right.figures.wide-only { (workers) @if workers == 0 && waits { " " span.tag.alarm { "no worker" } } }
+            td.wide-only { @if let Some(oldest) = queue.oldest_ms { (times::moment(oldest)) } @else { span.muted { "none" } } }
+            td.right.figures.wide-only { @if workers == 0 && waits { span.tag.alarm { "no worker" } " " } (workers) }
             td.right {
                 @if visitor.may_operate() {
                     @if queue.paused { (form::button(visitor, &path("resume"), "Resume", "small primary")) }

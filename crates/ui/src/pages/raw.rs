@@ -3,8 +3,8 @@
 use axum::extract::Path;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
+use flovyn_rest_types::Execution;
 
-use crate::answers::Execution;
 use crate::failure::Failure;
 use crate::urls::encode;
 use crate::visitor::Visitor;

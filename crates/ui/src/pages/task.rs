@@ -2,10 +2,10 @@
 
 use axum::extract::Path;
 use axum::response::Html;
+use flovyn_rest_types::{Attempt, Attempts, LogLine, Logs, Task, Tasks};
 use maud::{Markup, html};
 
 use super::task_actions;
-use crate::answers::{Attempt, Attempts, ExecutionTasks, LogLine, Logs, Task, is_final};
 use crate::failure::Failure;
 use crate::layout::{Page, page};
 use crate::parts::{self, document, fact, times};
@@ -37,7 +37,7 @@ pub(crate) async fn of_execution(
     let before = before(&name).ok_or_else(missing)?;
     let path =
         visitor.api(&format!("/workflow-executions/{}/tasks?limit=1&cursor={before}", encode(&execution)));
-    let found: ExecutionTasks = visitor.rest().get(&path).await?;
+    let found: Tasks = visitor.rest().get(&path).await?;
     let task = found.tasks.into_iter().find(|task| task.id == name).ok_or_else(missing)?;
     show(&visitor, &task).await
 }
@@ -55,7 +55,7 @@ async fn show(visitor: &Visitor, task: &Task) -> Result<Html<String>, Failure> {
     let rest = visitor.rest();
     let (attempts, lines) = futures::join!(rest.get::<Attempts>(&attempts_path), log(visitor, &path));
     let (attempts, lines) = (attempts?, lines?);
-    let open = !is_final(&task.status);
+    let open = !task.has_ended();
     let live = visitor.page(&format!("/tasks/{}/live", task.id));
     let body = html! {
         div data-root data-follow=[open.then_some(live)] {
@@ -92,8 +92,8 @@ async fn log(visitor: &Visitor, path: &str) -> Result<Vec<LogLine>, Failure> {
 }
 
 fn head(visitor: &Visitor, task: &Task) -> Markup {
-    let started = task.started_at.as_deref();
-    let took = started.and_then(|from| times::between(from, task.completed_at.as_deref()));
+    let started = task.started_ms;
+    let took = started.map(|from| times::between(from, task.completed_ms));
     html! {
         nav.crumbs aria-label="Where this is" {
             @if let Some(execution) = &task.workflow_execution_id {
@@ -122,7 +122,7 @@ fn head(visitor: &Visitor, task: &Task) -> Markup {
                         span.reason data-kind=(waiting.kind) { (parts::words(&waiting.kind)) }
                         span.reason-text {
                             (document::inline(&waiting.message, 300))
-                            @if let Some(until) = waiting.until_ms { " · until " (times::moment_ms(until)) }
+                            @if let Some(until) = waiting.until_ms { " · " (times::moment(until)) }
                         }
                     }
                 }
@@ -131,11 +131,11 @@ fn head(visitor: &Visitor, task: &Task) -> Markup {
         dl.facts {
             (fact("Queue", Some(html! { code { (task.queue) } })))
             (fact("Attempts", Some(html! { span.figures { (task.execution_count) " of " (task.max_retries.max(1)) } })))
-            (fact("Created", Some(times::moment(&task.created_at))))
-            (fact("Not before", task.scheduled_at.as_deref().map(times::moment)))
+            (fact("Created", Some(times::moment(task.created_ms))))
+            (fact("Not before", task.scheduled_ms.map(times::moment)))
             (fact("Started", started.map(times::moment)))
-            (fact("Finished", task.completed_at.as_deref().map(times::moment)))
-            (fact("Took", took.map(|ms| html! { span.figures { (times::duration(ms)) } })))
+            (fact("Finished", task.completed_ms.map(times::moment)))
+            (fact(if task.has_ended() { "Took" } else { "So far" }, took.map(|ms| html! { span.figures { (times::duration(ms)) } })))
             (fact("Worker", task.worker_id.as_ref().map(|worker| html! { code { (document::inline(worker, 60)) } })))
             (fact("Key", task.idempotency_key.as_ref().map(|key| html! { code { (document::inline(key, 80)) } })))
         }
@@ -170,7 +170,7 @@ fn attempts_section(task: &Task, attempts: &[Attempt]) -> Markup {
                         div.attempt {
                             span.figures.attempt-number { "#" (attempt.attempt) }
                             (parts::status(&attempt.status))
-                            span { (times::moment(&attempt.started_at)) }
+                            span { (times::moment(attempt.started_ms)) }
                             span.figures.muted { (times::duration(attempt.duration_ms)) }
                             @if let Some(worker) = &attempt.worker_id { code.muted { (document::inline(worker, 40)) } }
                         }
@@ -192,7 +192,7 @@ fn log_section(lines: &[LogLine]) -> Markup {
                 div.lines tabindex="0" role="log" aria-label="Log of the task" {
                     @for line in lines {
                         div.line data-level=(line.level) {
-                            span.figures.muted { (times::clock(&line.time)) }
+                            span.figures.muted { (times::clock(line.time_ms)) }
                             span.level { (line.level) }
                             span.line-text { (document::inline(&line.message, 2_000)) }
                         }

@@ -1,8 +1,8 @@
 //! What can be done to a standalone task, as buttons. Those of workflows are their workflow's.
 
+use flovyn_rest_types::Task;
 use maud::{Markup, html};
 
-use crate::answers::Task;
 use crate::parts::form;
 use crate::visitor::Visitor;
 

@@ -2,10 +2,10 @@
 
 use std::collections::HashMap;
 
+use flovyn_rest_types::{Event, Events, Execution, Task};
 use maud::{Markup, html};
 use serde::Deserialize;
 
-use crate::answers::{Event, Events, Execution, Task};
 use crate::parts::{self, document, times};
 
 /// Bars that are shown, at most: the newest.
@@ -130,9 +130,8 @@ pub(super) fn section(row: &Execution, events: &Events, tasks: &[Task], own: &st
     bars.drain(..left_out);
     let earlier = left_out > 0 || events.events.first().is_some_and(|first| first.sequence > 1);
     let begin_ms = if earlier { bars[0].begin_ms } else { events.created_at_ms };
-    let finished = row.finished_at.as_deref().and_then(times::ms);
     // An open bar ends now; what was left open ended with the execution.
-    let end_ms = finished.unwrap_or_else(times::now_ms).max(begin_ms + 1);
+    let end_ms = row.finished_ms.unwrap_or_else(times::now_ms).max(begin_ms + 1);
     let scale = Scale { begin_ms, span_ms: end_ms - begin_ms };
     let tasks: HashMap<&str, &Task> = tasks.iter().map(|task| (task.id.as_str(), task)).collect();
     html! {
@@ -179,7 +178,7 @@ fn percent(share: f64) -> String {
 
 fn bar_row(row: &Execution, bar: &Bar, scale: &Scale, task: Option<&Task>, own: &str) -> Markup {
     let end_ms = bar.end_ms.unwrap_or(scale.begin_ms + scale.span_ms);
-    let outcome = if bar.end_ms.is_none() && !row.is_open() { "CANCELLED" } else { bar.outcome };
+    let outcome = if bar.end_ms.is_none() && row.has_ended() { "CANCELLED" } else { bar.outcome };
     let (from, to) = (scale.at(bar.begin_ms), scale.at(end_ms));
     let took = times::duration((end_ms - bar.begin_ms).max(0));
     let href = match bar.sort {
@@ -188,8 +187,7 @@ fn bar_row(row: &Execution, bar: &Bar, scale: &Scale, task: Option<&Task>, own: 
         _ => format!("{own}/events/{}", bar.sequence),
     };
     // A task waits for a worker first.
-    let started =
-        task.and_then(|task| times::ms(task.started_at.as_deref()?)).filter(|at| *at > bar.begin_ms);
+    let started = task.and_then(|task| task.started_ms).filter(|at| *at > bar.begin_ms);
     let started = started.map(|at| scale.at(at).clamp(from, to));
     let again = task.filter(|task| task.execution_count > 1).map(|task| task.execution_count);
     html! {

@@ -1,9 +1,9 @@
 //! Workers: who is there, and what they can run.
 
 use axum::response::Html;
+use flovyn_rest_types::{Worker, Workers};
 use maud::{Markup, html};
 
-use crate::answers::{Worker, Workers};
 use crate::failure::Failure;
 use crate::layout::{Page, page};
 use crate::parts::empty::empty;
@@ -41,8 +41,8 @@ fn card(worker: &Worker) -> Markup {
                 (fact("Host", (!worker.host.is_empty()).then(|| html! { (document::inline(&worker.host, 40)) })))
                 (fact("Process", (!worker.process_id.is_empty()).then(|| html! { code { (document::inline(&worker.process_id, 40)) } })))
                 (fact("Build", (!worker.build_id.is_empty()).then(|| html! { code { (document::inline(&worker.build_id, 24)) } })))
-                (fact("Since", Some(times::moment(&worker.registered_at))))
-                (fact("Last heard", Some(times::moment(&worker.last_heartbeat_at))))
+                (fact("Since", Some(times::moment(worker.registered_ms))))
+                (fact("Last heard", Some(times::moment(worker.last_heartbeat_ms))))
             }
             (kinds("Workflows", &worker.workflows))
             (kinds("Tasks", &worker.tasks))
@@ -57,7 +57,7 @@ fn fact(name: &str, value: Option<Markup>) -> Markup {
 fn kinds(title: &str, names: &[String]) -> Markup {
     html! {
         @if !names.is_empty() {
-            p.kinds { span.muted { (title) } @for name in names { " " code.tag { (document::inline(name, 60)) } } }
+            p.kinds { span.muted { (title) } span { @for name in names { code.tag { (document::inline(name, 60)) } } } }
         }
     }
 }

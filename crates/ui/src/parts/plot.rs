@@ -7,6 +7,8 @@ use maud::{Markup, html};
 /// In units of the drawing.
 const WIDTH: f64 = 600.0;
 const HEIGHT: f64 = 100.0;
+/// Kept free at both sides, for dots.
+const MARGIN: f64 = 4.0;
 
 /// One line: its name, its tone, and a value per interval where there is one.
 #[derive(Debug)]
@@ -43,7 +45,9 @@ pub(crate) fn plot(
                 svg viewBox=(format!("0 0 {WIDTH} {HEIGHT}")) preserveAspectRatio="none" role="img"
                     aria-label=(format!("{title}: at most {}", format(highest))) {
                     path.plot-grid d=(format!("M0 {HEIGHT}H{WIDTH}M0 {}H{WIDTH}M0 0H{WIDTH}", HEIGHT / 2.0)) {}
-                    @for one in series { path.plot-line data-tone=(one.tone) d=(line(&one.values, places, top)) {} }
+                    @for one in series {
+                        path.plot-line data-tone=(one.tone) data-dots[is_sparse(&one.values)] d=(line(&one.values, places, top)) {}
+                    }
                 }
             }
         }
@@ -63,6 +67,11 @@ fn nice(highest: f64) -> f64 {
         .unwrap_or(highest)
 }
 
+/// Whether there is no line to see, only dots: those have to be larger.
+fn is_sparse(values: &[Option<f64>]) -> bool {
+    !values.windows(2).any(|pair| pair[0].is_some() && pair[1].is_some())
+}
+
 /// Where there is no value the line is broken; a value alone is a dot.
 fn line(values: &[Option<f64>], places: usize, top: f64) -> String {
     let places = places.max(values.len()).max(2);
@@ -74,14 +83,15 @@ fn line(values: &[Option<f64>], places: usize, top: f64) -> String {
             is_drawing = false;
             continue;
         };
-        let x = (first + place) as f64 / (places - 1) as f64 * WIDTH;
+        let x = MARGIN + (first + place) as f64 / (places - 1) as f64 * (WIDTH - 2.0 * MARGIN);
         let y = HEIGHT - (value / top).clamp(0.0, 1.0) * HEIGHT;
         let command = if is_drawing { 'L' } else { 'M' };
         let is_alone = !is_drawing && values.get(place + 1).copied().flatten().is_none();
         // Writing to a string cannot fail.
         let _ = write!(path, "{command}{x:.1} {y:.1}");
         if is_alone {
-            path.push_str("h3");
+            // No length: the round ends of the line are the dot, however the drawing is stretched.
+            path.push_str("h0");
         }
         is_drawing = true;
     }
@@ -95,8 +105,8 @@ mod tests {
     #[test]
     fn lines_are_broken_where_nothing_is_known() {
         let values = [Some(0.0), Some(5.0), None, Some(10.0)];
-        assert_eq!(line(&values, 4, 10.0), "M0.0 100.0L200.0 50.0M600.0 0.0h3");
-        assert_eq!(line(&[Some(1.0)], 3, 1.0), "M600.0 0.0h3");
+        assert_eq!(line(&values, 4, 10.0), "M4.0 100.0L201.3 50.0M596.0 0.0h0");
+        assert_eq!(line(&[Some(1.0)], 3, 1.0), "M596.0 0.0h0");
         assert_eq!(line(&[], 3, 1.0), "");
     }
 

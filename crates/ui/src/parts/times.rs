@@ -4,28 +4,26 @@ use jiff::Timestamp;
 use maud::{Markup, html};
 
 /// How long ago or how soon; the script keeps it true.
-pub(crate) fn moment(iso: &str) -> Markup {
-    let Ok(time) = iso.parse::<Timestamp>() else { return html! { (iso) } };
-    let now_ms = Timestamp::now().as_millisecond();
-    html! { time datetime=(iso) title=(exact(time)) data-ago { (ago(time.as_millisecond(), now_ms)) } }
-}
-
-pub(crate) fn moment_ms(ms: i64) -> Markup {
-    moment(&Timestamp::from_millisecond(ms).map(|time| time.to_string()).unwrap_or_default())
+pub(crate) fn moment(ms: i64) -> Markup {
+    html! { time datetime=(iso(ms)) title=(exact(ms)) data-ago { (ago(ms, now_ms())) } }
 }
 
 /// A moment of a day, for rows that stand close together.
-pub(crate) fn clock(iso: &str) -> Markup {
-    let Ok(time) = iso.parse::<Timestamp>() else { return html! { (iso) } };
-    html! { time datetime=(iso) title=(exact(time)) { (time.strftime("%H:%M:%S%.3f")) } }
+pub(crate) fn clock(ms: i64) -> Markup {
+    html! { time datetime=(iso(ms)) title=(exact(ms)) { (written(ms, "%H:%M:%S%.3f")) } }
 }
 
-fn exact(time: Timestamp) -> String {
-    time.strftime("%Y-%m-%d %H:%M:%S%.3f UTC").to_string()
+pub(crate) fn exact(ms: i64) -> String {
+    written(ms, "%Y-%m-%d %H:%M:%S%.3f UTC")
 }
 
-pub(crate) fn ms(iso: &str) -> Option<i64> {
-    iso.parse::<Timestamp>().ok().map(Timestamp::as_millisecond)
+pub(crate) fn iso(ms: i64) -> String {
+    written(ms, "%Y-%m-%dT%H:%M:%S%.3fZ")
+}
+
+fn written(ms: i64, format: &str) -> String {
+    // Whatever is outside of jiff's calendar never came from a clock.
+    Timestamp::from_millisecond(ms).map(|time| time.strftime(format).to_string()).unwrap_or_default()
 }
 
 pub(crate) fn now_ms() -> i64 {
@@ -33,9 +31,8 @@ pub(crate) fn now_ms() -> i64 {
 }
 
 /// From one moment to another, or to now.
-pub(crate) fn between(from: &str, to: Option<&str>) -> Option<i64> {
-    let until = to.map_or_else(|| Some(now_ms()), ms)?;
-    Some((until - ms(from)?).max(0))
+pub(crate) fn between(from_ms: i64, to_ms: Option<i64>) -> i64 {
+    (to_ms.unwrap_or_else(now_ms) - from_ms).max(0)
 }
 
 fn ago(time_ms: i64, now_ms: i64) -> String {

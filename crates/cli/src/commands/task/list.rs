@@ -4,12 +4,9 @@ use clap::{Args, ValueEnum};
 
 use super::table;
 use crate::client::answers::{Answer, Task, Tasks};
+use crate::commands::list::Listed;
 use crate::exit::Failure;
 use crate::remote::Session;
-use crate::view::note;
-
-/// Of one page.
-const MOST: usize = 100;
 
 #[derive(Args)]
 #[command(after_help = "\
@@ -45,40 +42,25 @@ enum Status {
 
 impl List {
     pub(crate) async fn run(self, session: &Session) -> Result<(), Failure> {
-        let (tasks, more) = self.fetch(session).await?;
-        if session.out.is_json() {
-            session.out.json_list(tasks.iter().map(|task| &*task.sent))?;
-        } else if tasks.is_empty() {
-            note("No standalone tasks. Create one with: flovyn task create TYPE");
-        } else {
-            session.out.table(&table(&tasks))?;
-        }
-        if more {
-            note(&format!("There are more: --limit {} shows more of them.", self.limit.saturating_mul(2)));
-        }
-        Ok(())
+        let listed = Listed::fetch(self.limit, |limit, cursor| self.page(session, limit, cursor)).await?;
+        let none = "No standalone tasks. Create one with: flovyn task create TYPE";
+        listed.show(session, self.limit, none, table)
     }
 
-    /// As many pages as it takes. Also says whether there are more.
-    async fn fetch(&self, session: &Session) -> Result<(Vec<Answer<Task>>, bool), Failure> {
-        let wanted = self.limit as usize;
-        let mut found = Vec::new();
-        let mut cursor = None;
-        loop {
-            let limit = (wanted - found.len()).min(MOST);
-            let query = [
-                ("status", self.status.map(|status| format!("{status:?}").to_uppercase())),
-                ("task_type", self.task_type.clone()),
-                ("queue", self.queue.clone()),
-                ("limit", Some(limit.to_string())),
-                ("cursor", cursor),
-            ];
-            let page: Tasks = session.client.get_with(&["tasks"], &query).await?;
-            found.extend(page.tasks);
-            cursor = page.next_cursor;
-            if cursor.is_none() || found.len() >= wanted {
-                return Ok((found, cursor.is_some()));
-            }
-        }
+    async fn page(
+        &self,
+        session: &Session,
+        limit: usize,
+        cursor: Option<String>,
+    ) -> Result<(Vec<Answer<Task>>, Option<String>), Failure> {
+        let query = [
+            ("status", self.status.map(|status| format!("{status:?}").to_uppercase())),
+            ("task_type", self.task_type.clone()),
+            ("queue", self.queue.clone()),
+            ("limit", Some(limit.to_string())),
+            ("cursor", cursor),
+        ];
+        let page: Tasks = session.client.get_with(&["tasks"], &query).await?;
+        Ok((page.tasks, page.next_cursor))
     }
 }

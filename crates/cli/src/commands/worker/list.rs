@@ -49,7 +49,7 @@ impl List {
                 Cell::from(&value.name),
                 Cell::painted(state, Some(colour)),
                 Cell::from(value.task_queue.as_deref().unwrap_or_default()),
-                Cell::from(age(value.seen_ms, now_ms())),
+                Cell::from(age(value.last_heartbeat_ms, now_ms())),
                 Cell::from(&value.build_id),
                 Cell::from(value.workflows.join(", ")),
                 Cell::from(value.tasks.join(", ")),

@@ -3,15 +3,13 @@
 use clap::{Args, ValueEnum};
 
 use crate::client::answers::{Answer, Execution, Executions};
+use crate::commands::list::Listed;
 use crate::exit::Failure;
 use crate::input;
 use crate::remote::Session;
+use crate::view::status_colour;
 use crate::view::table::{Cell, Table, cut, whole};
 use crate::view::words::{age, duration, now_ms};
-use crate::view::{note, status_colour};
-
-/// Of one page.
-const MOST: usize = 100;
 
 #[derive(Args)]
 #[command(after_help = "\
@@ -59,45 +57,30 @@ enum Status {
 
 impl List {
     pub(crate) async fn run(self, session: &Session) -> Result<(), Failure> {
-        let (executions, more) = self.fetch(session).await?;
-        if session.out.is_json() {
-            session.out.json_list(executions.iter().map(|execution| &*execution.sent))?;
-        } else if executions.is_empty() {
-            note("No executions. Start one with: flovyn workflow start KIND");
-        } else {
-            session.out.table(&table(&executions, now_ms()))?;
-        }
-        if more {
-            note(&format!("There are more: --limit {} shows more of them.", self.limit.saturating_mul(2)));
-        }
-        Ok(())
+        let listed = Listed::fetch(self.limit, |limit, cursor| self.page(session, limit, cursor)).await?;
+        let none = "No executions. Start one with: flovyn workflow start KIND";
+        listed.show(session, self.limit, none, |found| table(found, now_ms()))
     }
 
-    /// As many pages as it takes. Also says whether there are more.
-    async fn fetch(&self, session: &Session) -> Result<(Vec<Answer<Execution>>, bool), Failure> {
-        let wanted = self.limit as usize;
-        let mut found = Vec::new();
-        let mut cursor = None;
-        loop {
-            let limit = (wanted - found.len()).min(MOST);
-            let query = [
-                ("status", self.status.map(|status| format!("{status:?}").to_uppercase())),
-                ("kind", self.kind.clone()),
-                ("taskQueue", self.queue.clone()),
-                ("label", self.label.as_ref().map(|(name, value)| format!("{name}:{value}"))),
-                ("parentId", self.parent.clone()),
-                ("createdAfter", self.since.clone()),
-                ("createdBefore", self.before.clone()),
-                ("limit", Some(limit.to_string())),
-                ("cursor", cursor),
-            ];
-            let page: Executions = session.client.get_with(&["workflow-executions"], &query).await?;
-            found.extend(page.executions);
-            cursor = page.next_cursor;
-            if cursor.is_none() || found.len() >= wanted {
-                return Ok((found, cursor.is_some()));
-            }
-        }
+    async fn page(
+        &self,
+        session: &Session,
+        limit: usize,
+        cursor: Option<String>,
+    ) -> Result<(Vec<Answer<Execution>>, Option<String>), Failure> {
+        let query = [
+            ("status", self.status.map(|status| format!("{status:?}").to_uppercase())),
+            ("kind", self.kind.clone()),
+            ("taskQueue", self.queue.clone()),
+            ("label", self.label.as_ref().map(|(name, value)| format!("{name}:{value}"))),
+            ("parentId", self.parent.clone()),
+            ("createdAfter", self.since.clone()),
+            ("createdBefore", self.before.clone()),
+            ("limit", Some(limit.to_string())),
+            ("cursor", cursor),
+        ];
+        let page: Executions = session.client.get_with(&["workflow-executions"], &query).await?;
+        Ok((page.executions, page.next_cursor))
     }
 }
 

@@ -3,11 +3,11 @@
 use clap::Args;
 
 use super::history;
+use crate::commands::list::Listed;
 use crate::commands::task;
 use crate::exit::Failure;
 use crate::input;
 use crate::remote::Session;
-use crate::view::note;
 
 #[derive(Args)]
 #[command(after_help = "\
@@ -26,17 +26,7 @@ pub(crate) struct Tasks {
 
 impl Tasks {
     pub(crate) async fn run(self, session: &Session) -> Result<(), Failure> {
-        let (tasks, more) = history::tasks(&session.client, &self.id, self.limit as usize).await?;
-        if session.out.is_json() {
-            session.out.json_list(tasks.iter().map(|task| &*task.sent))?;
-        } else if tasks.is_empty() {
-            note("It has scheduled no tasks.");
-        } else {
-            session.out.table(&task::table(&tasks))?;
-        }
-        if more {
-            note(&format!("There are more: --limit {} shows more of them.", self.limit.saturating_mul(2)));
-        }
-        Ok(())
+        let (found, more) = history::tasks(&session.client, &self.id, self.limit as usize).await?;
+        Listed { found, more }.show(session, self.limit, "It has scheduled no tasks.", task::table)
     }
 }

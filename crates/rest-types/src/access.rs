@@ -1,0 +1,67 @@
+//! Who asks, for which tenant, with which token, and what was changed by whom.
+
+use serde::Deserialize;
+
+use crate::{Document, moment};
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Me {
+    pub subject: String,
+    pub role: String,
+    pub tenants: Vec<Tenant>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Tenant {
+    pub id: String,
+    pub slug: String,
+    pub name: String,
+    #[serde(rename = "createdAt", deserialize_with = "moment::ms")]
+    pub created_ms: i64,
+    pub retention_ms: Option<i64>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct WorkerTokens<T = WorkerToken> {
+    pub worker_tokens: Vec<T>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+pub struct WorkerToken {
+    pub id: String,
+    pub name: String,
+    /// Only when it is made.
+    pub token: Option<String>,
+    #[serde(rename = "createdAt", deserialize_with = "moment::ms")]
+    pub created_ms: i64,
+    #[serde(rename = "expiresAt", default, deserialize_with = "moment::optional_ms")]
+    pub expires_ms: Option<i64>,
+    #[serde(rename = "revokedAt", default, deserialize_with = "moment::optional_ms")]
+    pub revoked_ms: Option<i64>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Audit {
+    pub entries: Vec<AuditEntry>,
+    pub next_cursor: Option<String>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+pub struct AuditEntry {
+    #[serde(rename = "time", deserialize_with = "moment::ms")]
+    pub time_ms: i64,
+    pub actor: AuditActor,
+    pub action: String,
+    pub target: String,
+    pub details: Option<Document>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+pub struct AuditActor {
+    pub subject: String,
+    pub credential: String,
+}
