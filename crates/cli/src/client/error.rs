@@ -29,12 +29,13 @@ pub(crate) enum ClientError {
     Unexpected(String),
 }
 
-/// The body of a refusal. Outside of the API there is no number, and `error` is a constant.
+/// The body of a refusal. Outside of the API there is no link, and `error` is a constant.
 #[derive(Deserialize)]
 struct Refusal {
     error: String,
     message: String,
-    code: Option<String>,
+    code: String,
+    link: Option<String>,
 }
 
 /// As much of a foreign answer as is shown.
@@ -43,11 +44,11 @@ const SHOWN: usize = 200;
 impl ClientError {
     pub(crate) fn refused(status: u16, body: &[u8]) -> Self {
         match serde_json::from_slice(body) {
-            Ok(Refusal { error, message, code: Some(code) }) => {
+            Ok(Refusal { error, message, code, link: Some(_) }) => {
                 Self::Refused { status, code, error, advice: message }
             }
-            Ok(Refusal { message, code: None, .. }) => {
-                Self::Refused { status, code: String::new(), error: message, advice: String::new() }
+            Ok(Refusal { message, code, link: None, .. }) => {
+                Self::Refused { status, code, error: message, advice: String::new() }
             }
             Err(_) => {
                 let start = String::from_utf8_lossy(body).chars().take(SHOWN).collect();
@@ -86,7 +87,7 @@ mod tests {
         let body = br#"{"error":"no such thing","message":"Look elsewhere.","code":"FLV0031","link":"x"}"#;
         let refused = ClientError::refused(404, body);
         assert_eq!(refused.to_string(), "FLV0031: no such thing. Look elsewhere.");
-        let body = br#"{"error":"NOT_FOUND","message":"there is nothing at /_/x","code":null}"#;
+        let body = br#"{"error":"NOT_FOUND","message":"there is nothing at /_/x","code":"FLV0082"}"#;
         let refused = ClientError::refused(404, body);
         assert!(
             matches!(&refused, ClientError::Refused { error, .. } if error == "there is nothing at /_/x")

@@ -6,8 +6,10 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails right there")]
 
 mod admin;
+mod ansi;
 mod help;
 mod live;
+mod pictures;
 mod places;
 mod refusals;
 mod snapshot;

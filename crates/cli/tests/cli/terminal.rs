@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::Read;
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
@@ -10,14 +10,14 @@ use rustix::termios::{Winsize, tcsetwinsize};
 use crate::world::{World, gate};
 
 /// A command that runs in a terminal of its own.
-struct Shown {
+pub(crate) struct Shown {
     terminal: File,
     child: Child,
-    text: String,
+    pub(crate) text: String,
 }
 
 impl Shown {
-    fn start(world: &World, arguments: &[&str], columns: u16, variables: &[(&str, &str)]) -> Self {
+    pub(crate) fn start(mut command: Command, columns: u16, variables: &[(&str, &str)]) -> Self {
         let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
         grantpt(&terminal).unwrap();
         unlockpt(&terminal).unwrap();
@@ -25,7 +25,6 @@ impl Shown {
         tcsetwinsize(&terminal, size).unwrap();
         let name = ptsname(&terminal, Vec::new()).unwrap().into_string().unwrap();
         let open = || Stdio::from(File::options().read(true).write(true).open(&name).unwrap());
-        let mut command = world.command(arguments);
         command.env("TERM", "xterm").env_remove("NO_COLOR").envs(variables.iter().copied());
         // The command goes at the end of this function: only the child has the other end then, and reading ends with it.
         let child = command.stdout(open()).stderr(open()).spawn().unwrap();
@@ -40,24 +39,32 @@ impl Shown {
         count > 0
     }
 
-    fn until(&mut self, part: &str) {
+    pub(crate) fn until(&mut self, part: &str) {
         while !self.text.contains(part) {
             assert!(self.read(), "it ended without {part:?}: {:?}", self.text);
         }
     }
 
-    fn end(mut self) -> String {
+    pub(crate) fn end(mut self) -> String {
         while self.read() {}
         assert!(self.child.wait().unwrap().success(), "{:?}", self.text);
-        self.text
+        std::mem::take(&mut self.text)
+    }
+}
+
+impl Drop for Shown {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }
 
 fn on_terminal(world: &World, arguments: &[&str], columns: u16, variables: &[(&str, &str)]) -> String {
-    Shown::start(world, arguments, columns, variables).end()
+    Shown::start(world.command(arguments), columns, variables).end()
 }
 
-fn plain(text: &str) -> String {
+pub(crate) fn plain(text: &str) -> String {
     console::strip_ansi_codes(text).into_owned()
 }
 
@@ -95,7 +102,7 @@ fn lines_fit_the_terminal() {
 fn who_waits_in_front_of_a_terminal_sees_a_bar() {
     let world = World::new();
     let id = world.run(&["workflow", "start", "gallery", "-i", r#""a bridge""#]).id();
-    let mut shown = Shown::start(&world, &["workflow", "wait", &id], 100, &[]);
+    let mut shown = Shown::start(world.command(&["workflow", "wait", &id]), 100, &[]);
     shown.until("gallery [");
     gate("a bridge").add_permits(1);
     shown.until("paint 50 % half of it");

@@ -17,7 +17,7 @@ use tokio::sync::Semaphore;
 /// In the year 2096.
 const FAR: i64 = 4_000_000_000;
 /// Longer than anything takes.
-const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 pub(crate) const MISSING: &str = "01a1e259-e972-72ed-ab63-ea102818ba7e";
 

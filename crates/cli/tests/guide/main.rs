@@ -1,5 +1,5 @@
 //! The pages of the guide are true: every `curl` line in them is run, in order, against a real `flovyn dev` with the worker of
-//! the example `shop`, and must be answered as the page says. How a page says it: see `page`.
+//! the example `shop`, and must be answered as the page says. How a page says it: see `page`. The tour is of the command line: all its commands must succeed.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails right there")]
 
@@ -8,7 +8,7 @@ mod page;
 mod server;
 mod shell;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use answer::Names;
@@ -79,6 +79,45 @@ fn check(outcome: &Outcome, page: &Page, step: &Step, names: &mut Names) -> Resu
     answer.body.fits(printed, &mut found, page)?;
     *names = found;
     Ok(())
+}
+
+/// Takes the tour with the demo that it tells its readers to run. Whoever takes it reads between two commands, while the
+/// worker works: a command that comes too early is repeated.
+#[test]
+fn the_tour() {
+    let page = read("tour.md");
+    let server = Server::demo();
+    let binaries = Path::new(env!("CARGO_BIN_EXE_flovyn")).parent().unwrap().to_str().unwrap();
+    let path = format!("{binaries}:{}", std::env::var("PATH").unwrap());
+    let mut shell = Shell::start(server.folder(), &[("PATH", &path)]);
+    let mut printed = String::new();
+    for step in &page.steps {
+        let until = Instant::now() + PATIENCE;
+        let outcome = loop {
+            let outcome = shell.run(&step.script);
+            if outcome.code == 0 || Instant::now() >= until {
+                break outcome;
+            }
+        };
+        assert_eq!(
+            outcome.code, 0,
+            "docs/guide/tour.md:{}: {}\n\n{}",
+            step.line, outcome.errors, step.script
+        );
+        printed.push_str(&outcome.printed);
+    }
+    // What the page says of what is seen.
+    let seen = [
+        "approved_by\":\"me\"",
+        "the bank did not answer",
+        "FAILED",
+        "40 EUR",
+        "one lamp is enough",
+        "CANCELLED",
+    ];
+    for part in seen {
+        assert!(printed.contains(part), "{part} was not printed:\n{printed}");
+    }
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! `flovyn dev` in a folder of its own, and the worker that the guide tells its readers to run.
+//! A server in a folder of its own, and the worker that the guide tells its readers to run.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -19,14 +19,38 @@ pub(crate) struct Server {
     folder: TempDir,
     worker: Option<WorkerHandle>,
     /// The worker lives in it.
-    _runtime: Runtime,
+    runtime: Runtime,
 }
 
 impl Server {
+    /// With the worker of the example `shop`.
     pub(crate) fn start() -> Self {
+        let mut server = Self::run(&["dev"]);
+        let credentials = std::fs::read_to_string(server.folder().join(".flovyn/credentials.json")).unwrap();
+        let credentials: Value = serde_json::from_str(&credentials).unwrap();
+        let value = |name: &str| credentials[name].as_str().unwrap().to_owned();
+        // The worker's connection belongs to a runtime from the beginning.
+        let entered = server.runtime.enter();
+        let builder = Worker::builder(value("grpc_url"), value("worker_token"));
+        let worker = flovyn_examples::shop::worker(builder).build().unwrap();
+        let worker = worker.start();
+        drop(entered);
+        server.worker = Some(worker);
+        server
+    }
+
+    /// With the worker that the demo brings.
+    pub(crate) fn demo() -> Self {
+        Self::run(&["demo", "--data-dir", ".flovyn"])
+    }
+
+    fn run(arguments: &[&str]) -> Self {
         let folder = tempdir().unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_flovyn"));
-        command.args(["dev", "--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0"]).current_dir(folder.path());
+        command
+            .args(arguments)
+            .args(["--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0"])
+            .current_dir(folder.path());
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let mut stderr = BufReader::new(child.stderr.take().unwrap());
@@ -34,16 +58,7 @@ impl Server {
         while !said.contains("Press Ctrl-C") {
             assert_ne!(stderr.read_line(&mut said).unwrap(), 0, "it ended: {said}");
         }
-        let credentials = std::fs::read_to_string(folder.path().join(".flovyn/credentials.json")).unwrap();
-        let credentials: Value = serde_json::from_str(&credentials).unwrap();
-        let value = |name: &str| credentials[name].as_str().unwrap().to_owned();
-        let runtime = Runtime::new().unwrap();
-        // The worker's connection belongs to a runtime from the beginning.
-        let _entered = runtime.enter();
-        let builder = Worker::builder(value("grpc_url"), value("worker_token"));
-        let worker = flovyn_examples::shop::worker(builder).build().unwrap();
-        let worker = worker.start();
-        Self { child, _stderr: stderr, folder, worker: Some(worker), _runtime: runtime }
+        Self { child, _stderr: stderr, folder, worker: None, runtime: Runtime::new().unwrap() }
     }
 
     pub(crate) fn folder(&self) -> &Path {

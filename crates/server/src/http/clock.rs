@@ -29,18 +29,24 @@ pub(super) async fn advance(
         return Err(HttpError::forbidden("moving the clock takes the role operator"));
     }
     let Some(clock) = &state.clock else {
-        return Err(HttpError::new(StatusCode::NOT_FOUND, "NOT_FOUND", "this server has no virtual clock"));
+        let message = "this server has no virtual clock";
+        return Err(HttpError::new(StatusCode::NOT_FOUND, "NOT_FOUND", Code::NotOffered, message));
     };
     let wanted =
         serde_json::from_slice::<Advance>(&body).ok().filter(|wanted| (0..=FARTHEST_MS).contains(&wanted.ms));
     let Some(Advance { ms }) = wanted else {
         let message = format!("send {{\"ms\": N}} with N from 0 to {FARTHEST_MS}");
-        return Err(HttpError::new(StatusCode::BAD_REQUEST, "INVALID_ARGUMENT", message));
+        return Err(HttpError::new(
+            StatusCode::BAD_REQUEST,
+            "INVALID_ARGUMENT",
+            Code::InvalidDuration,
+            message,
+        ));
     };
     let now_ms = clock.advance(state.api.service(), ms).await.map_err(|error| {
         tracing::warn!(%error, "the clock could not be moved");
-        HttpError::new(StatusCode::SERVICE_UNAVAILABLE, "UNAVAILABLE", Code::StoreUnavailable.advice())
-            .coded(Code::StoreUnavailable)
+        let code = Code::StoreUnavailable;
+        HttpError::new(StatusCode::SERVICE_UNAVAILABLE, "UNAVAILABLE", code, code.advice())
     })?;
     Ok(Json(json!({ "nowMs": now_ms })))
 }

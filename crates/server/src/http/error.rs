@@ -1,4 +1,4 @@
-//! Errors as JSON: `error` is the kind, `message` says what to do, `code` is the engine's code if there is one.
+//! Errors as JSON: `error` is the kind, `message` says what to do, `code` is stable and has a page.
 
 use axum::Json;
 use axum::http::{StatusCode, Uri, header};
@@ -12,20 +12,21 @@ pub struct HttpError {
     pub status: StatusCode,
     pub error: &'static str,
     pub message: String,
-    pub code: Option<Code>,
+    pub code: Code,
 }
 
 impl HttpError {
-    pub(crate) fn new(status: StatusCode, error: &'static str, message: impl Into<String>) -> Self {
-        Self { status, error, message: message.into(), code: None }
+    pub(crate) fn new(
+        status: StatusCode,
+        error: &'static str,
+        code: Code,
+        message: impl Into<String>,
+    ) -> Self {
+        Self { status, error, message: message.into(), code }
     }
 
     pub(crate) fn forbidden(message: impl Into<String>) -> Self {
-        Self::new(StatusCode::FORBIDDEN, "FORBIDDEN", message).coded(Code::PermissionDenied)
-    }
-
-    pub(crate) fn coded(self, code: Code) -> Self {
-        Self { code: Some(code), ..self }
+        Self::new(StatusCode::FORBIDDEN, "FORBIDDEN", Code::PermissionDenied, message)
     }
 }
 
@@ -33,21 +34,21 @@ impl From<AuthError> for HttpError {
     fn from(error: AuthError) -> Self {
         match error {
             AuthError::Unauthenticated(what) => {
-                Self::new(StatusCode::UNAUTHORIZED, "UNAUTHENTICATED", what).coded(Code::Unauthenticated)
+                Self::new(StatusCode::UNAUTHORIZED, "UNAUTHENTICATED", Code::Unauthenticated, what)
             }
             AuthError::Unavailable => Self::new(
                 StatusCode::SERVICE_UNAVAILABLE,
                 "UNAVAILABLE",
+                Code::StoreUnavailable,
                 "the credential could not be checked just now; try again",
-            )
-            .coded(Code::StoreUnavailable),
+            ),
         }
     }
 }
 
 impl IntoResponse for HttpError {
     fn into_response(self) -> Response {
-        let code = self.code.map(|code| code.to_string());
+        let code = self.code.to_string();
         let body = Json(json!({ "error": self.error, "message": self.message, "code": code }));
         let mut response = (self.status, body).into_response();
         if self.status == StatusCode::UNAUTHORIZED {
@@ -59,10 +60,11 @@ impl IntoResponse for HttpError {
 }
 
 pub(super) async fn not_found(uri: Uri) -> HttpError {
-    HttpError::new(StatusCode::NOT_FOUND, "NOT_FOUND", format!("there is nothing at {}", uri.path()))
+    let message = format!("there is nothing at {}", uri.path());
+    HttpError::new(StatusCode::NOT_FOUND, "NOT_FOUND", Code::NotOffered, message)
 }
 
 pub(super) async fn method_not_allowed(uri: Uri) -> HttpError {
     let message = format!("{} does not answer this method", uri.path());
-    HttpError::new(StatusCode::METHOD_NOT_ALLOWED, "METHOD_NOT_ALLOWED", message)
+    HttpError::new(StatusCode::METHOD_NOT_ALLOWED, "METHOD_NOT_ALLOWED", Code::NotOffered, message)
 }

@@ -136,6 +136,7 @@ fn introduce(screen: &Screen, local: &LocalServer, home: &Home, in_use: &[Socket
         Home::Temporary(_) => "removed at the end",
     };
     screen.heading("flovyn demo: one order, from the card to the parcel");
+    screen.plain(&format!("Web UI  {}/ (signed in)", credentials.http_url));
     screen.plain(&format!("REST    {}/api/tenants/{TENANT}", credentials.http_url));
     screen.plain(&format!("gRPC    {}, for the worker in this process", credentials.grpc_url));
     for address in in_use {
@@ -170,20 +171,27 @@ fn look_around(
     let file = home.path().join(AUTHORIZATION);
     write_secret(&file, format!("Authorization: Bearer {}\n", credentials.api_token).as_bytes())?;
     let file = std::path::absolute(&file).unwrap_or(file);
+    // Commands look for the usual folder by themselves.
+    let named = match home.path() == Path::new(".flovyn") {
+        true => String::new(),
+        false => format!(" --data-dir {}", home.path().display()),
+    };
     // No remarks behind the commands: an interactive zsh takes them for arguments.
-    screen.heading("Server and worker stay up for a look. In another terminal:");
+    screen.heading(&format!("Server and worker stay up for a look, in a browser: {}/", credentials.http_url));
     eprintln!(
-        "    API={api}\n    \
+        "  In another terminal, start an order of your own. It waits until you approve of it:\n\n    \
+         flovyn workflow show{named} {id}\n    \
+         flovyn workflow start{named} order \\\n      \
+         --input '{{\"id\": \"mine\", \"item\": \"lamp\", \"price\": 40}}'\n    \
+         flovyn promise resolve{named} key:{key} --value '{{\"by\": \"me\"}}'\n    \
+         flovyn workflow list{named}\n\n  \
+         The same over HTTP:\n\n    \
+         API={api}\n    \
          AUTH=@{file}\n    \
          ID={id}\n    \
          curl -H $AUTH $API/workflow-executions/$ID\n    \
          curl -H $AUTH $API/workflow-executions/$ID/events\n    \
          curl {url}/_/metrics\n\n  \
-         Start an order of your own. It waits until you approve of it:\n\n    \
-         curl -H $AUTH $API/workflows/order/trigger \\\n      \
-         -d '{{\"input\": {{\"id\": \"mine\", \"item\": \"lamp\", \"price\": 40}}}}'\n    \
-         curl -H $AUTH $API/promises/key:{key}/resolve \\\n      \
-         -d '{{\"value\": {{\"by\": \"me\"}}}}'\n\n  \
          Press Ctrl-C to stop.\n",
         api = client.base(),
         url = credentials.http_url,
