@@ -87,7 +87,7 @@ impl Batcher {
             match attempted {
                 Ok(committed) => {
                     if committed.summary.rows > 0 {
-                        self.pace.took(batch.len(), began.elapsed());
+                        self.pace.took(batch.len(), began.elapsed(), Instant::now());
                     }
                     unanswered = Some((batch, committed));
                 }
