@@ -408,7 +408,7 @@ impl Shared {
             // Without any session here there is nobody to tell.
             let _ = self.cancels.send(*cancel);
         }
-        self.due_signal.hint(summary.next_product_ms, summary.next_lease_ms);
+        self.soon.committed(std::mem::take(&mut summary.due));
         if self.hints && !summary.left_ready.is_empty() {
             self.store.hint_ready(&summary.left_ready);
         }

@@ -4,12 +4,13 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use flovyn_engine::state::{ClockKind, Execution, Lane, Task, TaskStatus, WorkClass};
-use flovyn_engine::{Batch, BatchStep, Change, Decided, Limits, Loaded, Mutations, Note, Request};
+use flovyn_engine::state::{Execution, Lane, Task, TaskStatus, WorkClass};
+use flovyn_engine::{Batch, BatchStep, Change, Decided, Limits, Loaded, Mutations, Note, Now, Request};
 use flovyn_store::{Decider, Step};
 
 use crate::dispatch::{Dispatch, HandOff, Poller};
 use crate::follow::Outcome;
+use crate::loops::soon::DueChanges;
 use crate::service::TaskCancel;
 use crate::tails::{self, Written};
 use crate::watch::Subject;
@@ -26,6 +27,8 @@ pub(crate) struct Driver {
     /// Pollers whose claims stand behind the batch's own requests, in order.
     handed: Vec<Poller>,
     assigned: bool,
+    /// When it is decided: known once something has been loaded.
+    now: Option<Now>,
     /// Whether anybody waits for changes.
     watched: bool,
     summary: Summary,
@@ -40,9 +43,8 @@ pub(crate) struct Summary {
     pub(crate) written_since: Option<Instant>,
     /// Work made ready that nobody here took: other processes may want it.
     pub(crate) left_ready: Vec<Lane>,
-    /// Earliest new moment for the due loop, by clock.
-    pub(crate) next_product_ms: Option<i64>,
-    pub(crate) next_lease_ms: Option<i64>,
+    /// What falls due soon, or no longer does.
+    pub(crate) due: DueChanges,
     /// Whether anybody waited for changes when it was decided.
     pub(crate) watched: bool,
     /// Executions and tasks that changed, if anybody waits for changes.
@@ -68,6 +70,7 @@ impl Driver {
             dispatch,
             handed: Vec::new(),
             assigned: false,
+            now: None,
             watched,
             summary: Summary::default(),
         }
@@ -121,15 +124,7 @@ impl Driver {
             let tasks = mutations.tasks.iter().filter_map(updated).map(Task::key);
             self.summary.changed = executions.chain(tasks).collect();
         }
-        for change in &mutations.due {
-            if let Change::Insert(row) = change {
-                let earliest = match row.clock {
-                    ClockKind::Product => &mut self.summary.next_product_ms,
-                    ClockKind::Lease => &mut self.summary.next_lease_ms,
-                };
-                *earliest = Some(earliest.map_or(row.due_ms, |known| known.min(row.due_ms)));
-            }
-        }
+        self.summary.due = self.now.map(|now| DueChanges::of(&mutations.due, now)).unwrap_or_default();
         for change in &mutations.ready {
             if let Change::Insert(row) = change
                 && row.lane.class != WorkClass::HeldBack
@@ -154,6 +149,9 @@ impl Decider for Driver {
     }
 
     fn step(&mut self, loaded: Option<Loaded>) -> Step {
+        if let Some(loaded) = &loaded {
+            self.now = Some(loaded.now);
+        }
         let mut step = self.batch.advance(loaded);
         if matches!(step, BatchStep::Decided) && !self.assigned {
             self.assign();

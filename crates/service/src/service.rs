@@ -18,7 +18,8 @@ use crate::chatter::Chatter;
 use crate::dispatch::Dispatch;
 use crate::follow::Followers;
 use crate::job::{self, Asker, Job, PollAsker};
-use crate::loops::{self, DueSignal};
+use crate::loops;
+use crate::loops::soon::Soon;
 use crate::metrics::{Meters, SharedRecorder};
 use crate::stats::Stats;
 use crate::tails::Tails;
@@ -73,7 +74,7 @@ pub(crate) struct Shared {
     pub(crate) dispatch: Dispatch,
     pub(crate) stats: Stats,
     pub(crate) meters: Meters,
-    pub(crate) due_signal: DueSignal,
+    pub(crate) soon: Soon,
     pub(crate) hints: bool,
     pub(crate) watchers: Watchers,
     pub(crate) followers: Followers,
@@ -120,7 +121,7 @@ impl Service {
             limits: Arc::new(options.limits),
             stats: Stats::default(),
             meters: Meters::new(&options.recorder),
-            due_signal: DueSignal::default(),
+            soon: Soon::default(),
             hints: options.hints,
             watchers: Watchers::default(),
             followers: Followers::default(),
@@ -244,7 +245,7 @@ impl Service {
 
     /// Tells the loops to look at the clock again: it was moved.
     pub fn clock_moved(&self) {
-        self.shared.due_signal.wake();
+        self.shared.soon.wake();
     }
 
     /// Stops the loops, ends waiting polls, and finishes the batches that were accepted.

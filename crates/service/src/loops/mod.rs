@@ -8,12 +8,12 @@ mod keys;
 mod orphans;
 mod reports;
 mod retention;
+pub(crate) mod soon;
 mod turn;
 mod wake;
 mod workers;
 
 pub use due::DueLoop;
-pub(crate) use due::DueSignal;
 pub use keys::KeyLoop;
 pub use orphans::OrphanLoop;
 pub use retention::RetentionLoop;
