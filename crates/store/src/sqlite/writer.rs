@@ -88,6 +88,11 @@ impl Writer {
     }
 }
 
+/// Without being parsed anew each time.
+fn execute(conn: &Connection, statement: &str) -> rusqlite::Result<()> {
+    conn.prepare_cached(statement)?.execute([]).map(|_| ())
+}
+
 /// A panic in a decider is caught before it gets here.
 fn lock(session: &Mutex<Session>) -> MutexGuard<'_, Session> {
     session.lock().unwrap_or_else(PoisonError::into_inner)
@@ -146,7 +151,7 @@ impl Session {
     }
 
     fn run(&mut self, batch: &SharedDecider) -> StoreResult<()> {
-        self.conn.execute_batch("BEGIN IMMEDIATE").map_err(store_error)?;
+        execute(&self.conn, "BEGIN IMMEDIATE").map_err(store_error)?;
         match self.work(batch) {
             Ok(Some(mutations)) => {
                 self.commit()?;
@@ -202,7 +207,7 @@ impl Session {
     /// A full disk stops a commit before its last page, so nothing of it counts. Any other failure may have come
     /// after, and a failed fsync cannot be repeated: the next one would succeed without having written.
     fn commit(&self) -> StoreResult<()> {
-        let Err(error) = self.conn.execute_batch("COMMIT") else { return Ok(()) };
+        let Err(error) = execute(&self.conn, "COMMIT") else { return Ok(()) };
         if error.sqlite_error_code() == Some(ErrorCode::DiskFull) {
             return self.roll_back().and(Err(store_error(error)));
         }
@@ -215,7 +220,7 @@ impl Session {
         if self.conn.is_autocommit() {
             return Ok(());
         }
-        let rolled_back = self.conn.execute_batch("ROLLBACK");
+        let rolled_back = execute(&self.conn, "ROLLBACK");
         rolled_back.map_err(|error| StoreError::Fatal(format!("a rollback failed: {error}")))
     }
 
