@@ -19,8 +19,9 @@ use super::connect::{BUSY_TIMEOUT, open_checkpointer};
 use super::error::store_error;
 use crate::port::{StoreError, StoreResult};
 
-/// Pages in the log from which it is moved into the database: 16 MiB.
-const MOVE_PAGES: i32 = 4_000;
+/// Pages in the log from which it is moved into the database: 4 MiB. The disk takes so much in a moment; commits meanwhile wait for
+/// it, and those of a timer would be late.
+const MOVE_PAGES: i32 = 1_000;
 
 /// Pages in the log from which the writer waits for readers, so that the log can start anew: 128 MiB.
 const LONG_PAGES: i32 = 32_000;
