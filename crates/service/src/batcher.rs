@@ -161,7 +161,13 @@ impl Batcher {
         let mut batch: Vec<Job> = Vec::new();
         while let Some(job) = self.backlog.front() {
             if job.is_abandoned_claim() {
-                self.backlog.pop_front();
+                let abandoned = self.backlog.pop_front();
+                // It may have been woken for work that is there: somebody else shall look for it.
+                let claim = abandoned.as_ref().and_then(|job| Some((job, job::claim_of(&job.request)?)));
+                let lanes = claim.map(|(job, claim)| claim.lanes(job.request.tenant_id)).unwrap_or_default();
+                for job in self.shared.dispatch.take_one_of_each(&lanes) {
+                    self.backlog.push_front(job);
+                }
                 continue;
             }
             let alone = job.misses >= MAX_MISSES;
@@ -308,6 +314,9 @@ impl Shared {
         let mut put_off = self.dispatch.take_one_of_each(&summary.left_ready);
         for (job, decided) in jobs.into_iter().zip(decided) {
             if let Decided::Reply(Reply::Claimed(claimed)) = &decided {
+                if claimed.is_empty() {
+                    self.dispatch.found_nothing(&job.request);
+                }
                 put_off.extend(self.wake_next(&job.request, claimed.len()));
             }
             self.answer_job(job, decided, &mut put_off);
@@ -362,8 +371,8 @@ impl Shared {
             }
             Asker::Poll(poll) => match result {
                 Ok(Reply::Claimed(claimed)) if claimed.is_empty() && poll.may_wait() => {
-                    // Nothing there: from now on every batch that makes such work ready sees this poller.
-                    self.dispatch.found_nothing(&job.request);
+                    // Nothing there: every batch that is decided from now on and makes such work ready sees this poller, and one
+                    // that was decided meanwhile brings it when it is answered.
                     self.dispatch.park(job.request, poll);
                 }
                 Ok(Reply::Claimed(claimed)) => {

@@ -192,7 +192,11 @@ impl Dispatch {
 }
 
 impl Waiting {
+    /// After the end nobody is woken any more: the poller is dropped, and hears of it.
     fn insert(&mut self, poller: Poller) {
+        if self.closed {
+            return;
+        }
         let id = self.next_id;
         self.next_id += 1;
         for lane in &poller.lanes {

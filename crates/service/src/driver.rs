@@ -41,7 +41,7 @@ pub(crate) struct Summary {
     pub(crate) notes: Vec<Note>,
     /// When its changes went to the database, if there were any.
     pub(crate) written_since: Option<Instant>,
-    /// Work made ready that nobody here took: other processes may want it.
+    /// Work made ready that nobody here took: other processes may want it, and pollers here who came meanwhile.
     pub(crate) left_ready: Vec<Lane>,
     /// What falls due soon, or no longer does.
     pub(crate) due: DueChanges,

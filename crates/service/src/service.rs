@@ -172,6 +172,7 @@ impl Service {
         let (sender, receiver) = oneshot::channel();
         let parked = Arc::new(AtomicBool::new(false));
         let asker = PollAsker { sender, until: Instant::now() + wait, parked: parked.clone() };
+        self.refuse_if_stopping()?;
         let request = self.request(tenant_id, Op::Claim(claim));
         request.op.check(&self.shared.limits)?;
         if let Err((request, asker)) = self.shared.dispatch.park_at_once(Arc::new(request), asker) {
@@ -289,10 +290,13 @@ impl Service {
     }
 
     fn send_job(&self, job: Job) -> Result<(), Refusal> {
-        if self.shared.failed.load(Ordering::Relaxed) || *self.shutdown.borrow() {
-            return Err(stopping());
-        }
+        self.refuse_if_stopping()?;
         self.resend(job).map_err(|(_, refusal)| refusal)
+    }
+
+    fn refuse_if_stopping(&self) -> Result<(), Refusal> {
+        let stops = self.shared.failed.load(Ordering::Relaxed) || *self.shutdown.borrow();
+        if stops { Err(stopping()) } else { Ok(()) }
     }
 
     /// Puts a job into the batch loop's queue, or hands it back.

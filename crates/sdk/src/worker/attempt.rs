@@ -10,6 +10,7 @@ use flovyn_proto::v1::task_result::Result as Sent;
 use futures::FutureExt;
 use serde_json::Value;
 use tokio::sync::watch;
+use tokio::task::JoinSet;
 use uuid::Uuid;
 
 use super::Setup;
@@ -78,7 +79,13 @@ async fn attempt(
     let running = AssertUnwindSafe(definition.start(context, input)).catch_unwind();
     let ended = match limit {
         None => running.await,
-        Some(limit) => tokio::time::timeout(limit, running).await.map_err(|_| Error::Timeout(Some(limit)))?,
+        Some(limit) => {
+            // By itself, so that its time is up even while it blocks its thread.
+            let mut running = JoinSet::from_iter([running]);
+            let ended = tokio::time::timeout(limit, running.join_next()).await;
+            let ended = ended.map_err(|_| Error::Timeout(Some(limit)))?;
+            ended.ok_or_else(|| Error::failed("it was never begun"))?.map_err(Error::failed)?
+        }
     };
     ended.unwrap_or_else(|panic| Err(Error::failed(format!("panicked: {}", panic_message(panic.as_ref())))))
 }

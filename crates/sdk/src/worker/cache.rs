@@ -49,9 +49,14 @@ impl Cache {
             inner.ages.remove(&old);
         }
         inner.ages.insert(age, id);
-        while inner.instances.len() > self.size {
-            let Some((_, oldest)) = inner.ages.pop_first() else { return };
-            inner.instances.remove(&oldest);
+        let mut dropped = Vec::new();
+        while inner.instances.len() > self.size
+            && let Some((_, oldest)) = inner.ages.pop_first()
+        {
+            dropped.extend(inner.instances.remove(&oldest));
         }
+        // Without the lock: it is users' code that goes with them.
+        drop(inner);
+        drop(dropped);
     }
 }

@@ -7,6 +7,8 @@ use flovyn_proto::v1;
 use prost::Message;
 use tokio::sync::{Notify, watch};
 
+use super::unharmed;
+
 /// Results in one frame.
 const MAX_RESULTS: usize = 100;
 /// Content of one frame: well below what the server takes.
@@ -303,7 +305,8 @@ impl Desk {
         }
         inner.cancels.remove(&(result.id, result.token));
         drop(inner);
-        (result.on_ack)(ack);
+        // It may drop what users made.
+        unharmed("after an acknowledgement", || (result.on_ack)(ack));
         self.finished.notify_waiters();
     }
 }

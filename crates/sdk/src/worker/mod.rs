@@ -16,6 +16,7 @@ mod rows;
 
 use std::collections::HashMap;
 use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -27,6 +28,7 @@ pub use self::builder::WorkerBuilder;
 use self::cache::Cache;
 use self::desk::Desk;
 use crate::definition::{AnyTask, AnyWorkflow, Schemas};
+use crate::replay::panic_message;
 use crate::wire::Channel;
 
 /// What happens to a worker, for whoever wants to know.
@@ -120,8 +122,15 @@ struct Setup {
 impl Setup {
     fn tell(&self, event: &WorkerEvent) {
         if let Some(hook) = &self.hook {
-            hook(event);
+            unharmed("in the hook for events", || hook(event));
         }
+    }
+}
+
+/// Runs what may be users' code where a panic would take others' work along.
+fn unharmed(place: &str, code: impl FnOnce()) {
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(code)) {
+        tracing::error!(message = panic_message(panic.as_ref()), place, "users' code panicked");
     }
 }
 

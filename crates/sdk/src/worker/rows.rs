@@ -1,8 +1,12 @@
 //! Work that came together is begun together: most of it is over at once, and a task of the runtime for each piece would wake
 //! another thread each time, which takes longer than the work.
 
+use std::panic::AssertUnwindSafe;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
+use std::vec::IntoIter;
 
+use futures::FutureExt;
 use futures::future::BoxFuture;
 use tokio::runtime::Handle;
 
@@ -11,40 +15,44 @@ const QUICK: Duration = Duration::from_micros(200);
 
 type Piece = BoxFuture<'static, ()>;
 
-/// Begins all of it, in as many rows as there are threads.
+/// Begins all of it, in as many rows as there are threads. The rows take from one line: none waits while another has nothing
+/// to do.
 pub(super) fn start(work: Vec<Piece>) {
-    let share = work.len().div_ceil(Handle::current().metrics().num_workers());
-    let mut work = work.into_iter();
-    loop {
-        let row: Vec<Piece> = work.by_ref().take(share).collect();
-        if row.is_empty() {
-            return;
-        }
-        tokio::spawn(in_turn(row));
+    let rows = work.len().min(Handle::current().metrics().num_workers());
+    let line = Arc::new(Mutex::new(work.into_iter()));
+    for _ in 0..rows {
+        tokio::spawn(in_turn(line.clone()));
     }
 }
 
 /// Runs each until it ends or waits. One that waits goes on by itself.
-async fn in_turn(row: Vec<Piece>) {
-    let mut row = row.into_iter();
-    while let Some(mut piece) = row.next() {
-        if row.len() == 0 {
-            return piece.await;
+async fn in_turn(line: Arc<Mutex<IntoIter<Piece>>>) {
+    while let Some((piece, is_last)) = next(&line) {
+        // A panic, which users' code may cause when it is dropped, must not take along those behind it.
+        let mut piece = AssertUnwindSafe(piece).catch_unwind();
+        if is_last {
+            return drop(piece.await);
         }
         let began = Instant::now();
         if futures::poll!(&mut piece).is_pending() {
             tokio::spawn(piece);
         }
         if began.elapsed() > QUICK {
-            row.by_ref().for_each(|piece| drop(tokio::spawn(piece)));
+            while let Some((piece, _)) = next(&line) {
+                tokio::spawn(piece);
+            }
         }
     }
+}
+
+fn next(line: &Mutex<IntoIter<Piece>>) -> Option<(Piece, bool)> {
+    let mut line = line.lock().unwrap_or_else(PoisonError::into_inner);
+    line.next().map(|piece| (piece, line.len() == 0))
 }
 
 #[cfg(test)]
 mod tests {
     use std::collections::HashSet;
-    use std::sync::Arc;
 
     use tokio::sync::{Barrier, mpsc};
 
@@ -88,5 +96,37 @@ mod tests {
             tasks.insert(ended.recv().await.unwrap());
         }
         assert_eq!(tasks.len(), 3);
+    }
+
+    #[tokio::test]
+    async fn a_panic_takes_nobody_along() {
+        let (done, mut ended) = mpsc::unbounded_channel();
+        let piece = |panics: bool| {
+            let done = done.clone();
+            Box::pin(async move {
+                assert!(!panics, "on purpose");
+                done.send(()).unwrap();
+            }) as Piece
+        };
+        start(vec![piece(true), piece(false), piece(false)]);
+        drop(done);
+        assert_eq!((ended.recv().await, ended.recv().await), (Some(()), Some(())));
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn those_behind_a_piece_that_blocks_are_run_by_others() {
+        let (done, ended) = std::sync::mpsc::channel();
+        let (told, mut outcome) = mpsc::unbounded_channel();
+        let blocks = Box::pin(async move {
+            // Its thread is not free before the other four have ended.
+            let all = (0..4).all(|_| ended.recv_timeout(Duration::from_secs(10)).is_ok());
+            told.send(all).unwrap();
+        }) as Piece;
+        let quick = (0..4).map(|_| {
+            let done = done.clone();
+            Box::pin(async move { done.send(()).unwrap() }) as Piece
+        });
+        start(std::iter::once(blocks).chain(quick).collect());
+        assert_eq!(outcome.recv().await, Some(true));
     }
 }

@@ -24,6 +24,8 @@ use crate::stats::Stats;
 const SET_ASIDE: Duration = Duration::from_secs(30);
 /// Rows that may be set aside at once.
 const MAX_SET_ASIDE: usize = 1_000;
+/// Rows that are being fired at once: as many more would only fill the line that everybody stands in.
+const MAX_UNDER_WAY: usize = 4_096;
 /// How far a look goes ahead. The next one comes when half of it is over.
 const AHEAD_MS: i64 = 2_000;
 
@@ -80,16 +82,22 @@ impl DueLoop {
 
     /// Looks ahead if it is time, and fires what is due. Returns how long nothing will be.
     async fn turn(&mut self) -> StoreResult<Duration> {
-        let now = self.service.store().now().await?;
+        let mut now = self.service.store().now().await?;
         if self.soon().wants_look(now, AHEAD_MS / 2) {
             self.look(now).await?;
+            now = self.service.store().now().await?;
         }
-        let full = self.fire(now) == self.page;
+        let full = self.fire(now) >= self.page;
         let sleep_ms = self.soon().sleep_ms(now, AHEAD_MS / 2);
-        Ok(if full { Duration::ZERO } else { Duration::from_millis(sleep_ms) })
+        Ok(match full {
+            true => Duration::ZERO,
+            // What ends makes room, and is heard of.
+            false if self.under_way.len() >= MAX_UNDER_WAY => self.poll,
+            false => Duration::from_millis(sleep_ms),
+        })
     }
 
-    /// Fires up to a page of what is due, and waits for it. Returns how many rows it took on.
+    /// Fires up to a page of what is due on each clock, and waits for it. Returns how many rows it took on.
     pub async fn tick(&mut self) -> StoreResult<usize> {
         let now = self.service.store().now().await?;
         self.look(now).await?;
@@ -109,7 +117,11 @@ impl DueLoop {
             self.soon().cover(clock, until_ms);
             // Rows that are not to be fired now must not hide those behind them.
             let limit = self.page + self.set_aside.len() + self.under_way.len();
-            let mut rows = self.service.store().due_page(clock, until_ms, limit).await?;
+            let read = self.service.store().due_page(clock, until_ms, limit).await;
+            if read.is_err() {
+                self.soon().cover(clock, i64::MIN);
+            }
+            let mut rows = read?;
             let last_ms = rows.last().filter(|_| rows.len() == limit).map(|row| row.due_ms);
             rows.retain(|row| {
                 !self.set_aside.contains_key(&row.key()) && !self.under_way.contains(&row.key())
@@ -119,12 +131,13 @@ impl DueLoop {
         Ok(())
     }
 
-    /// Submits what is due, up to a page. Returns how many rows it took on.
+    /// Submits what is due, up to a page of each clock. Returns how many rows it took on.
     fn fire(&mut self, now: Now) -> usize {
         while let Some(fired) = self.firing.try_join_next() {
             self.take_in(fired);
         }
-        let rows = self.soon().take_due(now, self.page);
+        let room = MAX_UNDER_WAY.saturating_sub(self.under_way.len());
+        let rows = self.soon().take_due(now, self.page.min(room));
         let count = rows.len();
         if count > 0 {
             self.under_way.extend(rows.iter().map(Row::key));

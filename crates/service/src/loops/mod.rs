@@ -30,7 +30,7 @@ use crate::service::Service;
 pub struct Options {
     /// Switched off by tests that tick by hand.
     pub enabled: bool,
-    /// How often each process looks for due rows and ready work made by others. Jittered.
+    /// How often each process looks for ready work made by others, jittered; and how long the due loop waits after an error.
     pub poll: Duration,
     /// Rows that one look at the due table takes.
     pub due_page: usize,

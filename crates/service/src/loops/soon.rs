@@ -101,10 +101,13 @@ impl Soon {
         }
     }
 
-    /// Whether it is time to look into the database: so long before what is covered ends.
+    /// Whether it is time to look into the database: so long before what is covered ends, or when the clock has stepped back.
     pub(super) fn wants_look(&self, now: Now, margin_ms: i64) -> bool {
         let sides = self.lock();
-        CLOCKS.iter().any(|clock| sides[index(*clock)].look_at(margin_ms) <= now_on(*clock, now))
+        CLOCKS.iter().any(|clock| {
+            let (look_at, now_ms) = (sides[index(*clock)].look_at(margin_ms), now_on(*clock, now));
+            look_at <= now_ms || look_at.saturating_sub(now_ms) > 2 * margin_ms
+        })
     }
 
     /// From now on everything that is written up to then is to be here.
@@ -120,13 +123,14 @@ impl Soon {
         side.covered_ms = last_ms.unwrap_or(side.covered_ms);
     }
 
-    /// Takes out what is due, earliest first.
+    /// Takes out what is due, earliest first, of each clock as much.
     pub(super) fn take_due(&self, now: Now, max: usize) -> Vec<Due> {
         let mut sides = self.lock();
         let mut due = Vec::new();
         for clock in CLOCKS {
             let rows = &mut sides[index(clock)].rows;
-            while due.len() < max
+            let most = due.len() + max;
+            while due.len() < most
                 && let Some(first) = rows.first_entry()
                 && first.get().due_ms <= now_on(clock, now)
             {
@@ -136,10 +140,11 @@ impl Soon {
         due
     }
 
-    /// How long nothing will be due and no look is needed, in milliseconds. What becomes due earlier wakes the loop.
+    /// How long nothing will be due and no look is needed, in milliseconds. What becomes due earlier wakes the loop. Never longer
+    /// than between two looks, whatever the clock does meanwhile.
     pub(super) fn sleep_ms(&self, now: Now, margin_ms: i64) -> u64 {
         let mut sides = self.lock();
-        let mut shortest = i64::MAX;
+        let mut shortest = margin_ms;
         for clock in CLOCKS {
             let side = &mut sides[index(clock)];
             let first_ms = side.rows.first_key_value().map_or(i64::MAX, |(_, row)| row.due_ms);
@@ -151,13 +156,9 @@ impl Soon {
 }
 
 impl Side {
-    /// When the next look is due. After one that found more than it could take: when all of that has been taken.
+    /// When the next look is due. After one that found more than it could take: when all of that is due.
     fn look_at(&self, margin_ms: i64) -> i64 {
-        match (self.is_part, self.rows.is_empty()) {
-            (true, false) => i64::MAX,
-            (true, true) => i64::MIN,
-            (false, _) => self.covered_ms.saturating_sub(margin_ms),
-        }
+        if self.is_part { self.covered_ms } else { self.covered_ms.saturating_sub(margin_ms) }
     }
 }
 
@@ -234,15 +235,26 @@ mod tests {
         assert_eq!(soon.sleep_ms(at(900), 1_000), 100);
         assert!(soon.wants_look(at(1_000), 1_000));
         assert!(soon.wants_look(at(3_600_000), 1_000));
+        assert!(soon.wants_look(at(-5_000), 1_000), "the clock has stepped back");
+        assert_eq!(soon.sleep_ms(at(-5_000), 1_000), 1_000);
+    }
+
+    #[test]
+    fn leases_do_not_wait_behind_timers() {
+        let soon = looked(2_000);
+        let lease = Due::new(DueClass::TaskLease, 50, Uuid::nil(), Uuid::from_u128(9));
+        soon.committed(inserted((0..20).map(|id| timer(10, id)).chain([lease])));
+        assert!(taken(&soon, 100).contains(&50));
     }
 
     #[test]
     fn after_part_of_what_is_due_the_rest_is_looked_for_at_once() {
         let soon = looked(2_000);
-        soon.found(ClockKind::Product, vec![timer(100, 1)], Some(100));
-        assert!(!soon.wants_look(at(100), 1_000), "what was found comes first");
-        soon.committed(inserted([timer(150, 2)]));
-        assert_eq!(taken(&soon, 200), [100], "that one is still to be found");
+        // Written while the look was under way, later than what it could take.
+        soon.committed(inserted([timer(900, 1)]));
+        soon.found(ClockKind::Product, vec![timer(100, 2)], Some(100));
+        soon.committed(inserted([timer(150, 3)]));
+        assert_eq!(taken(&soon, 200), [100], "the other is still to be found");
         assert!(soon.wants_look(at(200), 1_000));
         assert_eq!(soon.sleep_ms(at(200), 1_000), 0);
     }
