@@ -3,6 +3,9 @@
 
 use std::fmt::Write;
 
+/// What is nested deeper stays on its line: indenting it would take room by the square of its depth.
+const DEEPEST: usize = 24;
+
 /// One value over as many lines as it takes.
 pub(crate) fn indented(json: &str) -> String {
     lay_out(json, true)
@@ -18,8 +21,8 @@ fn lay_out(json: &str, lines: bool) -> String {
     let mut out = String::with_capacity(json.len() * 2);
     let mut depth = 0_usize;
     let mut characters = json.chars().peekable();
-    let line = |out: &mut String, depth: usize| {
-        if lines {
+    let line = |out: &mut String, inside: usize, depth: usize| {
+        if lines && inside <= DEEPEST {
             out.push('\n');
             out.extend(std::iter::repeat_n("  ", depth));
         }
@@ -37,17 +40,18 @@ fn lay_out(json: &str, lines: bool) -> String {
                     out.push(end);
                 } else {
                     depth += 1;
-                    line(&mut out, depth);
+                    line(&mut out, depth, depth);
                 }
             }
             '}' | ']' => {
+                let inside = depth;
                 depth = depth.saturating_sub(1);
-                line(&mut out, depth);
+                line(&mut out, inside, depth);
                 out.push(character);
             }
             ',' => {
                 out.push(',');
-                line(&mut out, depth);
+                line(&mut out, depth, depth);
             }
             ':' => out.push_str(if lines { ": " } else { ":" }),
             blank if blank.is_ascii_whitespace() => {}
@@ -101,6 +105,14 @@ mod tests {
         assert_eq!(indented(expected), expected);
         assert_eq!(one_line(expected), json.replace("[ ]", "[]"));
         assert_eq!(indented("\"x\""), "\"x\"");
+    }
+
+    #[test]
+    fn what_is_nested_deeply_takes_no_more_room_than_it_has() {
+        let deep = format!("{}1,2{}", "[".repeat(100_000), "]".repeat(100_000));
+        let laid_out = indented(&deep);
+        assert!(laid_out.len() < deep.len() + 10_000, "{}", laid_out.len());
+        assert_eq!(laid_out.split_whitespace().collect::<String>(), deep);
     }
 
     #[test]
