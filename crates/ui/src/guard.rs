@@ -1,7 +1,7 @@
 //! What every answer and every request goes through: headers that keep foreign content out, and the origin of changes.
 
 use axum::extract::{Request, State};
-use axum::http::header::{CACHE_CONTROL, ORIGIN, SET_COOKIE};
+use axum::http::header::{CACHE_CONTROL, LOCATION, ORIGIN, SET_COOKIE};
 use axum::http::{HeaderMap, HeaderValue};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
@@ -34,7 +34,9 @@ pub(crate) async fn check(State(ui): State<Ui>, mut request: Request, next: Next
     } else if came_by_foreign_link(request.headers()) {
         layout::again().into_response()
     } else {
-        let session = match session::find(request.headers()) {
+        let found = session::find(request.headers());
+        let strange = request.method().is_safe().then(|| ui.strange(&found)).flatten();
+        let session = match found {
             Found::Session(session) => Some(session),
             Found::SignedOut => None,
             Found::Nothing => {
@@ -47,7 +49,14 @@ pub(crate) async fn check(State(ui): State<Ui>, mut request: Request, next: Next
         }
         let here = request.uri().path_and_query().map_or("/", |path| path.as_str()).to_owned();
         request.extensions_mut().insert(Here(here));
-        next.run(request).await
+        let response = next.run(request).await;
+        match strange {
+            Some(own) if asks_to_sign_in(&response) => {
+                made = Some(own);
+                layout::again().into_response()
+            }
+            _ => response,
+        }
     };
     let headers = response.headers_mut();
     for (name, value) in ALWAYS {
@@ -59,6 +68,22 @@ pub(crate) async fn check(State(ui): State<Ui>, mut request: Request, next: Next
         headers.insert(SET_COOKIE, made.cookie(ui.options.secure));
     }
     response
+}
+
+impl Ui {
+    /// The session to be had here by somebody who has another one. Browsers do not tell the ports of one machine apart, so a
+    /// cookie may be of a server that ran there before, or runs beside this one.
+    fn strange(&self, found: &Found) -> Option<Session> {
+        let own = self.options.own_credential.as_deref()?;
+        matches!(found, Found::Session(session) if session.credential() != own)
+            .then(|| Session::new(own))
+            .flatten()
+    }
+}
+
+fn asks_to_sign_in(response: &Response) -> bool {
+    let location = response.headers().get(LOCATION).and_then(|location| location.to_str().ok());
+    response.status().is_redirection() && location.is_some_and(|location| location.starts_with("/login"))
 }
 
 /// A browser that follows a link on another site does not send the session along. Asked by a page of ours it does, so such

@@ -138,6 +138,13 @@ async fn a_local_server_opens_signed_in() {
     // Its own session is kept, and forms need its token.
     assert_eq!(cookie(&visitor.get("/t/one").await.headers), None);
     assert_eq!(visitor.post("/t/one/queues/default/pause", &[]).await.status, 403);
+    // A session of another server on this machine is of no use here, and is replaced.
+    let strange = format!("flovyn_session={}~of.another.server", "0".repeat(32));
+    visitor.cookie = strange.clone();
+    let answer = visitor.get("/t/one/tasks").await;
+    assert!(answer.status == 200 && answer.text.contains("http-equiv=\"refresh\""), "{}", answer.text);
+    visitor.cookie = cookie(&answer.headers).expect("a session");
+    assert!(visitor.page("/t/one/tasks").await.contains("dev"));
     // Who has signed out stays so, until asked for.
     visitor.cookie = "flovyn_session=none".into();
     assert_eq!(visitor.get("/t/one").await.status, 303);
@@ -152,5 +159,6 @@ async fn a_local_server_opens_signed_in() {
     let visitor = Visitor::stranger(&Http::new(server.http_addr()));
     assert_eq!(visitor.get("/t/one").await.status, 303);
     assert_eq!(visitor.post("/login", &[("own", "1")]).await.status, 401);
+    assert_eq!(Visitor { cookie: strange, ..visitor }.get("/t/one").await.status, 303);
     server.stop().await;
 }
