@@ -29,6 +29,20 @@ pub(crate) enum Exit {
 const RUNNING: &str =
     "Is the server running? `flovyn dev` starts one; --url, FLOVYN_URL or --profile name another.";
 
+const ADDRESS: &str = "Is this the address of a Flovyn server's HTTP port, or is something in between?";
+
+const NO_HTTP: &str =
+    "Name the server's HTTP port, not that of gRPC; it may want https:// instead of http://.";
+
+const NO_TLS: &str =
+    "It may want http:// instead of https://. A certificate of your own is trusted with SSL_CERT_FILE.";
+
+const UNREADABLE: &str = concat!(
+    "This is flovyn ",
+    env!("CARGO_PKG_VERSION"),
+    ". The server may be of another version, or something in between may change answers; else it is a fault of ours."
+);
+
 const TOKEN: &str = "Give a valid JWT or API key with FLOVYN_TOKEN, --token or --profile.";
 /// The code of a tenant that is not there.
 const NO_TENANT: &str = "FLV0030";
@@ -42,11 +56,19 @@ pub(crate) struct Failure {
     what: String,
     /// What to do next, in sentences.
     todo: Vec<String>,
+    doubt: Option<Doubt>,
+}
+
+/// What may be wrong of that which is set up on this machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Doubt {
+    Address,
+    Token,
 }
 
 impl Failure {
     pub(crate) fn new(exit: Exit, what: impl Into<String>) -> Self {
-        Self { exit, code: String::new(), what: what.into(), todo: Vec::new() }
+        Self { exit, code: String::new(), what: what.into(), todo: Vec::new(), doubt: None }
     }
 
     pub(crate) fn usage(what: impl Into<String>) -> Self {
@@ -68,8 +90,17 @@ impl Failure {
         }
     }
 
+    #[cfg(test)]
     pub(crate) fn exit(&self) -> Exit {
         self.exit
+    }
+
+    fn doubt(self, doubt: Doubt) -> Self {
+        Self { doubt: Some(doubt), ..self }
+    }
+
+    pub(crate) fn doubted(&self) -> Option<Doubt> {
+        self.doubt
     }
 
     /// Tells people, and returns the number for scripts.
@@ -100,19 +131,40 @@ impl From<ClientError> for Failure {
     fn from(error: ClientError) -> Self {
         match error {
             ClientError::Url(_) => Self::usage(error.to_string()),
-            ClientError::Token => Self::new(Exit::Denied, error.to_string()),
+            ClientError::Token => Self::new(Exit::Denied, error.to_string()).doubt(Doubt::Token),
             ClientError::Certificates(_) => Self::new(Exit::Failed, error.to_string()),
             ClientError::Unreachable { url, why } => {
-                Self::new(Exit::Unavailable, format!("{url} does not answer: {why}")).advise(RUNNING)
+                let failure = Self::new(Exit::Unavailable, format!("{url} does not answer: {why}"));
+                failure.advise(RUNNING).doubt(Doubt::Address)
             }
-            ClientError::Broken(_) => Self::new(Exit::Unavailable, error.to_string()),
+            ClientError::Broken(_) => Self::new(Exit::Unavailable, error.to_string()).doubt(Doubt::Address),
             ClientError::Refused { status, code, error, advice } => {
                 let what = if code.is_empty() { error } else { format!("{error} ({code})") };
                 let todo = if status == 401 { TOKEN.to_owned() } else { advice };
-                Self { code, ..Self::new(exit_of(status), what) }.advise(todo)
+                let exit = exit_of(status);
+                let doubt = match exit {
+                    Exit::Denied => Some(Doubt::Token),
+                    Exit::Unavailable => Some(Doubt::Address),
+                    _ => None,
+                };
+                Self { code, doubt, ..Self::new(exit, what) }.advise(todo)
             }
-            ClientError::Foreign { status, .. } => Self::new(exit_of(status), error.to_string()),
-            ClientError::Unexpected(_) => Self::new(Exit::Failed, error.to_string()),
+            // A page that somebody else does not have says nothing of what was asked for.
+            ClientError::Foreign { status: 404 | 405, .. } => {
+                Self::new(Exit::Failed, error.to_string()).advise(ADDRESS).doubt(Doubt::Address)
+            }
+            ClientError::Foreign { status, .. } => {
+                Self::new(exit_of(status), error.to_string()).advise(ADDRESS).doubt(Doubt::Address)
+            }
+            ClientError::NotHttp { .. } => {
+                Self::new(Exit::Failed, error.to_string()).advise(NO_HTTP).doubt(Doubt::Address)
+            }
+            ClientError::NotTls { .. } => {
+                Self::new(Exit::Failed, error.to_string()).advise(NO_TLS).doubt(Doubt::Address)
+            }
+            ClientError::Unreadable(_) => {
+                Self::new(Exit::Failed, error.to_string()).advise(UNREADABLE).doubt(Doubt::Address)
+            }
         }
     }
 }
@@ -144,7 +196,7 @@ mod tests {
         assert!(text(404, "FLV0030").ends_with("name another."));
         assert_eq!(text(409, "FLV0051"), "no such thing (FLV0051)\n  Look elsewhere.");
         let exits =
-            [400, 401, 403, 404, 409, 413, 429, 500, 503].map(|status| refused(status, "").exit() as u8);
+            [400, 401, 403, 404, 409, 413, 429, 500, 503].map(|status| refused(status, "").exit as u8);
         assert_eq!(exits, [2, 4, 4, 3, 5, 2, 6, 1, 6]);
     }
 }

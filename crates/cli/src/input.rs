@@ -1,34 +1,53 @@
 //! What people type: JSON, durations, moments and labels. Wrong ones are told on the spot, before anything is sent.
 
-use std::io::Read;
+use std::fs::File;
+use std::io::{IsTerminal, Read};
 use std::str::FromStr;
 
 use serde_json::value::RawValue;
 
+use crate::view::note;
 use crate::view::words::now_ms;
+
+const EMPTY: &str = "it is empty: is a variable not set?";
 
 /// Largest file that is read: the server takes no larger payload.
 const MAX_BYTES: u64 = 16 << 20;
 
-/// JSON as it stands, or from a file (`@FILE`), or from stdin (`@-`).
+/// JSON as it stands, or from a file (`@FILE`), or from stdin (`@-` or `-`).
 pub(crate) fn json(text: &str) -> Result<Box<RawValue>, String> {
-    let content = match text.strip_prefix('@') {
+    let content = match text.strip_prefix('@').or((text == "-").then_some("-")) {
         None => text.to_owned(),
-        Some("-") => read(std::io::stdin().lock()).map_err(|error| format!("cannot read stdin: {error}"))?,
-        Some(path) => std::fs::File::open(path)
-            .and_then(read)
-            .map_err(|error| format!("cannot read {path}: {error}"))?,
+        Some("-") => {
+            let stdin = std::io::stdin();
+            if stdin.is_terminal() {
+                note("Type the JSON, then press Ctrl-D on a line of its own.");
+            }
+            read(stdin.lock()).map_err(|why| format!("cannot read stdin: {why}"))?
+        }
+        Some(path) => {
+            let file = File::open(path).map_err(|error| error.to_string());
+            file.and_then(read).map_err(|why| format!("cannot read {path}: {why}"))?
+        }
     };
-    RawValue::from_string(content.trim().to_owned()).map_err(|error| {
-        let quote = if text.starts_with('@') { "" } else { "; text needs quotes of its own: '\"text\"'" };
+    let json = content.trim_start_matches('\u{feff}').trim();
+    if json.is_empty() {
+        return Err(if text.is_empty() { EMPTY } else { "it is empty; give null for no value" }.to_owned());
+    }
+    RawValue::from_string(json.to_owned()).map_err(|error| {
+        let quote = if json == text { "; text needs quotes of its own: '\"text\"'" } else { "" };
         format!("not JSON: {error}{quote}")
     })
 }
 
-fn read(from: impl Read) -> std::io::Result<String> {
-    let mut text = String::new();
-    from.take(MAX_BYTES).read_to_string(&mut text)?;
-    Ok(text)
+fn read(from: impl Read) -> Result<String, String> {
+    let mut bytes = Vec::new();
+    from.take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
+    if bytes.len() as u64 > MAX_BYTES {
+        return Err(format!("it is larger than {} MiB", MAX_BYTES >> 20));
+    }
+    String::from_utf8(bytes)
+        .map_err(|error| format!("byte {} is not UTF-8", error.utf8_error().valid_up_to() + 1))
 }
 
 /// A length of time in milliseconds, such as `500ms`, `30s`, `1h30m` or `7d`.
@@ -94,9 +113,18 @@ pub(crate) fn from_now(ms: i64) -> Result<String, String> {
     then.map(|time| time.to_string()).map_err(|_| "that is too far away".to_owned())
 }
 
-/// An id or a name: an empty one is most often a variable that was not set.
+/// A name: an empty one is most often a variable that was not set.
 pub(crate) fn name(text: &str) -> Result<String, String> {
-    if text.is_empty() { Err("it is empty: is a variable not set?".to_owned()) } else { Ok(text.to_owned()) }
+    if text.is_empty() { Err(EMPTY.to_owned()) } else { Ok(text.to_owned()) }
+}
+
+/// An id of an execution, a task or a token. Ids of the same minute begin alike: a part of one names nothing.
+pub(crate) fn id(text: &str) -> Result<String, String> {
+    let digits: Vec<char> = name(text)?.chars().filter(|character| *character != '-').collect();
+    if digits.len() == 32 && digits.iter().all(char::is_ascii_hexdigit) {
+        return Ok(text.to_owned());
+    }
+    Err("an id is as long as 01a1e259-e972-72ed-ab63-ea102818ba7e; a part of one is not enough".to_owned())
 }
 
 /// `NAME=VALUE`
@@ -132,7 +160,34 @@ mod tests {
         let error = json("hello").unwrap_err();
         assert!(error.starts_with("not JSON: ") && error.contains("'\"text\"'"), "{error}");
         assert!(json("@/no/such/file").unwrap_err().contains("/no/such/file"));
-        assert!(json("{} {}").is_err() && json("").is_err());
+        assert!(json("{} {}").is_err());
+        assert_eq!(json("").unwrap_err(), EMPTY);
+    }
+
+    #[test]
+    fn a_file_is_told_from_what_is_in_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("input");
+        let read = |content: &[u8]| {
+            std::fs::write(&path, content).unwrap();
+            json(&format!("@{}", path.display())).map(|json| json.get().to_owned())
+        };
+        assert_eq!(read("\u{feff}{\"a\": 1}\n".as_bytes()), Ok("{\"a\": 1}".to_owned()));
+        assert!(read(b" \n").unwrap_err().starts_with("it is empty"));
+        assert!(read(b"\"\xff\"").unwrap_err().ends_with("byte 2 is not UTF-8"));
+        assert!(!read(b"hello").unwrap_err().contains("quotes"));
+        let large = vec![b' '; usize::try_from(MAX_BYTES).unwrap() + 1];
+        assert!(read(&large).unwrap_err().ends_with("it is larger than 16 MiB"));
+    }
+
+    #[test]
+    fn a_part_of_an_id_is_none() {
+        for right in ["01a1e259-e972-72ed-ab63-ea102818ba7e", "01A1E259E97272EDAB63EA102818BA7E"] {
+            assert_eq!(id(right), Ok(right.to_owned()));
+        }
+        for wrong in ["", "01a1e259", "lamp", "01a1e259-e972-72ed-ab63-ea102818ba7g"] {
+            assert!(id(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]

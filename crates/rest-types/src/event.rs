@@ -1,7 +1,11 @@
 //! The history of an execution.
 
-use serde::Deserialize;
-use serde_json::Value;
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
 
 use crate::Document;
 
@@ -36,10 +40,38 @@ impl<D> Event<D> {
     }
 }
 
-impl Event<Value> {
-    /// A text among the event's data; empty if there is none.
-    pub fn text(&self, key: &str) -> &str {
-        self.data[key].as_str().unwrap_or_default()
+/// The data of an event, by name. Each is kept as it was written: a payload may be nested more deeply than any parser goes.
+#[derive(Debug, Clone, Default)]
+pub struct Fields(HashMap<String, Document>);
+
+impl<'de> Deserialize<'de> for Fields {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let data: Option<Document> = Deserialize::deserialize(from)?;
+        // What is no object has no fields.
+        let fields = data.and_then(|data| serde_json::from_str(data.get()).ok());
+        Ok(Self(fields.unwrap_or_default()))
+    }
+}
+
+impl Event<Fields> {
+    /// One of the event's data, as it was written.
+    pub fn field(&self, key: &str) -> Option<&RawValue> {
+        self.data.0.get(key).map(|field| &**field)
+    }
+
+    /// One of them, if it is there and of this shape.
+    pub fn read<T: DeserializeOwned>(&self, key: &str) -> Option<T> {
+        serde_json::from_str(self.field(key)?.get()).ok()
+    }
+
+    /// A text among them; empty if there is none.
+    pub fn text(&self, key: &str) -> Cow<'_, str> {
+        let written = self.field(key).map_or("\"\"", RawValue::get);
+        // Only a text with escapes is another one than what was written.
+        match serde_json::from_str::<&str>(written) {
+            Ok(text) => Cow::Borrowed(text),
+            Err(_) => Cow::Owned(serde_json::from_str(written).unwrap_or_default()),
+        }
     }
 }
 
@@ -48,13 +80,38 @@ mod tests {
     use flovyn_engine::event::EventKind;
     use flovyn_engine::state::SmallEnum;
 
-    use super::Event;
+    use super::{Event, Fields};
 
     #[test]
     fn the_last_events_are_those_of_the_engine() {
         for kind in EventKind::ALL {
             let event = Event { event_type: kind.to_string(), ..Event::<()>::default() };
             assert_eq!(event.is_last(), kind.is_terminal(), "{kind}");
+        }
+    }
+
+    fn event(data: &str) -> Event<Fields> {
+        let event =
+            format!(r#"{{"sequence":1,"eventType":"X","timestampMs":1,"origin":"COMMAND","data":{data}}}"#);
+        serde_json::from_str(&event).unwrap()
+    }
+
+    #[test]
+    fn data_is_kept_as_it_was_written() {
+        let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
+        let read =
+            event(&format!(r#"{{"output":{deep},"name":"ada","said":"a\u0062\n","ms":7, "n": 1.50 }}"#));
+        assert_eq!(read.field("output").unwrap().get(), deep);
+        assert_eq!(read.field("n").unwrap().get(), "1.50");
+        assert_eq!([read.text("name"), read.text("said")], ["ada", "ab\n"]);
+        assert_eq!([read.text("output"), read.text("none")], ["", ""]);
+        assert_eq!((read.read::<i64>("ms"), read.read::<i64>("name")), (Some(7), None));
+    }
+
+    #[test]
+    fn data_that_is_no_object_has_no_fields() {
+        for data in ["null", "7", "[1]"] {
+            assert!(event(data).field("x").is_none(), "{data}");
         }
     }
 }

@@ -19,7 +19,7 @@ use serde_json::value::RawValue;
 
 pub use access::{Audit, AuditActor, AuditEntry, Me, Tenant, WorkerToken, WorkerTokens};
 pub use activity::{Activity, Sample};
-pub use event::{Event, Events};
+pub use event::{Event, Events, Fields};
 pub use execution::{Execution, Executions, Started, StatusNow, WaitingOn};
 pub use task::{Attempt, Attempts, LogLine, Logs, Task, Tasks};
 pub use worker::{Definition, Definitions, Queue, Queues, Worker, Workers};

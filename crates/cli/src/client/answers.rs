@@ -3,7 +3,6 @@
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};
-use serde_json::Value;
 
 use flovyn_rest_types as types;
 pub(crate) use flovyn_rest_types::{
@@ -12,7 +11,7 @@ pub(crate) use flovyn_rest_types::{
 };
 
 /// One event of a history.
-pub(crate) type LogEvent = types::Event<Value>;
+pub(crate) type LogEvent = types::Event<types::Fields>;
 
 pub(crate) type Attempts = types::Attempts<Answer<Attempt>>;
 pub(crate) type Events = types::Events<Answer<LogEvent>>;

@@ -52,6 +52,11 @@ impl Connector {
     }
 }
 
+/// Somebody is there, but there is no TLS with them: another protocol, or a certificate that is not trusted.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(super) struct NoTls(String);
+
 pub(crate) trait Io: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Io for T {}
@@ -82,7 +87,10 @@ impl Service<Uri> for Connector {
             stream.set_nodelay(true)?;
             let Some(tls) = tls else { return Ok(TokioIo::new(Box::new(stream) as Box<dyn Io>)) };
             let name = ServerName::try_from(host).map_err(io::Error::other)?;
-            let stream = tls.connect(name, stream).await?;
+            let stream = tls
+                .connect(name, stream)
+                .await
+                .map_err(|error| io::Error::other(NoTls(error.to_string())))?;
             Ok(TokioIo::new(Box::new(stream) as Box<dyn Io>))
         })
     }

@@ -61,7 +61,7 @@ pub(crate) struct Event {
 
 impl Event {
     pub(crate) fn read<T: DeserializeOwned>(&self) -> Result<T> {
-        serde_json::from_str(&self.data).map_err(|error| ClientError::Unexpected(error.to_string()))
+        serde_json::from_str(&self.data).map_err(|error| ClientError::Unreadable(error.to_string()))
     }
 }
 
@@ -79,7 +79,10 @@ impl Parser {
         self.rest.extend_from_slice(bytes);
         let size = self.rest.len() + self.begun.as_ref().map_or(0, |event| event.data.len());
         if size > MAX_EVENT_BYTES {
-            return Err(ClientError::Unexpected(format!("an event above {MAX_EVENT_BYTES} bytes")));
+            return Err(ClientError::Unreadable(format!(
+                "an event of more than {} MiB",
+                MAX_EVENT_BYTES >> 20
+            )));
         }
         Ok(())
     }

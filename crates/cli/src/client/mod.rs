@@ -15,9 +15,9 @@ mod events;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http_body_util::{BodyExt, Full, Limited};
+use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::body::Incoming;
-use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue};
+use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderValue, LOCATION};
 use hyper::{Method, Request, Response};
 use hyper_util::client::legacy;
 use hyper_util::rt::TokioExecutor;
@@ -112,13 +112,21 @@ impl Client {
             request.headers_mut().insert("last-event-id", HeaderValue::from(id));
         }
         let response = self.within(self.send(request)).await?;
+        let is_stream = |kind: &HeaderValue| kind.as_bytes().starts_with(b"text/event-stream");
+        if !response.headers().get(CONTENT_TYPE).is_some_and(is_stream) {
+            let status = response.status().as_u16();
+            return Err(ClientError::foreign(&self.root, status, b"no stream of events"));
+        }
         Ok(EventStream::new(response.into_body()))
     }
 
     async fn call<T: DeserializeOwned>(&self, method: Method, url: String, body: Bytes) -> Result<T> {
         let request = self.request(method, url, "application/json", body)?;
-        let answer = self.within(async { whole(self.send(request).await?.into_body()).await }).await?;
-        read(&answer)
+        let (status, answer) = self.within(async { whole(self.send(request).await?).await }).await?;
+        // An answer without content is null.
+        let answer = if answer.is_empty() { Bytes::from_static(b"null") } else { answer };
+        serde_json::from_slice(&answer)
+            .map_err(|error| ClientError::unreadable(&self.root, status, &answer, &error))
     }
 
     fn request(
@@ -141,13 +149,14 @@ impl Client {
 
     /// The answer, unless it is a refusal.
     async fn send(&self, request: Request<Full<Bytes>>) -> Result<Response<Incoming>> {
-        let unreachable = |error| ClientError::unreachable(&self.root, &error);
-        let response = self.http.request(request).await.map_err(unreachable)?;
+        let unanswered = |error| ClientError::unanswered(&self.root, &error);
+        let response = self.http.request(request).await.map_err(unanswered)?;
         if response.status().is_success() {
             return Ok(response);
         }
-        let status = response.status().as_u16();
-        Err(ClientError::refused(status, &whole(response.into_body()).await?))
+        let place = response.headers().get(LOCATION).and_then(|place| place.to_str().ok()).map(str::to_owned);
+        let (status, body) = whole(response).await?;
+        Err(ClientError::refused(&self.root, status, &body).pointing_to(place))
     }
 
     async fn within<T>(&self, answer: impl Future<Output = Result<T>>) -> Result<T> {
@@ -157,19 +166,19 @@ impl Client {
 }
 
 fn written(body: &impl Serialize) -> Result<Bytes> {
-    let body = serde_json::to_vec(body).map_err(|error| ClientError::Unexpected(error.to_string()))?;
+    let body = serde_json::to_vec(body).map_err(|error| ClientError::Unreadable(error.to_string()))?;
     Ok(body.into())
 }
 
-async fn whole(body: Incoming) -> Result<Bytes> {
-    let collected = Limited::new(body, MAX_ANSWER_BYTES).collect().await;
-    Ok(collected.map_err(|error| ClientError::Broken(error.to_string()))?.to_bytes())
-}
-
-/// An answer without content is null.
-fn read<T: DeserializeOwned>(answer: &[u8]) -> Result<T> {
-    let answer = if answer.is_empty() { b"null" } else { answer };
-    serde_json::from_slice(answer).map_err(|error| ClientError::Unexpected(error.to_string()))
+/// The status of an answer and all of its content.
+async fn whole(response: Response<Incoming>) -> Result<(u16, Bytes)> {
+    let status = response.status().as_u16();
+    let collected = Limited::new(response.into_body(), MAX_ANSWER_BYTES).collect().await;
+    let collected = collected.map_err(|error| match error.is::<LengthLimitError>() {
+        true => ClientError::Unreadable(format!("it is larger than {} MiB", MAX_ANSWER_BYTES >> 20)),
+        false => ClientError::Broken(error.to_string()),
+    })?;
+    Ok((status, collected.to_bytes()))
 }
 
 /// A path of these segments, whatever characters they have: a name can neither leave its place nor add a query.

@@ -66,7 +66,7 @@ mod tests {
 
     #[test]
     fn what_does_not_pass_is_told_at_once() {
-        let refused = |status| ClientError::refused(status, br#"{"error":"","message":"","code":"x"}"#);
+        let refused = |status| ClientError::refused("", status, br#"{"error":"","message":"","code":"x"}"#);
         assert!(is_passing(&refused(503)) && is_passing(&ClientError::Broken(String::new())));
         assert!(!is_passing(&refused(401)) && !is_passing(&refused(404)));
     }

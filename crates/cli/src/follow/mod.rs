@@ -119,8 +119,8 @@ impl Follower {
         self.ended = event.is_last();
         let task_id = event.text("taskExecutionId");
         match event.event_type.as_str() {
-            "TASK_SCHEDULED" => _ = self.open.insert(task_id.to_owned()),
-            "TASK_COMPLETED" | "TASK_FAILED" => _ = self.open.remove(task_id),
+            "TASK_SCHEDULED" => _ = self.open.insert(task_id.into_owned()),
+            "TASK_COMPLETED" | "TASK_FAILED" => _ = self.open.remove(&*task_id),
             _ => {}
         }
         if self.last >= self.known && self.tasks != Tasks::Nothing {

@@ -52,7 +52,13 @@ pub(crate) fn read_if_there(path: &Path) -> Result<Option<String>, String> {
     match fs::read_to_string(path) {
         Ok(text) => Ok(Some(text)),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(format!("cannot read {}: {error}; check its permissions", path.display())),
+        Err(error) => {
+            let todo = match error.kind() {
+                ErrorKind::PermissionDenied => "; check its permissions",
+                _ => "",
+            };
+            Err(format!("cannot read {}: {error}{todo}", path.display()))
+        }
     }
 }
 

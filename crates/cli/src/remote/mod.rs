@@ -14,7 +14,7 @@ use clap::Args;
 
 use self::resolve::{Asked, Connection, resolve};
 use crate::client::Client;
-use crate::exit::{Exit, Failure};
+use crate::exit::{Doubt, Failure};
 use crate::view::{Format, Out};
 
 #[derive(Args, Debug, Clone)]
@@ -65,10 +65,10 @@ impl Remote {
 impl Session {
     /// Where a failure may come from what is set up on this machine, that is said too.
     pub(crate) fn explain(&self, failure: Failure) -> Failure {
-        match failure.exit() {
-            Exit::Unavailable => failure.advise(format!("The address is from {}.", self.url_from)),
-            Exit::Denied => failure.advise(format!("The token is from {}.", self.token_from)),
-            _ => failure,
+        match failure.doubted() {
+            Some(Doubt::Address) => failure.advise(format!("The address is from {}.", self.url_from)),
+            Some(Doubt::Token) => failure.advise(format!("The token is from {}.", self.token_from)),
+            None => failure,
         }
     }
 }

@@ -48,7 +48,11 @@ pub(super) fn find(
 }
 
 fn credentials(folder: &Path) -> Result<Option<Place>, Failure> {
-    let Some((file, found)) = Credentials::load(folder)? else { return Ok(None) };
+    let wrong = |why: String| {
+        Failure::usage(why)
+            .advise("`flovyn dev` has written it: delete it and start that again for a new one, or name a server with --url.")
+    };
+    let Some((file, found)) = Credentials::load(folder).map_err(wrong)? else { return Ok(None) };
     Ok(Some(Place {
         name: file.display().to_string(),
         url: Some(found.http_url),

@@ -49,7 +49,7 @@ pub(super) fn file() -> Result<PathBuf, Failure> {
 
 impl Profiles {
     pub(super) fn load(file: &Path) -> Result<Self, Failure> {
-        let Some(text) = read_if_there(file)? else {
+        let Some(text) = read_if_there(file).map_err(Failure::usage)? else {
             return Ok(Self { file: file.to_owned(), content: Content::default() });
         };
         let content: Content = toml::from_str(&text).map_err(|error| {

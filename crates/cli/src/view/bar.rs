@@ -33,7 +33,7 @@ impl WaitingBar {
     }
 
     pub(crate) fn event(&mut self, event: &LogEvent, words: &str) {
-        let id = event.text("taskExecutionId").to_owned();
+        let id = event.text("taskExecutionId").into_owned();
         match event.event_type.as_str() {
             "TASK_SCHEDULED" => _ = self.tasks.insert(id, 0),
             "TASK_COMPLETED" | "TASK_FAILED" => _ = self.tasks.insert(id, PART),

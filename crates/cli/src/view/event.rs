@@ -1,6 +1,9 @@
 //! One event of a history in one line. Events that a later server may have are shown as well as any other.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
+
+use serde_json::value::RawValue;
 
 use super::pretty;
 use super::words::{duration, moment, printable};
@@ -42,11 +45,11 @@ impl Teller {
     pub(crate) fn tell(&mut self, event: &LogEvent) -> Told {
         let task_id = event.text("taskExecutionId");
         if event.event_type == "TASK_SCHEDULED" {
-            self.task_types.insert(task_id.to_owned(), event.text("taskType").to_owned());
+            self.task_types.insert(task_id.to_string(), event.text("taskType").into_owned());
         }
         let name = NAMES.iter().map(|key| event.text(key)).find(|name| !name.is_empty());
-        let name = name.or_else(|| self.task_types.get(task_id).map(String::as_str)).unwrap_or_default();
-        Told { about: printable(name), details: details(event), colour: colour(&event.event_type) }
+        let name = name.or_else(|| self.task_type(&task_id).map(Cow::Borrowed)).unwrap_or_default();
+        Told { about: printable(&name), details: details(event), colour: colour(&event.event_type) }
     }
 
     /// The type of a task that was told of.
@@ -65,19 +68,16 @@ impl Teller {
 }
 
 fn details(event: &LogEvent) -> String {
-    if let Some(ms) = event.data["durationMs"].as_i64().or_else(|| event.data["timeoutMs"].as_i64()) {
+    if let Some(ms) = event.read("durationMs").or_else(|| event.read("timeoutMs")) {
         return duration(ms);
     }
     if event.event_type == "CHILD_WORKFLOW_INITIATED" {
-        return printable(event.text("childWorkflowKind"));
+        return printable(&event.text("childWorkflowKind"));
     }
-    let found = DETAILS.iter().find_map(|key| event.data.get(key).map(|value| (key, value)));
-    match found {
-        Some((&"error" | &"reason", value)) if value.is_string() => {
-            printable(value.as_str().unwrap_or_default())
-        }
-        Some((_, value)) => pretty::one_line(&value.to_string()),
-        None => String::new(),
+    let Some(key) = DETAILS.into_iter().find(|key| event.field(key).is_some()) else { return String::new() };
+    match event.read::<String>(key).filter(|_| matches!(key, "error" | "reason")) {
+        Some(words) => printable(&words),
+        None => pretty::one_line(event.field(key).map_or("", RawValue::get)),
     }
 }
 
@@ -101,7 +101,7 @@ mod tests {
             sequence: 7,
             event_type: event_type.into(),
             timestamp_ms: 1_736_937_000_000,
-            data,
+            data: serde_json::from_value(data).unwrap(),
             ..LogEvent::default()
         }
     }

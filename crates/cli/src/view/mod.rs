@@ -13,6 +13,7 @@ pub(crate) mod table;
 pub(crate) mod timeline;
 pub(crate) mod words;
 
+use std::borrow::Cow;
 use std::io::{ErrorKind, Write};
 
 use clap::ValueEnum;
@@ -38,13 +39,14 @@ pub(crate) struct Out {
     pub(crate) paint: Paint,
     /// Of the terminal, if there is one.
     pub(crate) width: Option<usize>,
+    is_terminal: bool,
 }
 
 impl Out {
     pub(crate) fn new(format: Format) -> Self {
         let terminal = console::Term::stdout();
         let width = terminal.size_checked().map(|(_, columns)| usize::from(columns));
-        Self { format, paint: Paint::for_stdout(), width }
+        Self { format, paint: Paint::for_stdout(), width, is_terminal: terminal.is_term() }
     }
 
     pub(crate) fn is_json(&self) -> bool {
@@ -52,8 +54,13 @@ impl Out {
     }
 
     pub(crate) fn line(&self, text: &str) -> Result<(), Failure> {
+        self.text(&format!("{text}\n"))
+    }
+
+    /// Part of a line, or of many.
+    pub(crate) fn text(&self, text: &str) -> Result<(), Failure> {
         let mut out = std::io::stdout().lock();
-        writeln!(out, "{text}").and_then(|()| out.flush()).map_err(|error| match error.kind() {
+        out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(|error| match error.kind() {
             ErrorKind::BrokenPipe => Failure::new(Exit::Unread, ""),
             _ => Failure::from(format!("cannot write to stdout: {error}")),
         })
@@ -70,6 +77,15 @@ impl Out {
     /// One value, over many lines.
     pub(crate) fn json(&self, value: &RawValue) -> Result<(), Failure> {
         self.line(&pretty::indented(value.get()))
+    }
+
+    /// Values as they were sent, to the byte; unless a terminal reads them, which is to obey nothing of them.
+    pub(crate) fn verbatim<'a>(&self, values: impl Iterator<Item = &'a RawValue>) -> String {
+        let value = |value: &'a RawValue| match self.is_terminal {
+            true => Cow::Owned(pretty::one_line(value.get())),
+            false => Cow::Borrowed(value.get()),
+        };
+        values.map(value).collect::<Vec<_>>().join(",\n")
     }
 
     /// One of many values, on one line.

@@ -1,5 +1,6 @@
 //! When each step of an execution waited and ran, as bars. Made of its history and of what is known of its tasks; pure.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 use super::words::{duration, printable};
@@ -99,23 +100,23 @@ impl Timeline {
                 gap = Some((bars.len(), hidden));
             }
             let since_ms = event.timestamp_ms;
-            let until = |key: &str| ends.get(event.text(key)).copied().unwrap_or(end_ms);
+            let until = |key: &str| ends.get(&event.text(key)).copied().unwrap_or(end_ms);
             let bar = |label: String, kind, end_ms| Bar { label, kind, since_ms, start_ms: since_ms, end_ms };
             match event.event_type.as_str() {
                 "WORKFLOW_STARTED" => {
-                    bars.push(bar(event.text("workflowKind").to_owned(), Kind::Workflow, end_ms));
+                    bars.push(bar(event.text("workflowKind").into_owned(), Kind::Workflow, end_ms));
                 }
                 "TASK_SCHEDULED" => {
                     let id = event.text("taskExecutionId");
                     let end_ms = until("taskExecutionId");
-                    bars.extend(task_bars(event.text("taskType"), since_ms, end_ms, work.get(id)));
+                    bars.extend(task_bars(&event.text("taskType"), since_ms, end_ms, work.get(&*id)));
                 }
                 "PROMISE_CREATED" => {
                     let label = format!("{} (promise)", event.text("promiseName"));
                     bars.push(bar(label, Kind::Promise, until("promiseId")));
                 }
                 "TIMER_STARTED" => {
-                    let label = format!("{} (timer)", name(event.text("timerId")));
+                    let label = format!("{} (timer)", name(&event.text("timerId")));
                     bars.push(bar(label, Kind::Timer, until("timerId")));
                 }
                 "CHILD_WORKFLOW_INITIATED" => {
@@ -153,7 +154,7 @@ impl Timeline {
 /// The tasks that have bars: what is known of others is not needed.
 pub(crate) fn shown_tasks(events: &[&LogEvent]) -> Vec<String> {
     let tasks = shown(events).0.into_iter().filter(|event| event.event_type == "TASK_SCHEDULED");
-    tasks.map(|event| event.text("taskExecutionId").to_owned()).collect()
+    tasks.map(|event| event.text("taskExecutionId").into_owned()).collect()
 }
 
 /// The events that begin a step, without those in the middle of a long history, and how many those are.
@@ -177,7 +178,7 @@ fn shown<'a>(events: &[&'a LogEvent]) -> (Vec<&'a LogEvent>, usize) {
 }
 
 /// When what has an id or a name of its own has ended.
-fn ends<'a>(events: &[&'a LogEvent]) -> HashMap<&'a str, i64> {
+fn ends<'a>(events: &[&'a LogEvent]) -> HashMap<Cow<'a, str>, i64> {
     let ends = events.iter().filter_map(|event| {
         let key = match event.event_type.as_str() {
             "TASK_COMPLETED" | "TASK_FAILED" => "taskExecutionId",
@@ -295,6 +296,7 @@ mod tests {
     use serde_json::{Value, json};
 
     fn event(event_type: &str, timestamp_ms: i64, data: Value) -> LogEvent {
+        let data = serde_json::from_value(data).unwrap();
         LogEvent { event_type: event_type.into(), timestamp_ms, data, ..LogEvent::default() }
     }
 

@@ -9,6 +9,7 @@ mod admin;
 mod ansi;
 mod help;
 mod live;
+mod payloads;
 mod pictures;
 mod places;
 mod refusals;

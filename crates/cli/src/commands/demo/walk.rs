@@ -86,9 +86,9 @@ impl Walk<'_> {
         let mut work = HashMap::new();
         for event in events.iter().filter(|event| event.event_type == "TASK_SCHEDULED") {
             let id = event.text("taskExecutionId");
-            let of_task: Attempts = self.client.get(&["tasks", id, "attempts"]).await?;
+            let of_task: Attempts = self.client.get(&["tasks", &id, "attempts"]).await?;
             let attempts = of_task.attempts.into_iter().map(|attempt| attempt.value).collect();
-            work.insert(id.to_owned(), Work { attempts, running_since_ms: None });
+            work.insert(id.into_owned(), Work { attempts, running_since_ms: None });
         }
         Ok(Story { execution_id, output: execution.output, events, work })
     }
@@ -116,7 +116,7 @@ impl OpenTasks {
     }
 
     fn end(&mut self, event: &LogEvent) -> String {
-        let ended = self.0.remove(event.text("taskExecutionId"));
+        let ended = self.0.remove(&*event.text("taskExecutionId"));
         ended.map(|(task_type, _)| task_type).unwrap_or_default()
     }
 }
@@ -124,27 +124,30 @@ impl OpenTasks {
 fn show(screen: &Screen, tasks: &mut OpenTasks, event: &LogEvent) {
     let line = |mark, name: &str, what: &str| screen.line(mark, name, what);
     match event.event_type.as_str() {
-        "WORKFLOW_STARTED" => line(Mark::Begins, event.text("workflowKind"), "started"),
+        "WORKFLOW_STARTED" => line(Mark::Begins, &event.text("workflowKind"), "started"),
         "TASK_SCHEDULED" => {
-            let opened = (event.text("taskType").to_owned(), 0);
-            tasks.0.insert(event.text("taskExecutionId").to_owned(), opened);
+            let opened = (event.text("taskType").into_owned(), 0);
+            tasks.0.insert(event.text("taskExecutionId").into_owned(), opened);
         }
-        "TASK_COMPLETED" => line(Mark::Done, &tasks.end(event), &format!("done: {}", event.data["output"])),
-        "TASK_FAILED" => line(Mark::Failed, &tasks.end(event), event.text("error")),
+        "TASK_COMPLETED" => {
+            let output = event.field("output").map_or("null", RawValue::get);
+            line(Mark::Done, &tasks.end(event), &format!("done: {output}"));
+        }
+        "TASK_FAILED" => line(Mark::Failed, &tasks.end(event), &event.text("error")),
         "PROMISE_CREATED" => {
-            line(Mark::Waits, event.text("promiseName"), "a promise: the order waits for a person")
+            line(Mark::Waits, &event.text("promiseName"), "a promise: the order waits for a person")
         }
         "PROMISE_RESOLVED" => {
-            let by = event.data["value"]["by"].as_str().unwrap_or("somebody");
-            line(Mark::Done, event.text("promiseName"), &format!("given by {by}"));
+            let by = event.read("value").map_or("somebody".to_owned(), |Approval { by }| by);
+            line(Mark::Done, &event.text("promiseName"), &format!("given by {by}"));
         }
         "TIMER_STARTED" => {
-            let ms = event.data["durationMs"].as_i64().unwrap_or_default();
-            line(Mark::Waits, &timer_name(event.text("timerId")), &format!("a timer of {ms} ms"));
+            let ms: i64 = event.read("durationMs").unwrap_or_default();
+            line(Mark::Waits, &timer_name(&event.text("timerId")), &format!("a timer of {ms} ms"));
         }
-        "TIMER_FIRED" => line(Mark::Done, &timer_name(event.text("timerId")), "the time is up"),
+        "TIMER_FIRED" => line(Mark::Done, &timer_name(&event.text("timerId")), "the time is up"),
         "WORKFLOW_COMPLETED" => line(Mark::Done, "order", "completed"),
-        "WORKFLOW_EXECUTION_FAILED" => line(Mark::Failed, "order", event.text("error")),
+        "WORKFLOW_EXECUTION_FAILED" => line(Mark::Failed, "order", &event.text("error")),
         other => line(Mark::Begins, "order", other),
     }
 }

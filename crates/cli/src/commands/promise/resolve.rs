@@ -18,7 +18,7 @@ pub(crate) struct Resolve {
     /// The promise's id, or `key:` and its key.
     #[arg(value_parser = input::name)]
     promise: String,
-    /// Value as JSON, or @FILE, or @- for stdin; null unless given.
+    /// Value as JSON, or @FILE, or - for stdin; null unless given.
     #[arg(long, short, value_name = "JSON", value_parser = input::json)]
     value: Option<Box<RawValue>>,
 }

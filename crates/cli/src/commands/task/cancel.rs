@@ -13,7 +13,7 @@ Examples:
   flovyn task cancel 01a1e25a-8115-75f7-a408-22da880edbbf")]
 pub(crate) struct Cancel {
     /// The task's id.
-    #[arg(value_parser = input::name)]
+    #[arg(value_parser = input::id)]
     id: String,
 }
 

@@ -20,7 +20,7 @@ pub(crate) struct Create {
     /// The task's type, as workers know it.
     #[arg(value_parser = input::name)]
     task_type: String,
-    /// Input as JSON, or @FILE, or @- for stdin.
+    /// Input as JSON, or @FILE, or - for stdin.
     #[arg(long, short, value_name = "JSON", value_parser = input::json)]
     input: Option<Box<RawValue>>,
     /// Create once per key: the same key again finds the task instead of creating another.

@@ -20,7 +20,7 @@ Examples:
   flovyn task logs --follow 01a1e25a-8115-75f7-a408-22da880edbbf")]
 pub(crate) struct Logs {
     /// The task's id; also of a task of a workflow.
-    #[arg(value_parser = input::name)]
+    #[arg(value_parser = input::id)]
     id: String,
     /// Print lines as they come, until the task has ended. As JSON, one per line.
     #[arg(long, short)]

@@ -19,7 +19,7 @@ Examples:
   flovyn task show --follow 01a1e25a-8115-75f7-a408-22da880edbbf")]
 pub(crate) struct Show {
     /// The task's id; also of a task of a workflow.
-    #[arg(value_parser = input::name)]
+    #[arg(value_parser = input::id)]
     id: String,
     /// Show what it reports, logs and streams as it happens, until it has ended. As JSON, one value per line.
     #[arg(long, short)]

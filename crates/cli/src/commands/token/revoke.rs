@@ -15,7 +15,7 @@ Examples:
   flovyn token revoke 01a1e25a-8e40-746b-b8bb-d32f6fa94d75")]
 pub(crate) struct Revoke {
     /// The token's id, from `flovyn token list`. Not the token itself.
-    #[arg(value_parser = input::name)]
+    #[arg(value_parser = input::id)]
     id: String,
 }
 

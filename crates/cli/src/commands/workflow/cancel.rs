@@ -15,7 +15,7 @@ Examples:
   flovyn workflow cancel 01a1e259-e972-72ed-ab63-ea102818ba7e --reason 'changed my mind'")]
 pub(crate) struct Cancel {
     /// The execution's id.
-    #[arg(value_parser = input::name)]
+    #[arg(value_parser = input::id)]
     id: String,
     /// Kept in the history.
     #[arg(long, default_value = "")]

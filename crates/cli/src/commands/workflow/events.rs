@@ -21,7 +21,7 @@ Examples:
   flovyn workflow events -o json 01a1e259-e972-72ed-ab63-ea102818ba7e | jq '.[-1].data'")]
 pub(crate) struct Events {
     /// The execution's id.
-    #[arg(value_parser = input::name)]
+    #[arg(value_parser = input::id)]
     id: String,
     /// Only events after this one.
     #[arg(long, value_name = "SEQUENCE", default_value_t = 0)]

@@ -1,50 +1,48 @@
 //! `flovyn workflow export`
 
 use clap::Args;
-use serde::Serialize;
 use serde_json::value::RawValue;
 
 use super::history;
 use crate::exit::Failure;
 use crate::input;
 use crate::remote::Session;
-use crate::view::pretty;
 
 #[derive(Args)]
 #[command(after_help = "\
 For a bug report, or to keep what retention is going to delete. Always JSON: `execution`,
-`events`, `tasks` and `state`, each as the API has them.
+`events`, `tasks` and `state`, each as the API has them. Payloads in it are to the byte what
+was sent.
 
 Examples:
   flovyn workflow export 01a1e259-e972-72ed-ab63-ea102818ba7e > order.json")]
 pub(crate) struct Export {
     /// The execution's id.
-    #[arg(value_parser = input::name)]
+    #[arg(value_parser = input::id)]
     id: String,
 }
 
-#[derive(Serialize)]
-struct Document<'a> {
-    execution: &'a RawValue,
-    events: Vec<&'a RawValue>,
-    tasks: Vec<&'a RawValue>,
-    state: &'a RawValue,
-}
-
 impl Export {
+    /// Printed while it comes: a history may be long.
     pub(crate) async fn run(self, session: &Session) -> Result<(), Failure> {
-        let (client, id) = (&session.client, self.id.as_str());
+        let (client, out, id) = (&session.client, session.out, self.id.as_str());
         let execution: Box<RawValue> = client.get(&["workflow-executions", id]).await?;
-        let events = history::events(client, id, 0, usize::MAX).await?;
+        let one = |value: &RawValue| out.verbatim(std::iter::once(value));
+        out.text(&format!("{{\n\"execution\": {},\n\"events\": [", one(&execution)))?;
+        let mut since = Some(0);
+        let mut separator = "\n";
+        while let Some(last) = since {
+            let page = history::events_page(client, id, last, usize::MAX).await?;
+            since = page.next_since_sequence;
+            if !page.events.is_empty() {
+                out.text(separator)?;
+                out.text(&out.verbatim(page.events.iter().map(|event| &*event.sent)))?;
+                separator = ",\n";
+            }
+        }
         let (tasks, _) = history::tasks(client, id, usize::MAX).await?;
+        let tasks = out.verbatim(tasks.iter().map(|task| &*task.sent));
         let state: Box<RawValue> = client.get(&["workflow-executions", id, "state"]).await?;
-        let document = Document {
-            execution: &execution,
-            events: events.iter().map(|event| &*event.sent).collect(),
-            tasks: tasks.iter().map(|task| &*task.sent).collect(),
-            state: &state,
-        };
-        let text = serde_json::to_string(&document).map_err(|error| error.to_string())?;
-        session.out.line(&pretty::indented(&text))
+        out.line(&format!("\n],\n\"tasks\": [\n{tasks}\n],\n\"state\": {}\n}}", one(&state)))
     }
 }

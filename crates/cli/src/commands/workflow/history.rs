@@ -23,14 +23,27 @@ pub(super) async fn events(
     let mut events = Vec::new();
     let mut since = Some(since);
     while let Some(last) = since.filter(|_| events.len() < most) {
-        let limit = PAGE.min(most - events.len());
-        let query = [("sinceSequence", Some(last.to_string())), ("limit", Some(limit.to_string()))];
-        let page: Events = client.get_with(&["workflow-executions", execution_id, "events"], &query).await?;
-        // A page without events is the last, whatever it says.
-        since = page.next_since_sequence.filter(|_| !page.events.is_empty());
+        let page = events_page(client, execution_id, last, most - events.len()).await?;
+        since = page.next_since_sequence;
         events.extend(page.events);
     }
     Ok(events)
+}
+
+/// Some of them, and where to go on if there are more.
+pub(super) async fn events_page(
+    client: &Client,
+    execution_id: &str,
+    since: i64,
+    most: usize,
+) -> Result<Events, ClientError> {
+    let query = [("sinceSequence", Some(since.to_string())), ("limit", Some(PAGE.min(most).to_string()))];
+    let mut page: Events = client.get_with(&["workflow-executions", execution_id, "events"], &query).await?;
+    if page.events.is_empty() {
+        // The last one, whatever it says.
+        page.next_since_sequence = None;
+    }
+    Ok(page)
 }
 
 /// The tasks of an execution, not more than `most`.

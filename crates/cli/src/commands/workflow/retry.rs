@@ -17,7 +17,7 @@ Examples:
     xargs -n1 flovyn workflow retry")]
 pub(crate) struct Retry {
     /// Id of the execution that failed or was cancelled.
-    #[arg(value_parser = input::name)]
+    #[arg(value_parser = input::id)]
     id: String,
 }
 

@@ -26,7 +26,7 @@ Examples:
   flovyn workflow show -o json 01a1e259-e972-72ed-ab63-ea102818ba7e | jq .waitingOn")]
 pub(crate) struct Show {
     /// The execution's id.
-    #[arg(value_parser = input::name)]
+    #[arg(value_parser = input::id)]
     id: String,
     /// Show what happens as it happens, until the execution has ended.
     #[arg(long, short)]

@@ -17,12 +17,12 @@ Examples:
   flovyn workflow signal 01a1e259-e972-72ed-ab63-ea102818ba7e courier --value '\"Grace\"'")]
 pub(crate) struct Signal {
     /// The execution's id.
-    #[arg(value_parser = input::name)]
+    #[arg(value_parser = input::id)]
     id: String,
     /// The signal's name, as the workflow asks for it.
     #[arg(value_parser = input::name)]
     name: String,
-    /// Value as JSON, or @FILE, or @- for stdin; null unless given.
+    /// Value as JSON, or @FILE, or - for stdin; null unless given.
     #[arg(long, short, value_name = "JSON", value_parser = input::json)]
     value: Option<Box<RawValue>>,
 }

@@ -24,7 +24,7 @@ pub(crate) struct Start {
     /// The workflow's kind, as workers know it.
     #[arg(value_parser = input::name)]
     kind: String,
-    /// Input as JSON, or @FILE, or @- for stdin.
+    /// Input as JSON, or @FILE, or - for stdin.
     #[arg(long, short, value_name = "JSON", value_parser = input::json)]
     input: Option<Box<RawValue>>,
     /// Start once per key: the same key again finds the execution instead of starting another.

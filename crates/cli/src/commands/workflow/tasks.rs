@@ -17,7 +17,7 @@ Examples:
   flovyn task logs --follow TASK_ID   # what it logs")]
 pub(crate) struct Tasks {
     /// The execution's id.
-    #[arg(value_parser = input::name)]
+    #[arg(value_parser = input::id)]
     id: String,
     /// How many at most.
     #[arg(long, value_name = "NUMBER", default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..=100_000))]

@@ -18,7 +18,7 @@ Examples:
   flovyn workflow terminate 01a1e259-e972-72ed-ab63-ea102818ba7e --reason stuck")]
 pub(crate) struct Terminate {
     /// The execution's id.
-    #[arg(value_parser = input::name)]
+    #[arg(value_parser = input::id)]
     id: String,
     /// Kept in the history.
     #[arg(long, default_value = "")]

@@ -23,7 +23,7 @@ Examples:
   flovyn workflow wait --timeout 5m 01a1e259-e972-72ed-ab63-ea102818ba7e || echo it did not complete")]
 pub(crate) struct Wait {
     /// The execution's id.
-    #[arg(value_parser = input::name)]
+    #[arg(value_parser = input::id)]
     id: String,
     /// Wait no longer than this. The execution goes on all the same.
     #[arg(long, value_name = "DURATION")]
