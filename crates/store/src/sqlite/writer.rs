@@ -1,6 +1,7 @@
 //! The one connection that writes: batches run one after the other, each in one transaction, loads included. Large
 //! ones run on a thread of its own, small ones where they come from.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -21,6 +22,8 @@ use crate::port::{SharedDecider, Step, StoreError, StoreResult, next_step};
 
 /// After so long without a write, what was kept to write faster is given up.
 const RESTS_AFTER: Duration = Duration::from_secs(2);
+/// A transaction that takes longer is not waited for on a caller's thread.
+const SLOW: Duration = Duration::from_millis(5);
 
 enum Job {
     Batch(SharedDecider, oneshot::Sender<StoreResult<()>>),
@@ -31,13 +34,17 @@ enum Job {
 /// The writer and its thread. Dropping it lets the thread finish what it has accepted and waits for it.
 pub(super) struct Writer {
     session: Arc<Mutex<Session>>,
+    /// Whether the last transaction was slow.
+    slow: Arc<AtomicBool>,
     jobs: Option<mpsc::Sender<Job>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Writer {
     pub(super) fn start(conn: Connection, clock: Arc<dyn Clock>) -> StoreResult<Self> {
-        let session = Arc::new(Mutex::new(Session::new(conn, clock)?));
+        let session = Session::new(conn, clock)?;
+        let slow = Arc::clone(&session.slow);
+        let session = Arc::new(Mutex::new(session));
         // Unbounded: the service has one or two batches under way.
         let (jobs, accepted) = mpsc::channel();
         let owned = Arc::clone(&session);
@@ -62,30 +69,37 @@ impl Writer {
         let thread = std::thread::Builder::new().name("flovyn-sqlite".into()).spawn(work);
         let thread =
             thread.map_err(|error| StoreError::Unavailable(format!("no thread to write on: {error}")))?;
-        Ok(Self { session, jobs: Some(jobs), thread: Some(thread) })
+        Ok(Self { session, slow, jobs: Some(jobs), thread: Some(thread) })
     }
 
     pub(super) async fn transact(&self, batch: SharedDecider) -> StoreResult<()> {
         let stopped = || StoreError::Fatal("the writer has stopped".into());
         let jobs = self.jobs.as_ref().ok_or_else(stopped)?;
-        if batch.lock().unwrap_or_else(PoisonError::into_inner).is_small() {
-            return self.transact_here(&batch, jobs);
+        // A thread that serves everybody must not wait for a slow disk, nor while the log is being looked after.
+        if batch.lock().unwrap_or_else(PoisonError::into_inner).is_small()
+            && !self.slow.load(Ordering::Relaxed)
+            && let Ok(session) = self.session.try_lock()
+        {
+            return transact_here(session, &batch, jobs);
         }
         let (reply, answer) = oneshot::channel();
         jobs.send(Job::Batch(batch, reply)).map_err(|_| stopped())?;
         answer.await.map_err(|_| stopped())?
     }
+}
 
-    /// On the caller's thread. This blocks it for one short commit; waking another thread and being woken by it takes
-    /// as long again, and whoever waits here waits for this.
-    fn transact_here(&self, batch: &SharedDecider, jobs: &mpsc::Sender<Job>) -> StoreResult<()> {
-        let mut session = lock(&self.session);
-        let result = session.transact(batch);
-        if session.log.wants_tending() {
-            let _ = jobs.send(Job::Tend);
-        }
-        result
+/// On the caller's thread. This blocks it for one short commit; waking another thread and being woken by it takes
+/// as long again, and whoever waits here waits for this.
+fn transact_here(
+    mut session: MutexGuard<'_, Session>,
+    batch: &SharedDecider,
+    jobs: &mpsc::Sender<Job>,
+) -> StoreResult<()> {
+    let result = session.transact(batch);
+    if session.log.wants_tending() {
+        let _ = jobs.send(Job::Tend);
     }
+    result
 }
 
 /// Without being parsed anew each time.
@@ -118,6 +132,8 @@ struct Session {
     cache: Cache,
     /// SQLite's count of changes that others made to the file.
     data_version: i64,
+    /// Whether the last transaction was slow.
+    slow: Arc<AtomicBool>,
     /// When it last wrote, until it has given up what it kept for that.
     wrote_at: Option<Instant>,
     /// Set by the first fatal error: the file can no longer be trusted, so nothing is written after it.
@@ -134,6 +150,7 @@ impl Session {
             statements: Statements::new(),
             cache: Cache::default(),
             data_version: 0,
+            slow: Arc::default(),
             wrote_at: None,
             broken: None,
         })
@@ -143,7 +160,9 @@ impl Session {
         if let Some(why) = &self.broken {
             return Err(StoreError::Fatal(why.clone()));
         }
+        let began = Instant::now();
         let result = self.run(batch);
+        self.slow.store(began.elapsed() > SLOW, Ordering::Relaxed);
         if let Err(StoreError::Fatal(why)) = &result {
             self.broken = Some(why.clone());
         }
@@ -241,6 +260,7 @@ mod tests {
     use flovyn_engine::request::{Op, StartWorkflow};
     use flovyn_engine::state::{Execution, PausedQueue};
     use flovyn_engine::{Batch, Change, Loaded, Request, Row, Wants};
+    use futures::FutureExt;
     use uuid::Uuid;
 
     use super::*;
@@ -336,6 +356,48 @@ mod tests {
         session.transact(&(Arc::new(Mutex::new(start)) as SharedDecider)).unwrap();
         let id = session.conn.query_row("SELECT id FROM workflow_execution", [], |row| row.get(0)).unwrap();
         (Uuid::nil(), Uuid::from_bytes(id))
+    }
+
+    /// Of few requests: notes on which thread it runs, and how long it takes.
+    struct Small(Arc<Mutex<Option<std::thread::ThreadId>>>, Duration);
+
+    impl Decider for Small {
+        fn step(&mut self, _: Option<Loaded>) -> Step {
+            let began = Instant::now();
+            while began.elapsed() < self.1 {
+                std::hint::spin_loop();
+            }
+            *self.0.lock().unwrap() = Some(std::thread::current().id());
+            Step::Done
+        }
+
+        fn is_small(&self) -> bool {
+            true
+        }
+    }
+
+    #[tokio::test]
+    async fn a_small_batch_runs_on_its_callers_thread_unless_that_would_have_to_wait() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut conn = connect::open_writer(&directory.path().join("test.db")).unwrap();
+        migrate::migrate(&mut conn).unwrap();
+        let writer = Writer::start(conn, Arc::new(SystemClock)).unwrap();
+        let (ran_on, here) = (Arc::default(), std::thread::current().id());
+        let small = |takes| Arc::new(Mutex::new(Small(Arc::clone(&ran_on), takes))) as SharedDecider;
+        writer.slow.store(false, Ordering::Relaxed);
+        writer.transact(small(Duration::ZERO)).await.unwrap();
+        assert_eq!(*ran_on.lock().unwrap(), Some(here));
+        writer.slow.store(false, Ordering::Relaxed);
+        writer.transact(small(SLOW * 2)).await.unwrap();
+        writer.transact(small(Duration::ZERO)).await.unwrap();
+        assert_ne!(*ran_on.lock().unwrap(), Some(here), "the one before was slow");
+        writer.slow.store(false, Ordering::Relaxed);
+        let busy = lock(&writer.session);
+        let mut waits = std::pin::pin!(writer.transact(small(Duration::ZERO)));
+        assert!(waits.as_mut().now_or_never().is_none(), "the session is in use");
+        drop(busy);
+        waits.await.unwrap();
+        assert_ne!(*ran_on.lock().unwrap(), Some(here));
     }
 
     #[test]
