@@ -115,6 +115,27 @@ impl fmt::Display for Code {
     }
 }
 
+/// Text that quotes what somebody sent. What a terminal or a page would obey rather than show (controls, marks that turn
+/// text around, what has no width) is written by its number.
+pub fn visible(text: String) -> String {
+    if !text.contains(is_unseen) {
+        return text;
+    }
+    let mut out = String::with_capacity(text.len() + 8);
+    for letter in text.chars() {
+        match letter {
+            unseen if is_unseen(unseen) => out.extend(unseen.escape_unicode()),
+            seen => out.push(seen),
+        }
+    }
+    out
+}
+
+fn is_unseen(letter: char) -> bool {
+    letter.is_control()
+        || matches!(letter, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
+}
+
 /// A request that was not carried out: nothing of it was written.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{code}: {message}")]
@@ -138,7 +159,7 @@ pub struct Exceeded {
 
 impl Refusal {
     pub fn new(code: Code, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), exceeded: None }
+        Self { code, message: visible(message.into()), exceeded: None }
     }
 
     /// The same refusal, saying which quota is used up.
@@ -168,5 +189,18 @@ impl Refusal {
     pub(crate) fn at_item(mut self, index: usize) -> Self {
         self.message = format!("item {index}: {}", self.message);
         self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refusals_show_what_would_be_obeyed() {
+        let refusal =
+            Refusal::new(Code::TenantNotFound, "Tenant 'a\0\u{1b}[31m\u{202e}b\u{200b}é' not found");
+        assert_eq!(refusal.message, "Tenant 'a\\u{0}\\u{1b}[31m\\u{202e}b\\u{200b}é' not found");
+        assert_eq!(visible("שלום".into()), "שלום");
     }
 }

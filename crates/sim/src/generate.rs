@@ -332,7 +332,7 @@ impl Generator {
             }
             16 => GiveBackWorkflow { execution_id, token: row.epoch - i64::from(rng.chance(20)) }.into(),
             17 => ReleaseHeldBack { execution_id }.into(),
-            18 => RetryWorkflow { execution_id }.into(),
+            18 => RetryWorkflow { execution_id, key: None }.into(),
             _ => DeleteWorkflow { execution_id }.into(),
         }
     }

@@ -10,11 +10,26 @@ export function toast(text, bad = false) {
   setTimeout(() => shown.remove(), 6000);
 }
 
-function tellProblem(form, text) {
+function tellProblem(form, text, ...more) {
   const place = form.querySelector('.problem');
   if (!place) return toast(text, true);
-  place.textContent = text;
+  place.replaceChildren(text, ...more);
   place.hidden = false;
+}
+
+// Where to sign in; what was typed can still be copied from here.
+function signInLink() {
+  const link = document.createElement('a');
+  link.href = `/login?next=${encodeURIComponent(location.pathname + location.search)}`;
+  link.textContent = 'Sign in';
+  return link;
+}
+
+// What was done is done: the next time it is another form.
+function renewKey(form) {
+  const bytes = crypto.getRandomValues(new Uint8Array(16));
+  const key = form.elements.form_key;
+  if (key) key.value = Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('');
 }
 
 async function send(form, submitter) {
@@ -33,9 +48,12 @@ async function send(form, submitter) {
     }
     const answer = await response.json();
     if (!response.ok) {
-      tellProblem(form, [answer.error, answer.message, answer.code].filter(Boolean).join(' · '));
+      const text = [answer.error, answer.message, answer.code].filter(Boolean).join(' · ');
+      if (response.status === 401) tellProblem(form, `${text} · `, signInLink());
+      else tellProblem(form, text);
       return;
     }
+    renewKey(form);
     form.closest('[popover]')?.hidePopover();
     if (new URL(answer.page, location.href).pathname !== location.pathname) location.assign(answer.page);
     else await refreshPage();

@@ -14,8 +14,12 @@ function isInUse(part) {
     && document.activeElement.matches('input, textarea, select'));
 }
 
+// Each rendering of a form has a key of its own, which alone makes no difference.
+const KEY = /name="form_key" value="\w*"/g;
+const isSame = (one, other) => one.innerHTML.replace(KEY, '') === other.innerHTML.replace(KEY, '');
+
 function swap(part, fresh) {
-  if (part.innerHTML === fresh.innerHTML || isInUse(part)) return;
+  if (isSame(part, fresh) || isInUse(part)) return;
   const focused = part.contains(document.activeElement) ? document.activeElement.getAttribute('href') : null;
   const lines = part.querySelector('.lines');
   const sticks = !lines || lines.scrollHeight - lines.scrollTop - lines.clientHeight < 40;
@@ -85,12 +89,16 @@ async function* eventsOf(path, since) {
   }
 }
 
+// Like on the rest of the page: what would not be seen, or would turn the text around it, is shown by its number.
+const UNSEEN = /[\p{Cc}\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/gu;
+const visible = (text) => text.replace(UNSEEN, (letter) => `\\u${letter.codePointAt(0).toString(16).padStart(4, '0')}`);
+
 function showStreamed(data) {
   const section = document.querySelector('[data-streamed]');
   if (!section) return;
   section.hidden = false;
   const code = section.querySelector('code');
-  code.textContent = `${code.textContent}${data}\n`.slice(-MAX_STREAMED);
+  code.textContent = `${code.textContent}${visible(data)}\n`.slice(-MAX_STREAMED);
   code.parentElement.scrollTop = code.parentElement.scrollHeight;
 }
 

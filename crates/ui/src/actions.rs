@@ -4,17 +4,21 @@
 use std::collections::BTreeMap;
 
 use axum::Json;
-use axum::extract::{FromRequest, Path, Request};
-use axum::http::{HeaderMap, Method};
+use axum::extract::{FromRequest, Request};
+use axum::http::Method;
 use axum::response::{IntoResponse, Redirect, Response};
-use flovyn_rest_types::{Started, Task};
+use flovyn_rest_types::{Started, Task, Tenant};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
 
 use crate::Ui;
+use crate::extract::{Form, Path};
 use crate::failure::Failure;
+use crate::session::hex;
 use crate::urls::encode;
 use crate::visitor::Visitor;
+use crate::wish::Wish;
 
 /// A form that was filled in on a page of this visitor's session.
 #[derive(Debug)]
@@ -29,9 +33,8 @@ impl FromRequest<Ui> for Filled {
     async fn from_request(request: Request, ui: &Ui) -> Result<Self, Failure> {
         let session =
             request.extensions().get::<crate::session::Session>().cloned().ok_or(Failure::SignIn)?;
-        let by_script = is_script(request.headers());
-        let form = axum::Form::<BTreeMap<String, String>>::from_request(request, ui).await;
-        let axum::Form(fields) = form.map_err(|rejection| Failure::wrong(rejection.body_text()))?;
+        let by_script = Wish::of(request.headers()) == Wish::Part;
+        let Form(fields) = Form::<BTreeMap<String, String>>::from_request(request, ui).await?;
         if !fields.get("form_token").is_some_and(|token| session.knows(token)) {
             return Err(Failure::Forged);
         }
@@ -39,14 +42,21 @@ impl FromRequest<Ui> for Filled {
     }
 }
 
-fn is_script(headers: &HeaderMap) -> bool {
-    headers.contains_key("x-flovyn-part")
-}
-
 impl Filled {
     /// What was typed; nothing if it is blank.
     pub(crate) fn text(&self, name: &str) -> Option<&str> {
         self.fields.get(name).map(|text| text.trim()).filter(|text| !text.is_empty())
+    }
+
+    /// What this very form, filled in like this, is known by: sent again it is the same, with anything else in it it is not.
+    /// None: it is not of a page.
+    fn key(&self) -> Option<String> {
+        self.text("form_key")?;
+        let mut hash = Sha256::new();
+        for (name, value) in self.fields.iter().filter(|(name, _)| *name != "form_token") {
+            hash.update(format!("{}:{name}{}:{value}", name.len(), value.len()));
+        }
+        Some(format!("form-{}", hex(&hash.finalize()[..16])))
     }
 
     /// A JSON document, passed on as it was typed.
@@ -61,12 +71,7 @@ impl Filled {
         match (done, self.by_script) {
             (Ok(page), true) => Json(json!({ "page": page })).into_response(),
             (Ok(page), false) => Redirect::to(&page).into_response(),
-            (Err(failure), true) => {
-                let (status, told) = failure.told();
-                let body = json!({ "error": told.error, "message": told.message, "code": told.code });
-                (status, Json(body)).into_response()
-            }
-            (Err(failure), false) => failure.into_response(),
+            (Err(failure), _) => failure.into_response(),
         }
     }
 }
@@ -106,7 +111,8 @@ pub(crate) async fn start(visitor: Visitor, filled: Filled) -> Response {
             ("labels", labels.as_ref().and_then(raw)),
         ]);
         let path = visitor.api(&format!("/workflows/{}/trigger", encode(kind)));
-        let started: Started = visitor.rest().post(&path, body).await?;
+        // A key in the body is the one that counts.
+        let started: Started = visitor.rest().post_once(&path, body, filled.key().as_deref()).await?;
         Ok(visitor.page(&format!("/executions/{}", started.workflow_execution_id)))
     };
     filled.answer(done.await)
@@ -131,18 +137,27 @@ pub(crate) async fn terminate(visitor: Visitor, Path((_, name)): Named, filled: 
 }
 
 pub(crate) async fn signal(visitor: Visitor, Path((_, name)): Named, filled: Filled) -> Response {
-    let done = async {
-        let signal = json!(filled.text("name").unwrap_or_default());
-        let body = object([("name", raw(&signal)), ("value", filled.document("value", "value")?)]);
-        on_execution(&visitor, &name, "signal", body).await
+    let signal = json!(filled.text("name").unwrap_or_default());
+    let done = match filled.document("value", "value") {
+        Err(failure) => Err(failure),
+        Ok(value) => {
+            let body = object([("name", raw(&signal)), ("value", value)]);
+            let (key, once) = (filled.key(), visitor.ui.once.clone());
+            let sent = async move { on_execution(&visitor, &name, "signal", body).await };
+            match key {
+                Some(key) => once.run(key, sent).await,
+                None => sent.await,
+            }
+        }
     };
-    filled.answer(done.await)
+    filled.answer(done)
 }
 
 pub(crate) async fn retry(visitor: Visitor, Path((_, name)): Named, filled: Filled) -> Response {
     let done = async {
         let path = visitor.api(&format!("/workflow-executions/{}/retry", encode(&name)));
-        let started: Started = visitor.rest().post(&path, String::new()).await?;
+        let started: Started =
+            visitor.rest().post_once(&path, String::new(), filled.key().as_deref()).await?;
         Ok(visitor.page(&format!("/executions/{}", started.workflow_execution_id)))
     };
     filled.answer(done.await)
@@ -182,7 +197,8 @@ pub(crate) async fn create_task(visitor: Visitor, filled: Filled) -> Response {
             ("queue", text("queue")),
             ("max_retries", retries.transpose()?.and_then(|number| raw(&json!(number)))),
         ]);
-        let task: Task = visitor.rest().post(&visitor.api("/tasks"), body).await?;
+        let task: Task =
+            visitor.rest().post_once(&visitor.api("/tasks"), body, filled.key().as_deref()).await?;
         Ok(visitor.page(&format!("/tasks/{}", task.id)))
     };
     filled.answer(done.await)
@@ -212,6 +228,17 @@ pub(crate) async fn pause(visitor: Visitor, Path((_, name)): Named, filled: Fill
 pub(crate) async fn resume(visitor: Visitor, Path((_, name)): Named, filled: Filled) -> Response {
     let path = format!("/queues/{}/resume", encode(&name));
     filled.answer(simple(&visitor, Method::POST, &path, "/queues").await)
+}
+
+pub(crate) async fn create_tenant(visitor: Visitor, filled: Filled) -> Response {
+    let done = async {
+        let text = |name| filled.text(name).and_then(|text| raw(&json!(text)));
+        let slug = text("slug").ok_or_else(|| Failure::wrong("slug is missing"))?;
+        let body = object([("slug", Some(slug)), ("name", text("name"))]);
+        let tenant: Tenant = visitor.rest().post("/api/tenants", body).await?;
+        Ok(format!("/t/{}", encode(&tenant.slug)))
+    };
+    filled.answer(done.await)
 }
 
 pub(crate) async fn revoke_token(visitor: Visitor, Path((_, name)): Named, filled: Filled) -> Response {

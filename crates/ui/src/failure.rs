@@ -1,81 +1,171 @@
-//! Why there is no page, and the page that says so.
+//! Why there is no page, and how it is said: as a page to people, as JSON to scripts and programs.
 
-use axum::http::StatusCode;
-use axum::http::header::LOCATION;
+use axum::Json;
+use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE, LOCATION};
+use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use maud::html;
+use serde_json::json;
 
 use crate::layout;
+use crate::parts::document;
 use crate::rest::Refusal;
-use crate::urls::encode;
+use crate::urls::query;
+use crate::wish::Wish;
 
-#[derive(Debug)]
+/// Shown of one sentence, at most.
+const MOST: usize = 2_000;
+/// Where each code has its page, as REST says it too.
+const CODE_PAGES: &str = "https://github.com/flovyn/flovyn/blob/main/docs/errors";
+
+/// The codes of what is refused here, before REST is asked. They are REST's: nothing here makes up a code.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Code {
+    InvalidPayload = 1,
+    InvalidValue = 11,
+    PayloadTooLarge = 20,
+    Unauthenticated = 80,
+    PermissionDenied = 81,
+    NotOffered = 82,
+    Internal = 90,
+}
+
+#[derive(Debug, Clone)]
 pub(crate) enum Failure {
     /// The visitor has no session, or its credential is not valid any more.
     SignIn,
     /// The same, for somebody who wanted this page.
     SignInFor(String),
+    /// The same, for somebody who wanted to change something from this page. It was not done.
+    Undone(String),
     /// A change that was not asked for from a page of ours.
     Forged,
-    /// REST said no.
+    /// REST said no, or would.
     Refused(StatusCode, Refusal),
 }
 
 impl Failure {
+    pub(crate) fn said(status: StatusCode, code: Code, error: impl Into<String>, message: &str) -> Self {
+        Self::Refused(status, refusal(code, error, message))
+    }
+
     /// A fault of ours: what happened goes to the log.
     pub(crate) fn internal(what: &str, error: &dyn std::fmt::Display) -> Self {
         tracing::error!(%error, "{what}");
-        Self::Refused(StatusCode::INTERNAL_SERVER_ERROR, said("the page could not be made", "Try again."))
+        let status = StatusCode::INTERNAL_SERVER_ERROR;
+        Self::said(status, Code::Internal, "the page could not be made", "Try again.")
     }
 
-    pub(crate) fn not_found(what: &str) -> Self {
-        Self::Refused(StatusCode::NOT_FOUND, said(what, "Check the address, or start from the overview."))
+    pub(crate) fn not_found(what: impl Into<String>) -> Self {
+        let message = "Check the address.";
+        Self::said(StatusCode::NOT_FOUND, Code::NotOffered, what, message)
+    }
+
+    /// No page has this address.
+    pub(crate) fn nothing_at(address: &str) -> Self {
+        let path = address.split('?').next().unwrap_or_default();
+        Self::not_found(format!("there is nothing at {path}"))
     }
 
     /// Something that was typed into a form cannot be sent.
     pub(crate) fn wrong(what: impl Into<String>) -> Self {
-        Self::Refused(StatusCode::BAD_REQUEST, said(what, "Correct it and send it again."))
+        Self::said(StatusCode::BAD_REQUEST, Code::InvalidValue, what, "Correct it and send it again.")
     }
 
-    /// Status and words, for pages and for scripts.
-    pub(crate) fn told(&self) -> (StatusCode, Refusal) {
+    /// Status and words.
+    fn told(&self) -> (StatusCode, Refusal) {
+        let not_signed_in = |message| {
+            (StatusCode::UNAUTHORIZED, refusal(Code::Unauthenticated, "you are not signed in", message))
+        };
         match self {
-            Self::SignIn | Self::SignInFor(_) => {
-                (StatusCode::UNAUTHORIZED, said("you are not signed in", "Sign in and try again."))
-            }
+            Self::SignIn | Self::SignInFor(_) => not_signed_in("Sign in and try again."),
+            Self::Undone(_) => not_signed_in("Nothing was done. Sign in, then do it again."),
             Self::Forged => {
                 let what = "the form is not from a page of this session";
-                (StatusCode::FORBIDDEN, said(what, "Load the page again and repeat what you did."))
+                let message = "Load the page again and repeat what you did.";
+                (StatusCode::FORBIDDEN, refusal(Code::PermissionDenied, what, message))
             }
             Self::Refused(status, refusal) => (*status, refusal.clone()),
         }
     }
+
+    /// Where to sign in, and what then.
+    fn sign_in(&self) -> Option<String> {
+        let from_start = |page: &'_ str| if page == "/" { String::new() } else { page.to_owned() };
+        match self {
+            Self::SignInFor(page) => Some(format!("/login{}", query([("next", from_start(page).as_str())]))),
+            Self::Undone(page) => {
+                Some(format!("/login{}", query([("next", from_start(page).as_str()), ("undone", "1")])))
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether it is told in JSON to whoever has this wish. A program that looks at a page is shown the way like a browser.
+    fn is_data(&self, wish: Wish) -> bool {
+        match wish {
+            Wish::Page => false,
+            Wish::Part => true,
+            Wish::Data => !matches!(self, Self::SignInFor(_)),
+        }
+    }
 }
 
-fn said(error: impl Into<String>, message: &str) -> Refusal {
-    Refusal { error: error.into(), message: message.to_owned(), ..Refusal::default() }
+fn refusal(code: Code, error: impl Into<String>, message: &str) -> Refusal {
+    let code = format!("FLV{:04}", code as u16);
+    let link = format!("{CODE_PAGES}/{code}.md");
+    Refusal { error: error.into(), message: message.to_owned(), code, link }
 }
 
 impl IntoResponse for Failure {
     fn into_response(self) -> Response {
-        if let Self::SignInFor(next) = &self {
-            let next = if next == "/" { String::new() } else { format!("?next={}", encode(next)) };
-            return (StatusCode::SEE_OTHER, [(LOCATION, format!("/login{next}"))]).into_response();
-        }
-        let (status, refusal) = self.told();
-        let title = status.canonical_reason().unwrap_or("Refused");
-        let body = html! {
-            section.lonely {
-                p.lonely-status { (status.as_u16()) }
-                h1 { (title) }
-                p { (refusal.error) }
-                p.muted { (refusal.message) }
-                @if !refusal.code.is_empty() {
-                    p { a href=(refusal.link) rel="noreferrer" { "What " (refusal.code) " means" } }
-                }
-                p { a.button href="/" { "Back to the start" } }
-            }
+        let mut response = match self.sign_in() {
+            Some(login) => (StatusCode::SEE_OTHER, [(LOCATION, login)]).into_response(),
+            None => page(&self),
         };
-        (status, layout::bare(title, body)).into_response()
+        // For whoever wants it in another form.
+        response.extensions_mut().insert(self);
+        response
     }
+}
+
+fn page(failure: &Failure) -> Response {
+    let (status, refusal) = failure.told();
+    let title = status.canonical_reason().unwrap_or("Refused");
+    let body = html! {
+        section.lonely {
+            p.lonely-status { (status.as_u16()) }
+            h1 { (title) }
+            p { (document::inline(&refusal.error, MOST)) }
+            p.muted { (document::inline(&refusal.message, MOST)) }
+            @if !refusal.code.is_empty() {
+                p { a href=(refusal.link) rel="noreferrer" { "What " (refusal.code) " means" } }
+            }
+            p { a.button href="/" { "Back to the start" } }
+        }
+    };
+    (status, layout::bare(title, body)).into_response()
+}
+
+/// Gives a refusal the form that was asked for. Its headers stay.
+pub(crate) fn in_form(mut response: Response, wish: Wish) -> Response {
+    let failure = response.extensions_mut().remove::<Failure>().filter(|failure| failure.is_data(wish));
+    let Some(failure) = failure else { return response };
+    let (status, Refusal { error, message, code, link }) = failure.told();
+    let (kind, body) = if wish == Wish::Part {
+        ("application/json", json!({ "error": error, "message": message, "code": code, "link": link }))
+    } else {
+        let title = status.canonical_reason().unwrap_or("Refused");
+        let body = json!({
+            "type": link, "title": title, "status": status.as_u16(), "detail": error, "code": code, "error": error,
+            "message": message, "link": link,
+        });
+        ("application/problem+json", body)
+    };
+    let (mut parts, _) = response.into_parts();
+    parts.status = status;
+    parts.headers.remove(CONTENT_LENGTH);
+    parts.headers.remove(LOCATION);
+    parts.headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    Response::from_parts(parts, Json(body).into_response().into_body())
 }

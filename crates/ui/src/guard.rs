@@ -1,15 +1,18 @@
 //! What every answer and every request goes through: headers that keep foreign content out, and the origin of changes.
 
 use axum::extract::{Request, State};
-use axum::http::header::{CACHE_CONTROL, LOCATION, ORIGIN, SET_COOKIE};
+use axum::http::header::{CACHE_CONTROL, HOST, LOCATION, ORIGIN, REFERER, SET_COOKIE};
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
 use crate::Ui;
-use crate::failure::Failure;
+use crate::failure::{self, Failure};
 use crate::layout;
 use crate::session::{self, Found, Session};
+use crate::urls::is_local;
+use crate::wish::Wish;
 
 /// Scripts, styles and connections of this server only; nothing inline, nothing in a frame.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
@@ -22,14 +25,41 @@ const ALWAYS: &[(&str, &str)] = &[
     ("referrer-policy", "same-origin"),
 ];
 
-/// Path and query of the page that was asked for, as the browser knows it.
-#[derive(Debug, Clone)]
-pub(crate) struct Here(pub(crate) String);
+/// Where the visitor is, as its browser knows it.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Here {
+    /// Path and query of what was asked for.
+    pub(crate) page: String,
+    /// Name and port of this server.
+    host: String,
+}
+
+impl Here {
+    fn new(request: &Request) -> Self {
+        let page = request.uri().path_and_query().map_or("/", |page| page.as_str()).to_owned();
+        let named = request.headers().get(HOST).and_then(|host| host.to_str().ok());
+        // HTTP/2 names the host in the URI.
+        let host = named.or_else(|| request.uri().authority().map(|authority| authority.as_str()));
+        Self { page, host: host.unwrap_or_default().to_owned() }
+    }
+
+    /// Every request has passed here. Extractors see only what is below their own router.
+    pub(crate) fn of(parts: &Parts) -> Self {
+        parts.extensions.get::<Self>().cloned().unwrap_or_default()
+    }
+
+    /// The page whose form was sent, if the browser says so and the page is one of ours.
+    pub(crate) fn form_page<'a>(&self, headers: &'a HeaderMap) -> Option<&'a str> {
+        let (_, named) = headers.get(REFERER)?.to_str().ok()?.split_once("://")?;
+        let page = named.strip_prefix(self.host.as_str())?;
+        (page.starts_with("/t/") && is_local(page)).then_some(page)
+    }
+}
 
 /// Adds the headers, refuses changes that another site asks for, and gives visitors of a local server their session.
 pub(crate) async fn check(State(ui): State<Ui>, mut request: Request, next: Next) -> Response {
-    let mut made = None;
-    let mut response = if !request.method().is_safe() && !is_own_page(request.headers()) {
+    let (mut made, wish, here) = (None, Wish::of(request.headers()), Here::new(&request));
+    let response = if !request.method().is_safe() && !ui.is_own_page(&here, request.headers()) {
         Failure::Forged.into_response()
     } else if came_by_foreign_link(request.headers()) {
         layout::again().into_response()
@@ -47,8 +77,7 @@ pub(crate) async fn check(State(ui): State<Ui>, mut request: Request, next: Next
         if let Some(session) = session {
             request.extensions_mut().insert(session);
         }
-        let here = request.uri().path_and_query().map_or("/", |path| path.as_str()).to_owned();
-        request.extensions_mut().insert(Here(here));
+        request.extensions_mut().insert(here);
         let response = next.run(request).await;
         match strange {
             Some(own) if asks_to_sign_in(&response) => {
@@ -58,19 +87,26 @@ pub(crate) async fn check(State(ui): State<Ui>, mut request: Request, next: Next
             _ => response,
         }
     };
+    let mut response = failure::in_form(response, wish);
+    let is_refused = response.status().is_client_error();
     let headers = response.headers_mut();
     for (name, value) in ALWAYS {
         headers.insert(*name, HeaderValue::from_static(value));
     }
     // Pages show one visitor's data: nobody else's cache may keep them.
     headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
-    if let Some(made) = made.filter(|_| !headers.contains_key(SET_COOKIE)) {
+    // Whoever asks for what is not there has not come to stay.
+    if let Some(made) = made.filter(|_| !is_refused && !headers.contains_key(SET_COOKIE)) {
         headers.insert(SET_COOKIE, made.cookie(ui.options.secure));
     }
     response
 }
 
 impl Ui {
+    fn is_own_page(&self, here: &Here, headers: &HeaderMap) -> bool {
+        is_own_page(&here.host, self.options.secure || came_encrypted(headers), headers)
+    }
+
     /// The session to be had here by somebody who has another one. Browsers do not tell the ports of one machine apart, so a
     /// cookie may be of a server that ran there before, or runs beside this one.
     fn strange(&self, found: &Found) -> Option<Session> {
@@ -95,16 +131,26 @@ fn came_by_foreign_link(headers: &HeaderMap) -> bool {
         && session::find(headers) == Found::Nothing
 }
 
+/// By a proxy in front of this server. Believing it can only make things stricter: whoever lies locks itself out.
+pub(crate) fn came_encrypted(headers: &HeaderMap) -> bool {
+    headers.get("x-forwarded-proto").is_some_and(|scheme| scheme == "https")
+}
+
 /// Browsers say which site a change comes from. Programs that are none say nothing, and have no cookie to abuse.
-fn is_own_page(headers: &HeaderMap) -> bool {
+///
+/// `Sec-Fetch-Site` compares the scheme too, and every current browser sends it over TLS. An `Origin` alone must be `https`
+/// where the connection is known to be encrypted. Elsewhere it may be either: a proxy that ends TLS need not say so, and
+/// refusing `https` would lock everybody out behind one that does not.
+fn is_own_page(host: &str, encrypted: bool, headers: &HeaderMap) -> bool {
     let text = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or(""));
     if let Some(site) = text("sec-fetch-site") {
         return site == "same-origin";
     }
-    let host = text("host").unwrap_or("");
-    match text(ORIGIN.as_str()) {
-        None => true,
-        Some(origin) => origin.split_once("://").is_some_and(|(_, named)| named == host),
+    let Some(origin) = text(ORIGIN.as_str()) else { return true };
+    match origin.split_once("://") {
+        Some(("https", named)) => named == host,
+        Some(("http", named)) => named == host && !encrypted,
+        _ => false,
     }
 }
 
@@ -114,24 +160,54 @@ mod tests {
 
     use super::*;
 
+    type Given = &'static [(&'static str, &'static str)];
+
+    fn headers(given: &[(&'static str, &'static str)]) -> HeaderMap {
+        let pair = |(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value));
+        given.iter().copied().map(pair).collect()
+    }
+
     #[test]
     fn changes_come_from_own_pages() {
-        let cases: &[(&[(&str, &str)], bool)] = &[
-            (&[("host", "a:1")], true),
-            (&[("host", "a:1"), ("origin", "http://a:1")], true),
-            (&[("host", "a:1"), ("origin", "http://a:2")], false),
-            (&[("host", "a:1"), ("origin", "null")], false),
-            (&[("host", "a:1"), ("sec-fetch-site", "same-origin")], true),
-            (&[("host", "a:1"), ("sec-fetch-site", "same-site")], false),
-            (&[("host", "a:1"), ("sec-fetch-site", "cross-site"), ("origin", "http://a:1")], false),
-            (&[("host", "a:1"), ("sec-fetch-site", "none")], false),
+        // What the browser says, and whether that is a page of ours: in the open, and where it came encrypted.
+        let cases: &[(Given, bool, bool)] = &[
+            (&[], true, true),
+            (&[("origin", "http://a:1")], true, false),
+            (&[("origin", "https://a:1")], true, true),
+            (&[("origin", "ftp://a:1")], false, false),
+            (&[("origin", "http://a:2")], false, false),
+            (&[("origin", "https://a:2")], false, false),
+            (&[("origin", "null")], false, false),
+            (&[("sec-fetch-site", "same-origin")], true, true),
+            (&[("sec-fetch-site", "same-site")], false, false),
+            (&[("sec-fetch-site", "cross-site"), ("origin", "http://a:1")], false, false),
+            (&[("sec-fetch-site", "none")], false, false),
         ];
-        for (given, own) in cases {
-            let mut headers = HeaderMap::new();
-            for (name, value) in *given {
-                headers.insert(HeaderName::from_static(name), HeaderValue::from_static(value));
-            }
-            assert_eq!(is_own_page(&headers), *own, "{given:?}");
+        for (given, open, encrypted) in cases {
+            let headers = headers(given);
+            assert_eq!(is_own_page("a:1", false, &headers), *open, "{given:?}");
+            assert_eq!(is_own_page("a:1", true, &headers), *encrypted, "{given:?}, encrypted");
         }
+    }
+
+    #[test]
+    fn the_page_of_a_form_is_one_of_ours() {
+        let here = Here { page: "/t/one/tasks".into(), host: "a:1".into() };
+        let cases = [
+            ("http://a:1/t/one/tasks?q=x", Some("/t/one/tasks?q=x")),
+            ("https://a:1/t/one", Some("/t/one")),
+            ("http://a:1/login?next=%2F", None),
+            ("http://a:1//evil.example/t/", None),
+            ("http://a:12/t/one", None),
+            ("http://evil.example/t/one", None),
+            ("http://a:1@evil.example/t/one", None),
+            ("http://a:1", None),
+            ("/t/one", None),
+            ("", None),
+        ];
+        for (referer, page) in cases {
+            assert_eq!(here.form_page(&headers(&[("referer", referer)])), page, "{referer}");
+        }
+        assert_eq!(here.form_page(&HeaderMap::new()), None);
     }
 }

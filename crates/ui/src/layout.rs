@@ -4,7 +4,7 @@ use axum::response::Html;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use crate::assets;
-use crate::parts::icons;
+use crate::parts::{document, icons};
 use crate::visitor::Visitor;
 
 /// The places in the navigation: last part of the path, name, key after `g`, icon.
@@ -49,6 +49,7 @@ pub(crate) fn page(visitor: &Visitor, page: Page<'_>) -> Html<String> {
     let tenant = visitor.tenant.as_ref();
     let title =
         tenant.map_or_else(|| page.title.to_owned(), |tenant| format!("{} · {}", page.title, tenant.name));
+    let title = document::flat(&title);
     let body = html! {
         a.skip href="#main" { "Skip to content" }
         div.frame {
@@ -63,7 +64,7 @@ pub(crate) fn page(visitor: &Visitor, page: Page<'_>) -> Html<String> {
         (help())
         div #toasts role="status" aria-live="polite" {}
     };
-    document(&title, visitor.theme, body)
+    whole(&title, visitor.theme, body)
 }
 
 fn tenants(visitor: &Visitor) -> Markup {
@@ -71,10 +72,10 @@ fn tenants(visitor: &Visitor) -> Markup {
     let others = visitor.me.tenants.iter().filter(|other| other.id != tenant.id);
     html! {
         details.tenant {
-            summary title=(tenant.id) { span.muted { "Tenant" } span.tenant-name { (tenant.name) } }
+            summary title=(tenant.id) { span.muted { "Tenant" } span.tenant-name { (document::name(&tenant.name)) } }
             ul {
                 @for other in others {
-                    li { a href=(format!("/t/{}", crate::urls::encode(&other.slug))) { (other.name) } }
+                    li { a href=(format!("/t/{}", crate::urls::encode(&other.slug))) { (document::name(&other.name)) } }
                 }
                 @if visitor.me.tenants.len() < 2 { li.muted { "Your credential names no other" } }
             }
@@ -102,7 +103,7 @@ fn foot(visitor: &Visitor) -> Markup {
     html! {
         div.foot {
             div.who {
-                span.who-name title="Signed in as" { (visitor.me.subject) }
+                span.who-name title="Signed in as" { (document::inline(&visitor.me.subject, 80)) }
                 span.muted { (visitor.me.role) " · " (visitor.ui.options.version) }
             }
             div.foot-buttons {
@@ -135,7 +136,7 @@ fn help() -> Markup {
 
 /// A page for somebody of whom nothing is known.
 pub(crate) fn bare(title: &str, body: Markup) -> Html<String> {
-    document(title, None, html! { main.bare #main { (body) } })
+    whole(title, None, html! { main.bare #main { (body) } })
 }
 
 /// Asks the browser to come again, this time from a page of ours.
@@ -150,7 +151,7 @@ pub(crate) fn again() -> Html<String> {
     Html(page.into_string())
 }
 
-fn document(title: &str, theme: Option<&str>, body: Markup) -> Html<String> {
+fn whole(title: &str, theme: Option<&str>, body: Markup) -> Html<String> {
     let page = html! {
         (DOCTYPE)
         html lang="en" data-theme=[theme] {

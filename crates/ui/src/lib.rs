@@ -6,9 +6,12 @@
 
 mod actions;
 mod assets;
+mod extract;
 mod failure;
 mod guard;
 mod layout;
+mod nowhere;
+mod once;
 mod pages;
 mod parts;
 mod rest;
@@ -16,12 +19,14 @@ mod routes;
 mod session;
 mod urls;
 mod visitor;
+mod wish;
 
 use std::fmt;
 use std::sync::Arc;
 
 use axum::Router;
 
+use crate::once::Once;
 use crate::rest::Rest;
 
 /// How the pages are served.
@@ -47,9 +52,11 @@ impl fmt::Debug for Options {
 pub(crate) struct Ui {
     rest: Rest,
     options: Arc<Options>,
+    once: Arc<Once>,
 }
 
-/// All pages. `rest` answers below `/api`.
+/// All pages, and the answer to every address that is none: browsers get a page there too, programs a problem in JSON.
+/// `rest` answers below `/api`.
 pub fn router(rest: Router, options: Options) -> Router {
-    routes::router(Ui { rest: Rest::new(rest), options: Arc::new(options) })
+    routes::router(Ui { rest: Rest::new(rest), options: Arc::new(options), once: Arc::default() })
 }

@@ -70,8 +70,21 @@ impl Caller<'_> {
 
     /// The same where the answer matters.
     pub(crate) async fn post<T: DeserializeOwned>(&self, path: &str, body: String) -> Result<T, Failure> {
-        let bytes = self.call(Method::POST, path, Some(body)).await?;
-        read(&bytes)
+        self.post_once(path, body, None).await
+    }
+
+    /// The same with a key: what is sent again with it happens once.
+    pub(crate) async fn post_once<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        body: String,
+        key: Option<&str>,
+    ) -> Result<T, Failure> {
+        let mut request = self.request(Method::POST, path, Body::from(body))?;
+        if let Some(key) = key.and_then(|key| HeaderValue::from_str(key).ok()) {
+            request.headers_mut().insert("idempotency-key", key);
+        }
+        read(&self.whole(request).await?)
     }
 
     /// A stream that stays open: passed on as it comes.
@@ -89,7 +102,11 @@ impl Caller<'_> {
 
     async fn call(&self, method: Method, path: &str, body: Option<String>) -> Result<Bytes, Failure> {
         let body = body.map_or_else(Body::empty, Body::from);
-        let response = self.answer(self.request(method, path, body)?).await;
+        self.whole(self.request(method, path, body)?).await
+    }
+
+    async fn whole(&self, request: Request<Body>) -> Result<Bytes, Failure> {
+        let response = self.answer(request).await;
         if !response.status().is_success() {
             return Err(refusal(response).await);
         }

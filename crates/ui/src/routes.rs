@@ -9,7 +9,7 @@ use crate::pages::{
     access, audit, children, event, events, execution, executions, home, live, login, overview, queues, raw,
     task, tasks, workers,
 };
-use crate::{Ui, actions, assets, guard};
+use crate::{Ui, actions, assets, guard, nowhere};
 
 /// A payload of the largest size, encoded as forms are.
 const MAX_BODY_BYTES: usize = 4 << 20;
@@ -41,15 +41,18 @@ pub(crate) fn router(ui: Ui) -> Router {
         .route("/queues/{name}/resume", post(actions::resume))
         .route("/workers", get(workers::get))
         .route("/access", get(access::get))
-        .route("/access/tokens", post(access::create_token))
+        .route("/access/tokens", get(access::after_token).post(access::create_token))
         .route("/access/tokens/{name}/revoke", post(actions::revoke_token))
         .route("/audit", get(audit::get));
     Router::new()
         .route("/", get(home::get))
         .route("/login", get(login::get).post(login::post))
         .route("/logout", post(login::leave))
+        .route("/tenants", post(actions::create_tenant))
         .route("/assets/{hash}/{name}", get(assets::get))
         .nest("/t/{tenant}", of_tenant)
+        .fallback(nowhere::nothing)
+        .method_not_allowed_fallback(nowhere::another_method)
         .layer(DefaultBodyLimit::max(MAX_BODY_BYTES))
         .layer(from_fn_with_state(ui.clone(), guard::check))
         .with_state(ui)

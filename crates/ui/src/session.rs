@@ -32,9 +32,8 @@ impl Session {
     /// Of somebody who has shown this. `None`: no cookie can hold it, so it is no credential of ours.
     pub(crate) fn new(credential: &str) -> Option<Self> {
         let fits = !credential.is_empty() && credential.len() <= LONGEST && credential.bytes().all(is_plain);
-        let mut random = [0; 16];
-        getrandom::fill(&mut random).ok().filter(|()| fits)?;
-        Some(Self { value: format!("{}~{credential}", hex(&random)) })
+        let random = random().filter(|_| fits)?;
+        Some(Self { value: format!("{random}~{credential}") })
     }
 
     fn from_cookie(value: &str) -> Option<Self> {
@@ -62,6 +61,13 @@ impl Session {
     pub(crate) fn cookie(&self, secure: bool) -> HeaderValue {
         cookie(&self.value, secure)
     }
+}
+
+/// What nobody else has.
+pub(crate) fn random() -> Option<String> {
+    let mut random = [0; 16];
+    getrandom::fill(&mut random).ok()?;
+    Some(hex(&random))
 }
 
 /// For somebody who has signed out.
@@ -95,7 +101,7 @@ fn is_plain(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"-_.+/=:~".contains(&byte)
 }
 
-fn hex(bytes: &[u8]) -> String {
+pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 

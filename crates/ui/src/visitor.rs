@@ -48,6 +48,11 @@ impl Visitor {
         self.me.role != "viewer"
     }
 
+    /// Whether it may make tenants.
+    pub(crate) fn is_server_admin(&self) -> bool {
+        self.me.role == "server-admin"
+    }
+
     pub(crate) fn may_administrate(&self) -> bool {
         matches!(self.me.role.as_str(), "admin" | "server-admin")
     }
@@ -57,8 +62,11 @@ impl FromRequestParts<Ui> for Visitor {
     type Rejection = Failure;
 
     async fn from_request_parts(parts: &mut Parts, ui: &Ui) -> Result<Self, Failure> {
-        let here = parts.extensions.get::<Here>().map_or("/", |here| &here.0).to_owned();
-        let sign_in = || Failure::SignInFor(here.clone());
+        let here = Here::of(parts);
+        let sign_in = || match parts.method.is_safe() {
+            true => Failure::SignInFor(here.page.clone()),
+            false => Failure::Undone(here.form_page(&parts.headers).unwrap_or("/").to_owned()),
+        };
         let session = parts.extensions.get::<Session>().cloned().ok_or_else(sign_in)?;
         let theme = theme(parts);
         let rest = ui.rest.caller(session.credential());
@@ -66,9 +74,9 @@ impl FromRequestParts<Ui> for Visitor {
             Err(Failure::SignIn) => return Err(sign_in()),
             answer => answer?,
         };
-        let path = RawPathParams::from_request_parts(parts, ui).await.ok();
-        let named =
-            path.iter().flatten().find(|(name, _)| *name == "tenant").map(|(_, value)| value.to_owned());
+        let path = RawPathParams::from_request_parts(parts, ui).await;
+        let path = path.map_err(|_| Failure::nothing_at(&here.page))?;
+        let named = path.iter().find(|(name, _)| *name == "tenant").map(|(_, value)| value.to_owned());
         let tenant = match named {
             None => None,
             Some(named) => Some(rest.get(&format!("/api/tenants/{}", encode(&named))).await?),

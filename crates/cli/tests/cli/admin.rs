@@ -92,6 +92,6 @@ fn most_servers_have_no_clock_to_move() {
     let world = World::new();
     let ran = world.run(&["clock", "advance", "30d"]);
     assert_eq!(ran.code, 3, "{}", ran.err);
-    let todo = "Only `flovyn dev --virtual-clock` has a clock that can be moved.";
+    let todo = "Check the address.\n  Only `flovyn dev --virtual-clock` has a clock that can be moved.";
     assert_eq!(ran.err, format!("flovyn: there is nothing at /_/clock/advance (FLV0082)\n  {todo}\n"));
 }

@@ -210,9 +210,12 @@ pub struct ReleaseForBuild {
     pub max: usize,
 }
 
+/// Starts an execution like a failed one.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RetryWorkflow {
     pub execution_id: ExecutionId,
+    /// Of the new one: sent again with the same key, it is not retried twice.
+    pub key: Option<KeySpec>,
 }
 
 #[derive(Debug, Clone, PartialEq)]

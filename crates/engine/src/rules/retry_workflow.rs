@@ -2,20 +2,28 @@
 
 use crate::code::{Code, Refusal};
 use crate::ids::{Payload, TenantId};
-use crate::lifecycle::{execution, quota};
-use crate::reply::{Reply, Started};
-use crate::request::RetryWorkflow;
+use crate::lifecycle::{execution, key, quota};
+use crate::limits::Limits;
+use crate::reply::Reply;
+use crate::request::{RetryWorkflow, StartWorkflow};
 use crate::rules::start_workflow;
 use crate::rules::{Rule, Work};
 use crate::state::{Event, ExecutionStatus};
 use crate::working_set::{Needs, Scan};
 
 impl Rule for RetryWorkflow {
+    fn check(&self, limits: &Limits) -> Result<(), Refusal> {
+        start_workflow::check_key(self.key.as_ref(), limits)
+    }
+
     fn needs(&self, tenant_id: TenantId, needs: &mut Needs<'_>) {
         needs.execution((tenant_id, self.execution_id));
         needs.row::<Event>((tenant_id, self.execution_id, 1));
         needs.scan(Scan::Labels { tenant_id, execution_id: self.execution_id });
         quota::needs_start(needs, tenant_id);
+        if let Some(key) = &self.key {
+            key::needs_work_key(needs, tenant_id, key);
+        }
     }
 
     fn decide(&self, work: &mut Work<'_>) -> Result<Reply, Refusal> {
@@ -34,18 +42,7 @@ impl Rule for RetryWorkflow {
             .map(|label| (label.name.clone(), label.value.clone()))
             .collect();
         labels.sort_unstable();
-        let request = start_workflow::like(&failed, input, labels);
-        let id = work.ids.uuid(work.now.ms);
-        let execution = start_workflow::create_counted(work, id, &request, Some(failed.id))?;
-        let started = Started {
-            execution_id: id,
-            status: execution.status,
-            kind: execution.kind.clone(),
-            created_ms: execution.created_ms,
-            key_used: false,
-            key_new: true,
-        };
-        work.set.executions.put(execution);
-        Ok(Reply::Started(started))
+        let request = StartWorkflow { key: self.key.clone(), ..start_workflow::like(&failed, input, labels) };
+        start_workflow::start(work, &request, Some(failed.id)).map(Reply::Started)
     }
 }

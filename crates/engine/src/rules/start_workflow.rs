@@ -9,7 +9,7 @@ use crate::limits::Limits;
 use crate::note::Noted;
 use crate::planted::{Bug, planted};
 use crate::reply::{Reply, Started};
-use crate::request::{StartWorkflow, StartWorkflows};
+use crate::request::{KeySpec, StartWorkflow, StartWorkflows};
 use crate::rules::{Rule, Work};
 use crate::state::{Execution, ExecutionStatus, HolderClass, KeySpace, Label};
 use crate::working_set::Needs;
@@ -32,7 +32,7 @@ impl Rule for StartWorkflow {
     }
 
     fn decide(&self, work: &mut Work<'_>) -> Result<Reply, Refusal> {
-        start(work, self).map(Reply::Started)
+        start(work, self, None).map(Reply::Started)
     }
 }
 
@@ -55,7 +55,7 @@ impl Rule for StartWorkflows {
         let now_ms = work.now.ms;
         let mut started = Vec::with_capacity(self.items.len());
         for (index, item) in self.items.iter().enumerate() {
-            started.push(start(work, item).map_err(|refusal| match refusal.exceeded {
+            started.push(start(work, item, None).map_err(|refusal| match refusal.exceeded {
                 Some(_) => quota::of_bulk(refusal, quota.as_ref(), now_ms),
                 None => refusal.at_item(index),
             })?);
@@ -64,14 +64,22 @@ impl Rule for StartWorkflows {
     }
 }
 
-/// Starts it, or answers with the execution that its key already has.
-pub(crate) fn start(work: &mut Work<'_>, request: &StartWorkflow) -> Result<Started, Refusal> {
+/// Starts it, or answers with the execution that its key already has. A key of a retry stands for that retry alone.
+pub(crate) fn start(
+    work: &mut Work<'_>,
+    request: &StartWorkflow,
+    retry_of: Option<ExecutionId>,
+) -> Result<Started, Refusal> {
     if let Some(existing) = existing(work, request)? {
+        if retry_of.is_some() && existing.retry_of != retry_of {
+            let message = format!("the idempotency key belongs to execution {}", existing.id);
+            return Err(Refusal::new(Code::KeyConflict, message));
+        }
         work.note(Noted::KeyHit);
         return Ok(started(&existing, true, false));
     }
     let id = work.ids.uuid(work.now.ms);
-    let execution = create_counted(work, id, request, None)?;
+    let execution = create_counted(work, id, request, retry_of)?;
     let started = started(&execution, request.key.is_some(), true);
     work.set.executions.put(execution);
     Ok(started)
@@ -115,14 +123,17 @@ pub(crate) fn check_start(request: &StartWorkflow, limits: &Limits) -> Result<()
     check::priority(request.priority_seconds, limits)?;
     check::labels(&request.labels, limits)?;
     check::timeout("execution timeout", request.execution_timeout_ms, limits)?;
-    if let Some(key) = &request.key {
-        check::name("idempotency key", &key.name, limits)?;
-        check::ttl(key.ttl_ms, limits)?;
-    }
+    check_key(request.key.as_ref(), limits)?;
     if let Some(parent) = &request.parent {
         check::name("child name", &parent.name, limits)?;
     }
     Ok(())
+}
+
+pub(crate) fn check_key(key: Option<&KeySpec>, limits: &Limits) -> Result<(), Refusal> {
+    let Some(key) = key else { return Ok(()) };
+    check::name("idempotency key", &key.name, limits)?;
+    check::ttl(key.ttl_ms, limits).map(drop)
 }
 
 /// Makes an execution that counts against the tenant's quota. Children do not: they are their parent's business.

@@ -65,7 +65,7 @@ fn executions() {
     assert_eq!(audited(&mut world, cancel.clone()), ("workflow.cancel", target.clone(), details));
     leaves_none(&mut world, cancel);
     leaves_none(&mut world, signal);
-    let (action, of, details) = audited(&mut world, RetryWorkflow { execution_id: one });
+    let (action, of, details) = audited(&mut world, RetryWorkflow { execution_id: one, key: None });
     let new = world.snapshot().executions.iter().find(|row| row.retry_of == Some(one)).unwrap().id;
     assert_eq!((action, of), ("workflow.retry", target.clone()));
     assert_eq!(details, json!({ "newWorkflowExecutionId": new.to_string() }));
@@ -76,7 +76,7 @@ fn executions() {
     let details = json!({ "reason": "stop" });
     assert_eq!(audited(&mut world, terminate.clone()), ("workflow.terminate", new.to_string(), details));
     leaves_none(&mut world, terminate);
-    leaves_none(&mut world, RetryWorkflow { execution_id: Uuid::from_u128(9) });
+    leaves_none(&mut world, RetryWorkflow { execution_id: Uuid::from_u128(9), key: None });
 }
 
 #[test]

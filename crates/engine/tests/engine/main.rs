@@ -13,6 +13,7 @@ mod large_history;
 mod limits;
 mod orphans;
 mod quotas;
+mod retries;
 mod scene;
 mod tenants;
 mod wake_ups;

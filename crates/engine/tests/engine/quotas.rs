@@ -222,7 +222,7 @@ fn retries_and_signals_with_start_are_counted_and_children_are_not() {
     assert!(!world.execution(id(1)).counted && world.execution(execution_id).counted);
     world.must(SignalWithStart { start: keyed("key"), name: "go".into(), value: Payload::new() });
     assert_eq!(counts(&world), (2, 2));
-    let retried = RetryWorkflow { execution_id: id(1) };
+    let retried = RetryWorkflow { execution_id: id(1), key: None };
     world.must(TerminateWorkflow { execution_id: id(1), reason: "no".into() });
     assert_eq!(counts(&world), (2, 2), "a child gives nothing back");
     assert_eq!(refusal(&mut world, retried.clone()).code, Code::ConcurrentQuotaExceeded);

@@ -52,7 +52,7 @@ fn a_stranger_finds_nothing_by_the_ids_of_another_tenant() {
         submit(&running, Vec::new(), done()).into(),
         GiveBackWorkflow { execution_id: running.execution.id, token: running.token }.into(),
         ReleaseHeldBack { execution_id: waiting }.into(),
-        RetryWorkflow { execution_id: failed }.into(),
+        RetryWorkflow { execution_id: failed, key: None }.into(),
         DeleteWorkflow { execution_id: failed }.into(),
         CreateTask { execution_id: Some(waiting), ..CreateTask::standalone(TaskSpec::new("x", json("1"))) }
             .into(),

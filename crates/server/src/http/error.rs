@@ -59,11 +59,6 @@ impl IntoResponse for HttpError {
     }
 }
 
-pub(super) async fn not_found(uri: Uri) -> HttpError {
-    let message = format!("there is nothing at {}", uri.path());
-    HttpError::new(StatusCode::NOT_FOUND, "NOT_FOUND", Code::NotOffered, message)
-}
-
 pub(super) async fn method_not_allowed(uri: Uri) -> HttpError {
     let message = format!("{} does not answer this method", uri.path());
     HttpError::new(StatusCode::METHOD_NOT_ALLOWED, "METHOD_NOT_ALLOWED", Code::NotOffered, message)

@@ -60,9 +60,9 @@ pub fn router(state: HttpState) -> Router {
     if state.clock.is_some() {
         router = router.route("/_/clock/advance", post(clock::advance));
     }
+    // What is at no path is answered by the pages, in the form that was asked for.
     let router = router
         .nest_service("/api", rest)
-        .fallback(error::not_found)
         .method_not_allowed_fallback(error::method_not_allowed)
         .with_state(state)
         .merge(ui);

@@ -11,7 +11,7 @@ use flovyn_store::Store;
 use std::sync::Arc;
 use uuid::Uuid;
 
-use super::error::RestError;
+use super::error::{RestError, no_such_path_at};
 use crate::actor::actor;
 use crate::api::Api;
 
@@ -78,7 +78,8 @@ impl FromRequestParts<Api> for Unmetered {
     async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, RestError> {
         let principal = person(api, parts).await?;
         let path = RawPathParams::from_request_parts(parts, api).await;
-        let path = path.map_err(|error| RestError::new(Code::TenantNotFound, error.to_string()))?;
+        // Bytes that are no text.
+        let path = path.map_err(|_| no_such_path_at(parts.uri.path()))?;
         let named = path.iter().find(|(name, _)| *name == "tenant").map_or("", |(_, value)| value);
         let missing = || RestError::new(Code::TenantNotFound, format!("Tenant '{named}' not found"));
         if named.contains('\0') {

@@ -4,9 +4,10 @@
 use std::sync::{Arc, LazyLock};
 
 use axum::Router;
+use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, Request, State};
-use axum::http::StatusCode;
 use axum::http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE, LOCATION, X_CONTENT_TYPE_OPTIONS};
+use axum::http::{StatusCode, Uri};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
@@ -29,7 +30,7 @@ pub(super) fn router(api: &Api, public: bool) -> Router<Api> {
         .route("/docs", get(|| async { (StatusCode::PERMANENT_REDIRECT, [(LOCATION, "/api/docs/")]) }))
         .route("/docs/", get(|| async { page("index.html") }))
         .route("/docs/openapi.json", get(|| async { ([(CONTENT_TYPE, "application/json")], TEXT.as_str()) }))
-        .route("/docs/{file}", get(|Path(file): Path<String>| async move { page(&file) }));
+        .route("/docs/{file}", get(file));
     if public { router } else { router.layer(from_fn_with_state(api.clone(), guard)) }
 }
 
@@ -37,6 +38,14 @@ async fn guard(State(api): State<Api>, request: Request, next: Next) -> Result<R
     let (parts, body) = request.into_parts();
     person(&api, &parts).await?;
     Ok(next.run(Request::from_parts(parts, body)).await)
+}
+
+async fn file(name: Result<Path<String>, PathRejection>, uri: Uri) -> Response {
+    match name {
+        Ok(Path(name)) => page(&name),
+        // Bytes that are no text.
+        Err(_) => no_such_path_at(uri.path()).into_response(),
+    }
 }
 
 /// A file of Swagger UI.

@@ -4,7 +4,7 @@ use axum::Json;
 use axum::http::{HeaderValue, StatusCode, Uri, header};
 use axum::response::{IntoResponse, Response};
 use flovyn_auth::AuthError;
-use flovyn_engine::code::Class;
+use flovyn_engine::code::{Class, visible};
 use flovyn_engine::{Code, Exceeded, Refusal};
 use flovyn_store::StoreError;
 use serde::Serialize;
@@ -42,7 +42,7 @@ pub struct RestError {
 impl RestError {
     pub(super) fn new(code: Code, error: impl Into<String>) -> Self {
         let message = code.advice().to_owned();
-        Self { status: status(code), error: error.into(), message, code, exceeded: None }
+        Self { status: status(code), error: visible(error.into()), message, code, exceeded: None }
     }
 
     pub(super) fn unauthenticated() -> Self {

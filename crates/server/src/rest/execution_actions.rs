@@ -2,11 +2,11 @@
 
 use axum::Json;
 use axum::extract::Path;
-use axum::http::StatusCode;
+use axum::http::{HeaderMap, StatusCode};
 use flovyn_auth::Role;
 use flovyn_engine::Reply;
 use flovyn_engine::request::{
-    CancelWorkflow, DeleteWorkflow, RetryWorkflow, SignalWorkflow, TerminateWorkflow,
+    CancelWorkflow, DeleteWorkflow, KeySpec, RetryWorkflow, SignalWorkflow, TerminateWorkflow,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -17,6 +17,7 @@ use super::body::{payload, read, read_or_default};
 use super::error::{RestError, unexpected};
 use super::executions::{StatusInfo, execution_id};
 use super::extract::Body;
+use super::key_header::header_key;
 use super::names::ExecutionStatus;
 
 #[derive(Debug, Default, Deserialize, ToSchema)]
@@ -114,16 +115,24 @@ pub(super) struct RetryLinks {
     path = "/workflow-executions/{executionId}/retry",
     operation_id = "retryExecution",
     tag = "Executions",
-    params(("executionId" = String, Path, description = "Id of the failed execution")),
-    responses((status = 201, description = "The new execution", body = RetryResponse)),
+    params(
+        ("executionId" = String, Path, description = "Id of the failed execution"),
+        ("Idempotency-Key" = Option<String>, Header, description = "Sent again with it, it is not retried twice"),
+    ),
+    responses(
+        (status = 201, description = "The new execution", body = RetryResponse),
+        (status = 200, description = "The execution that holds the idempotency key", body = RetryResponse),
+    ),
 )]
 pub(super) async fn retry(
     caller: Caller,
     Path((_, name)): Path<(String, String)>,
+    headers: HeaderMap,
 ) -> Result<(StatusCode, Json<RetryResponse>), RestError> {
     caller.must_be(Role::Operator)?;
     let retry_of = execution_id(&name)?;
-    let reply = caller.run(RetryWorkflow { execution_id: retry_of }).await?;
+    let key = header_key(&headers)?.map(|name| KeySpec { name: name.into(), ttl_ms: None });
+    let reply = caller.run(RetryWorkflow { execution_id: retry_of, key }).await?;
     let Reply::Started(started) = reply else { return Err(unexpected()) };
     let path = format!("workflow-executions/{}", started.execution_id);
     let answer = RetryResponse {
@@ -132,7 +141,8 @@ pub(super) async fn retry(
         status: started.status.to_string(),
         links: RetryLinks { own: caller.link(&path) },
     };
-    Ok((StatusCode::CREATED, Json(answer)))
+    let status = if started.key_new { StatusCode::CREATED } else { StatusCode::OK };
+    Ok((status, Json(answer)))
 }
 
 /// Delete a finished execution

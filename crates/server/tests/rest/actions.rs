@@ -3,6 +3,7 @@
 use flovyn_proto::v1;
 use serde_json::json;
 
+use crate::http::Answer;
 use crate::worker::Worker;
 use crate::world::{World, complete_next, fail_next, on_both, text};
 
@@ -51,6 +52,20 @@ async fn retrying(world: World) {
     assert_eq!(body["retryOf"], json!(id));
     let again = world.call(&world.admin, "GET", &text(&body["links"]["self"]), "").await.ok(200);
     assert_eq!((&again["retryOf"], &again["input"]), (&json!(id), &json!({ "order": 1 })));
+    // With a key it is one retry, however many ask at once.
+    let (bearer, whole) = (format!("Bearer {}", world.admin), format!("/api/tenants/one{path}"));
+    let headers = [("authorization", bearer.as_str()), ("idempotency-key", "button")];
+    let send = || world.http.send("POST", &whole, &headers, "");
+    let answers = futures::future::join_all((0..8).map(|_| send())).await;
+    let (made, found): (Vec<_>, Vec<_>) = answers.into_iter().partition(|answer| answer.status == 201);
+    assert_eq!((made.len(), found.len()), (1, 7));
+    let id = &made[0].body["workflowExecutionId"];
+    let is_same = |answer: &Answer| answer.status == 200 && answer.body["workflowExecutionId"] == *id;
+    assert!(found.iter().all(is_same), "{found:?}");
+    let other = world.start_order().await;
+    world.post(&format!("/workflow-executions/{other}/terminate"), &json!({})).await.ok(200);
+    let whole = format!("/api/tenants/one/workflow-executions/{other}/retry");
+    world.http.send("POST", &whole, &headers, "").await.refused(409, "FLV0042");
 }
 
 async fn deleting(world: World) {

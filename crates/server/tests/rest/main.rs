@@ -16,20 +16,13 @@ mod access;
 mod actions;
 mod admin;
 mod api_keys;
-#[allow(dead_code, reason = "shared with the tests of gRPC")]
-#[path = "../grpc/stream/app.rs"]
-mod app;
 mod audit;
 mod bad_input;
 mod batches;
-#[allow(dead_code, unused_macros, unused_imports, reason = "shared with the tests of gRPC")]
-#[path = "../grpc/common.rs"]
-mod common;
 mod cors;
 mod docs;
 mod executions;
 mod follow;
-mod http;
 mod issuer;
 mod jwks;
 mod keys;
@@ -41,10 +34,11 @@ mod problems;
 mod promises;
 mod quotas;
 mod rates;
+#[allow(dead_code, unused_macros, unused_imports, reason = "shared with other tests")]
+#[path = "../set_up/mod.rs"]
+mod set_up;
 mod task_life;
 mod tasks;
 mod trigger;
-#[allow(dead_code, reason = "shared with the tests of gRPC")]
-#[path = "../grpc/stream/worker.rs"]
-mod worker;
-mod world;
+
+use set_up::{app, common, http, worker, world};

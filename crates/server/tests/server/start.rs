@@ -23,7 +23,9 @@ async fn a_server_answers_and_stops() {
     assert_eq!(missing.status, 404);
     let body = missing.json();
     assert!(
-        body["error"] == "NOT_FOUND" && body["message"].is_string() && body["code"] == "FLV0082",
+        body["error"] == "there is nothing at /nothing"
+            && body["message"].is_string()
+            && body["code"] == "FLV0082",
         "{body}"
     );
     assert_eq!(send(address, "POST", "/_/health", &[("Host", "localhost")], "").await.status, 405);

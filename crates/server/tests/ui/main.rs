@@ -5,27 +5,23 @@
 //! - `tenants`: one's own tenant and role, and nothing else.
 //! - `pages`: every page, its headers, and payloads that would like to be more than text.
 //! - `actions`: every form.
+//! - `twice`: forms that are sent twice.
+//! - `hostile`: what workers name and send.
+//! - `nowhere`: what is no page, and what cannot be read.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails right there")]
 
 mod actions;
-#[allow(dead_code, reason = "shared with the tests of gRPC")]
-#[path = "../grpc/stream/app.rs"]
-mod app;
-#[allow(dead_code, unused_macros, unused_imports, reason = "shared with the tests of gRPC")]
-#[path = "../grpc/common.rs"]
-mod common;
 mod forgery;
-#[allow(dead_code, reason = "shared with the tests of REST")]
-#[path = "../rest/http.rs"]
-mod http;
+mod hostile;
+mod nowhere;
 mod pages;
 mod session;
+#[allow(dead_code, unused_macros, unused_imports, reason = "shared with other tests")]
+#[path = "../set_up/mod.rs"]
+mod set_up;
 mod tenants;
+mod twice;
 mod visitor;
-#[allow(dead_code, reason = "shared with the tests of gRPC")]
-#[path = "../grpc/stream/worker.rs"]
-mod worker;
-#[allow(dead_code, unused_macros, unused_imports, reason = "shared with the tests of REST")]
-#[path = "../rest/world.rs"]
-mod world;
+
+use set_up::{app, common, http, worker, world};

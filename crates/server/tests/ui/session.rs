@@ -115,6 +115,72 @@ async fn who_follows_a_link_on_another_site_is_asked_once_more() {
     assert_eq!(visitor.get("/t/one").await.status, 303, "then it is asked to sign in");
 }
 
+/// Somebody whose session has ended while a form was filled in.
+async fn ended(world: &World) -> Visitor {
+    let expired = world.jwt.sign("somebody", &["one"], "admin", 1, 1_000).unwrap();
+    let cookie = format!("flovyn_session={}~{expired}", "0".repeat(32));
+    Visitor { cookie, ..Visitor::stranger(&world.http) }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_sent_after_the_end_is_not_done_and_leads_back_to_its_page() {
+    let world = world().await;
+    let (visitor, host) = (ended(&world).await, world.server.server.http_addr());
+    let execution = world.start_order().await;
+    let action = format!("/t/one/executions/{execution}/terminate");
+    let pages = [
+        (
+            format!("http://{host}/t/one/executions/{execution}?a=b"),
+            format!("/t/one/executions/{execution}?a=b"),
+        ),
+        ("http://evil.example/t/one".into(), "/".into()),
+        (format!("http://{host}/login?next=x"), "/".into()),
+        (format!("http://{host}//evil.example/t/one"), "/".into()),
+    ];
+    for (referer, page) in pages {
+        let answer = visitor.post_with(&action, &[("reason", "x")], &[("referer", &referer)]).await;
+        assert_eq!(answer.status, 303, "{}", answer.text);
+        let login = answer.headers["location"].to_str().unwrap().to_owned();
+        assert!(login.starts_with("/login?") && login.ends_with("undone=1"), "{login}");
+        let form = visitor.page(&login).await;
+        assert!(form.contains("was not carried out") && form.contains("role=\"alert\""), "{form}");
+        let (_, next) = form.split_once("name=\"next\" value=\"").unwrap();
+        let next = next.split('"').next().unwrap().to_owned();
+        let fields = [("credential", "junk"), ("next", next.as_str()), ("undone", "1")];
+        assert!(visitor.post("/login", &fields).await.text.contains("was not carried out"), "it is still so");
+        let fields = [("credential", world.admin.as_str()), ("next", next.as_str()), ("undone", "1")];
+        let signed_in = visitor.post("/login", &fields).await;
+        let back = signed_in.headers["location"].to_str().unwrap();
+        assert_eq!(back, page, "{referer}");
+        let again = Visitor { cookie: cookie(&signed_in.headers).unwrap(), ..visitor.clone() };
+        assert!([200, 303].contains(&again.get(back).await.status), "{back} is a page");
+    }
+    let row = world.get(&format!("/workflow-executions/{execution}")).await.ok(200);
+    assert_eq!(row["status"], "PENDING", "nothing was done");
+    assert!(!visitor.page("/login").await.contains("was not carried out"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn scripts_are_told_in_json_that_the_session_has_ended() {
+    let world = world().await;
+    let visitor = ended(&world).await;
+    let execution = world.start_order().await;
+    let own = format!("/t/one/executions/{execution}");
+    let by_script = &[("x-flovyn-part", "1"), ("accept", "*/*")];
+    for (method, path) in [("POST", format!("{own}/cancel")), ("GET", format!("{own}/events/1"))] {
+        let answer = visitor.send(method, &path, by_script, String::new()).await;
+        assert_eq!(answer.headers["content-type"], "application/json", "{path}");
+        assert!(!answer.headers.contains_key("location"), "{path}");
+        answer.refused(401, "FLV0080");
+    }
+    let program = visitor.send("POST", &format!("{own}/cancel"), &[("accept", "*/*")], String::new()).await;
+    assert_eq!(program.headers["content-type"], "application/problem+json");
+    program.refused(401, "FLV0080");
+    // Pages that are only looked at lead to signing in, whoever asks: our scripts follow.
+    let answer = visitor.send("GET", &own, &[("accept", "*/*")], String::new()).await;
+    assert_eq!(answer.status, 303);
+}
+
 /// A development server lets everybody on this machine in, and nobody else.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_local_server_opens_signed_in() {

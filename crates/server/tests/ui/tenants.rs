@@ -60,3 +60,36 @@ async fn a_viewer_is_offered_nothing_and_may_do_nothing() {
     }
     assert_eq!(rows().await, before);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_may_makes_tenants() {
+    let world = World::start(Database::Sqlite).await;
+    let root = Visitor::with(&world, &world.token(&["*"], "server-admin")).await;
+    let page = "/t/one/access";
+    let form = root.form(page, "/tenants", &[("slug", "new-team"), ("name", "New <team>")]).await;
+    let form: Vec<(&str, &str)> = form.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+    let answer = root.post("/tenants", &form).await;
+    assert_eq!(
+        (answer.status, answer.headers["location"].to_str().unwrap()),
+        (303, "/t/new-team"),
+        "{}",
+        answer.text
+    );
+    assert!(root.page("/t/new-team/access").await.contains("New &lt;team&gt;"));
+    for (slug, status) in [("new-team", 409), ("No Slug", 400), ("", 400)] {
+        let answer = root.fill("/tenants", &[("slug", slug)]).await;
+        assert_eq!(answer.status, status, "{slug}: {}", answer.text);
+        assert!(answer.text.contains("/FLV00"), "{}", answer.text);
+    }
+    // An administrator of one tenant is offered none, and makes none.
+    let admin = Visitor::admin(&world).await;
+    assert!(!admin.page(page).await.contains("/tenants"));
+    assert_eq!(admin.fill("/tenants", &[("slug", "other")]).await.status, 403);
+    assert_eq!(root.get("/t/other").await.status, 404);
+    let nobody = Visitor::with(&world, &world.token(&["gone"], "viewer")).await;
+    let page = nobody.page("/").await;
+    assert!(page.contains("flovyn tenant create") && !page.contains("/tenants\""), "{page}");
+    let lonely = Visitor::with(&world, &world.token(&["gone"], "server-admin")).await;
+    let page = lonely.page("/").await;
+    assert!(page.contains("flovyn tenant create") && page.contains("action=\"/tenants\""), "{page}");
+}

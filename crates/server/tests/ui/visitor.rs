@@ -16,6 +16,9 @@ pub(crate) const PAGES: &[&str] = &[
     "/t/one/audit",
 ];
 
+/// What browsers accept where they go somewhere.
+const ACCEPT: &str = "text/html,application/xhtml+xml,application/xml;q=0.9,image/webp,*/*;q=0.8";
+
 #[derive(Debug, Clone)]
 pub(crate) struct Visitor {
     pub(crate) http: Http,
@@ -77,6 +80,23 @@ impl Visitor {
         self.post(path, &all).await
     }
 
+    /// A form of a page, filled in: what is hidden in it, and these fields.
+    pub(crate) async fn form(
+        &self,
+        page: &str,
+        action: &str,
+        fields: &[(&str, &str)],
+    ) -> Vec<(String, String)> {
+        let html = self.page(page).await;
+        let (_, form) = html.split_once(&format!("action=\"{action}\" data-action")).expect("the form");
+        let form = form.split("</form>").next().unwrap();
+        let hidden = form.split("<input type=\"hidden\" name=\"").skip(1).map(|input| {
+            let mut parts = input.split('"');
+            (parts.next().unwrap().to_owned(), parts.nth(1).unwrap().to_owned())
+        });
+        hidden.chain(fields.iter().map(|(name, value)| ((*name).into(), (*value).into()))).collect()
+    }
+
     /// The same, and where it leads.
     pub(crate) async fn done(&self, path: &str, fields: &[(&str, &str)]) -> String {
         let answer = self.fill(path, fields).await;
@@ -91,12 +111,21 @@ impl Visitor {
         after.split('"').next().unwrap().to_owned()
     }
 
-    async fn send(&self, method: &str, path: &str, headers: &[(&str, &str)], body: String) -> Answer {
+    pub(crate) async fn send(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: String,
+    ) -> Answer {
         let mut all = headers.to_vec();
+        if !all.iter().any(|(name, _)| *name == "accept") {
+            all.push(("accept", ACCEPT));
+        }
         if !self.cookie.is_empty() {
             all.push(("cookie", &self.cookie));
         }
-        if method == "POST" {
+        if method == "POST" && !all.iter().any(|(name, _)| *name == "content-type") {
             all.push(("content-type", "application/x-www-form-urlencoded"));
         }
         self.http.send(method, path, &all, body).await

@@ -228,9 +228,11 @@ async fn a_retry_starts_a_new_linked_execution_with_the_same_input(place: Place)
         ..workflow("order")
     };
     let failed = server.start_as(start).await.execution_id;
-    server.refused(RetryWorkflow { execution_id: failed }, Code::ExecutionNotFailed).await;
+    server.refused(RetryWorkflow { execution_id: failed, key: None }, Code::ExecutionNotFailed).await;
     server.must(terminate(failed)).await;
-    let Reply::Started(started) = server.must(RetryWorkflow { execution_id: failed }).await else { panic!() };
+    let Reply::Started(started) = server.must(RetryWorkflow { execution_id: failed, key: None }).await else {
+        panic!()
+    };
     let row = server.execution(started.execution_id).await;
     assert_eq!((row.retry_of, row.priority_seconds), (Some(failed), 7));
     assert_eq!(row.deadline_ms.map(|at| at - row.created_ms), Some(60_000));

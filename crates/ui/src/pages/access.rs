@@ -1,6 +1,6 @@
 //! Who gets in: the tenant, who is signed in, and the tokens of workers. A new token is shown once.
 
-use axum::response::{Html, IntoResponse, Response};
+use axum::response::{Html, IntoResponse, Redirect, Response};
 use flovyn_rest_types::{WorkerToken, WorkerTokens};
 use maud::{Markup, html};
 use serde_json::json;
@@ -9,7 +9,7 @@ use crate::actions::Filled;
 use crate::failure::Failure;
 use crate::layout::{Page, page};
 use crate::parts::empty::empty;
-use crate::parts::{self, document, fact, form, times};
+use crate::parts::{self, document, fact, form, tenant, times};
 use crate::visitor::Visitor;
 
 pub(crate) async fn get(visitor: Visitor) -> Result<Html<String>, Failure> {
@@ -23,6 +23,11 @@ pub(crate) async fn create_token(visitor: Visitor, filled: Filled) -> Result<Res
     Ok(show(&visitor, Some(&made)).await?.into_response())
 }
 
+/// The page with a new token has the address of its form: whoever asks for that address again gets the page without it.
+pub(crate) async fn after_token(visitor: Visitor) -> Redirect {
+    Redirect::to(&visitor.page("/access"))
+}
+
 async fn show(visitor: &Visitor, made: Option<&WorkerToken>) -> Result<Html<String>, Failure> {
     let tokens = match visitor.may_administrate() {
         true => Some(visitor.rest().get::<WorkerTokens>(&visitor.api("/worker-tokens")).await?.worker_tokens),
@@ -30,7 +35,7 @@ async fn show(visitor: &Visitor, made: Option<&WorkerToken>) -> Result<Html<Stri
     };
     let body = html! {
         div.head { h1 { "Access" } }
-        (tenant(visitor))
+        (own_tenant(visitor))
         @if let Some(made) = made { (new_token(made)) }
         section aria-labelledby="tokens-title" {
             div.head {
@@ -49,11 +54,14 @@ async fn show(visitor: &Visitor, made: Option<&WorkerToken>) -> Result<Html<Stri
     Ok(page(visitor, Page { title: "Access", place: "/access", body }))
 }
 
-fn tenant(visitor: &Visitor) -> Markup {
+fn own_tenant(visitor: &Visitor) -> Markup {
     let Some(tenant) = &visitor.tenant else { return html! {} };
     html! {
         section aria-labelledby="tenant-title" {
-            h2 #tenant-title { "Tenant" }
+            div.head {
+                h2 #tenant-title { "Tenant" }
+                div.head-actions { (tenant::maker(visitor, "")) }
+            }
             dl.facts {
                 (fact("Name", Some(html! { (document::inline(&tenant.name, 80)) })))
                 (fact("Slug", Some(html! { code { (tenant.slug) } })))
@@ -63,14 +71,17 @@ fn tenant(visitor: &Visitor) -> Markup {
                     Some(ms) => html! { (times::duration(ms)) },
                     None => html! { "for ever" },
                 })))
-                (fact("Signed in as", Some(html! { (visitor.me.subject) " (" (visitor.me.role) ")" })))
+                (fact("Signed in as", Some(html! { (document::inline(&visitor.me.subject, 80)) " (" (visitor.me.role) ")" })))
             }
             @if visitor.me.tenants.len() > 1 {
                 p.muted { "You may also see: "
                     @for other in visitor.me.tenants.iter().filter(|other| other.id != tenant.id) {
-                        a.tag href=(format!("/t/{}", crate::urls::encode(&other.slug))) { (other.name) } " "
+                        a.tag href=(format!("/t/{}", crate::urls::encode(&other.slug))) { (document::name(&other.name)) } " "
                     }
                 }
+            } @else if visitor.is_server_admin() {
+                p.muted { "This is the only tenant. Another one is made with the button above, or from a terminal:" }
+                div.command { code { (tenant::COMMAND) } (parts::copy(tenant::COMMAND)) }
             }
         }
     }

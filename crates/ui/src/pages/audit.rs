@@ -1,11 +1,11 @@
 //! The audit log: who changed what. For administrators.
 
-use axum::extract::Query;
 use axum::response::Html;
 use flovyn_rest_types::{Audit, AuditEntry};
 use maud::{Markup, html};
 use serde::Deserialize;
 
+use crate::extract::Query;
 use crate::failure::Failure;
 use crate::layout::{Page, page};
 use crate::parts::empty::empty;
@@ -80,7 +80,7 @@ fn table(entries: &[AuditEntry]) -> Markup {
                             td { (times::moment(entry.time_ms)) }
                             td.below { (document::inline(&entry.actor.subject, 40)) " " span.muted { (entry.actor.credential.replace('_', " ")) } }
                             td.lead { code.tag { (entry.action) } }
-                            td.below { span.id { code title=(entry.target) { (document::inline(parts::short(&entry.target), 40)) } (parts::copy(&entry.target)) } }
+                            td.below { span.id { code title=(document::flat(&entry.target)) { (document::inline(parts::short(&entry.target), 40)) } (parts::copy(&entry.target)) } }
                             td.wide-only.ellipsis { @if let Some(details) = &entry.details { code { (document::inline(details.get(), 120)) } } }
                         }
                     }

@@ -1,12 +1,12 @@
 //! Children of an execution, and theirs: each level is read when it is opened.
 
-use axum::extract::Path;
 use axum::response::Html;
 use flovyn_rest_types::Executions;
 use maud::{Markup, html};
 
+use crate::extract::Path;
 use crate::failure::Failure;
-use crate::parts::{self, times};
+use crate::parts::{self, document, times};
 use crate::urls::encode;
 use crate::visitor::Visitor;
 
@@ -43,7 +43,7 @@ fn level(visitor: &Visitor, found: &Executions) -> Markup {
                     details data-branch=(format!("{own}/children")) {
                         summary {
                             (parts::status(&row.status))
-                            a href=(own) { (row.kind) }
+                            a href=(own) { (document::name(&row.kind)) }
                             (parts::id(&row.id))
                             span.muted.figures { (times::duration(took)) }
                         }

@@ -1,6 +1,5 @@
 //! One event with all it says. Shown beside the log, or as a page of its own.
 
-use axum::extract::Path;
 use axum::http::HeaderMap;
 use axum::response::Html;
 use flovyn_rest_types::Events;
@@ -8,6 +7,7 @@ use maud::html;
 
 use super::events::tone;
 use super::is_part;
+use crate::extract::Path;
 use crate::failure::Failure;
 use crate::layout::{Page, page};
 use crate::parts::{self, document, fact, times};
@@ -49,7 +49,7 @@ pub(crate) async fn get(
     }
     let body = html! {
         nav.crumbs aria-label="Where this is" {
-            a href=(visitor.page("/executions")) { "Executions" } span { "/" } a href=(own) { code { (name) } }
+            a href=(visitor.page("/executions")) { "Executions" } span { "/" } a href=(own) { code { (document::name(&name)) } }
             span { "/" } span { "Event " (sequence) }
         }
         (body)

@@ -1,13 +1,13 @@
 //! The event log: the newest page at once, any other page when somebody scrolls there. Sequences have no gaps, so the place
 //! of every event is known before it is read.
 
-use axum::extract::{Path, Query};
 use axum::response::Html;
 use flovyn_rest_types::{Event, Events, Execution};
 use maud::{Markup, html};
 use serde::Deserialize;
 
 use super::timeline::Facts;
+use crate::extract::{Path, Query};
 use crate::failure::Failure;
 use crate::parts::{self, document, times};
 use crate::urls::encode;

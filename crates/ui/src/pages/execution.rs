@@ -1,12 +1,12 @@
 //! One execution: what it is, what it waits for, what it has done.
 
-use axum::extract::Path;
 use axum::response::Html;
 use flovyn_rest_types::{Document, Events, Execution, Executions, Tasks, WaitingOn};
 use maud::{Markup, html};
 use std::collections::BTreeMap;
 
 use super::{children, events, execution_actions, tasks, timeline};
+use crate::extract::Path;
 use crate::failure::Failure;
 use crate::layout::{Page, page};
 use crate::parts::{self, document, fact, form, times};
@@ -104,18 +104,18 @@ fn head(visitor: &Visitor, whole: &Whole, own: &str) -> Markup {
         nav.crumbs aria-label="Where this is" {
             a href=(visitor.page("/executions")) { "Executions" }
             @for above in &whole.ancestors {
-                span { "/" } a href=(visitor.page(&format!("/executions/{}", above.id))) { (above.kind) }
+                span { "/" } a href=(visitor.page(&format!("/executions/{}", above.id))) { (document::name(&above.kind)) }
             }
             span { "/" } (parts::whole_id(&row.id))
         }
         div.head {
-            h1 { (row.kind) } (parts::status(&row.status))
+            h1 { (document::name(&row.kind)) } (parts::status(&row.status))
             @if row.cancel_requested && !row.has_ended() { span.tag { "cancel requested" } }
             div.head-actions { (execution_actions::buttons(visitor, row, own)) }
         }
         dl.facts {
-            (fact("Queue", Some(html! { code { (row.task_queue) } })))
-            (fact("Version", row.version.as_ref().map(|version| html! { code { (version) } })))
+            (fact("Queue", Some(html! { code { (document::name(&row.task_queue)) } })))
+            (fact("Version", row.version.as_ref().map(|version| html! { code { (document::name(version)) } })))
             (fact("Created", Some(times::moment(row.created_ms))))
             (fact("Not before", row.scheduled_ms.map(times::moment)))
             (fact("Started", row.started_ms.map(times::moment)))
@@ -175,7 +175,7 @@ fn reason(visitor: &Visitor, one: &WaitingOn, own: &str) -> Markup {
 fn promise_buttons(visitor: &Visitor, one: &WaitingOn, own: &str) -> Markup {
     let (resolve, reject) = (format!("resolve-{}", one.id), format!("reject-{}", one.id));
     let path = format!("{own}/promises/{}", one.id);
-    let value = form::document("value", "Value (JSON)", "true");
+    let value = form::json("value", "Value (JSON)", "true");
     let error = form::field("error", "Error", "what the workflow gets as the error", true);
     html! {
         span.buttons {

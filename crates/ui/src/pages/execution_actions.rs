@@ -15,7 +15,7 @@ pub(super) fn buttons(visitor: &Visitor, row: &Execution, own: &str) -> Markup {
     if !row.has_ended() {
         let signal = html! {
             (form::field("name", "Name", "such as approved", true))
-            (form::document("value", "Value (JSON)", "null"))
+            (form::json("value", "Value (JSON)", "null"))
         };
         let cancel = html! {
             p.muted { "The workflow is asked to stop and may clean up first. Its children are cancelled too." }

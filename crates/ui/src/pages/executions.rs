@@ -1,15 +1,15 @@
 //! Executions: filtered, searched, page by page.
 
-use axum::extract::Query;
 use axum::response::{IntoResponse, Redirect, Response};
 use flovyn_rest_types::{Definitions, Execution, Executions};
 use maud::{Markup, html};
 
 use super::list::{Chosen, List};
+use crate::extract::Query;
 use crate::failure::Failure;
 use crate::layout::{Page, page};
 use crate::parts::empty::empty;
-use crate::parts::{self, form, times};
+use crate::parts::{self, document, form, times};
 use crate::urls::{encode, query};
 use crate::visitor::Visitor;
 
@@ -72,7 +72,7 @@ fn filters(list: &List<'_>, definitions: &Definitions) -> Markup {
     let search = html! {
         input.search type="search" name="q" value=(list.chosen.q) list="kinds" data-search autocomplete="off"
             placeholder="Kind, id, or label:value" aria-label="Search executions";
-        datalist #kinds { @for one in &definitions.workflows { option value=(one.kind) {} } }
+        (form::suggestions("kinds", &definitions.workflows))
     };
     let since = html! {
         select name="since" aria-label="Created within" data-submit {
@@ -119,9 +119,9 @@ fn one_row(visitor: &Visitor, row: &Execution) -> Markup {
     html! {
         tr {
             td { (parts::status(&row.status)) @if row.cancel_requested && !row.has_ended() { " " span.tag { "cancelling" } } }
-            td { a.row-link href=(visitor.page(&format!("/executions/{}", row.id))) { (row.kind) } }
+            td { a.row-link href=(visitor.page(&format!("/executions/{}", row.id))) { (document::name(&row.kind)) } }
             td.wide-only { (parts::id(&row.id)) }
-            td.wide-only { code { (row.task_queue) } }
+            td.wide-only { code { (document::name(&row.task_queue)) } }
             td { (times::moment(row.created_ms)) }
             td.right.figures { (times::duration(took)) }
             td.right.figures.wide-only { (parts::number(row.last_sequence)) }
@@ -135,7 +135,7 @@ fn start_dialog(visitor: &Visitor, definitions: &Definitions) -> Markup {
             span { "Kind" }
             input type="text" name="kind" list="kinds" required autofocus autocomplete="off" spellcheck="false";
         }
-        (form::document("input", "Input (JSON)", "{}"))
+        (form::json("input", "Input (JSON)", "{}"))
         div.field-row {
             (form::field("task_queue", "Queue", "default", false))
             (form::field("idempotency_key", "Idempotency key", "none", false))

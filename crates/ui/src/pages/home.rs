@@ -6,6 +6,7 @@ use maud::html;
 use crate::failure::Failure;
 use crate::layout::{Page, page};
 use crate::parts::empty::empty;
+use crate::parts::tenant;
 use crate::urls::encode;
 use crate::visitor::Visitor;
 
@@ -13,9 +14,19 @@ pub(crate) async fn get(visitor: Visitor) -> Result<Response, Failure> {
     if let Some(tenant) = visitor.me.tenants.first() {
         return Ok(Redirect::to(&format!("/t/{}", encode(&tenant.slug))).into_response());
     }
-    let about = "Your credential is valid, but it names no tenant of this server. Whoever gave it to you can name one in \
-                 its claim `tenants`; a server-admin makes tenants:";
-    let command = "flovyn tenant create my-team";
-    let body = html! { (empty("No tenant", about, Some(command))) };
-    Ok(page(&visitor, Page { title: "No tenant", place: "-", body }).into_response())
+    let (title, about) = match visitor.is_server_admin() {
+        true => {
+            ("No tenant yet", "Everything belongs to a tenant. Make the first one here, or from a terminal:")
+        }
+        false => (
+            "No tenant",
+            "Your credential is valid, but it names no tenant of this server. Whoever gave it to you can name one in its \
+             claim `tenants`; a server-admin makes tenants:",
+        ),
+    };
+    let body = html! {
+        (empty(title, about, Some(tenant::COMMAND)))
+        div.center { (tenant::maker(&visitor, "primary")) }
+    };
+    Ok(page(&visitor, Page { title, place: "-", body }).into_response())
 }

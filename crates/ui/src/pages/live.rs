@@ -1,10 +1,10 @@
 //! What happens now: the streams of the REST API, passed on to the page's script.
 
-use axum::extract::Path;
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, header::CACHE_CONTROL};
 use axum::response::{IntoResponse, Response};
 
+use crate::extract::Path;
 use crate::failure::Failure;
 use crate::urls::encode;
 use crate::visitor::Visitor;

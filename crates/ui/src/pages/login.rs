@@ -1,7 +1,6 @@
 //! Signing in with a credential that REST accepts, and signing out.
 
-use axum::Form;
-use axum::extract::{Query, State};
+use axum::extract::State;
 use axum::http::header::SET_COOKIE;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Redirect, Response};
@@ -10,7 +9,9 @@ use maud::{PreEscaped, html};
 use serde::Deserialize;
 
 use crate::Ui;
+use crate::extract::{Form, Query};
 use crate::failure::Failure;
+use crate::guard::came_encrypted;
 use crate::layout;
 use crate::parts::icons;
 use crate::session::{Session, no_cookie};
@@ -21,30 +22,48 @@ use crate::visitor::Visitor;
 pub(crate) struct Wanted {
     #[serde(default)]
     next: String,
+    /// Something was sent without a session, and not done.
+    #[serde(default)]
+    undone: String,
 }
 
 #[derive(Debug, Deserialize)]
 pub(crate) struct Credentials {
     #[serde(default)]
     credential: String,
-    #[serde(default)]
-    next: String,
+    #[serde(flatten)]
+    wanted: Wanted,
     /// Take this machine's own.
     #[serde(default)]
     own: String,
 }
 
-pub(crate) async fn get(State(ui): State<Ui>, Query(wanted): Query<Wanted>) -> Response {
-    form(&ui, &wanted.next, None).into_response()
+impl Wanted {
+    fn is_undone(&self) -> bool {
+        !self.undone.is_empty()
+    }
 }
 
-fn form(ui: &Ui, next: &str, problem: Option<&str>) -> impl IntoResponse {
+pub(crate) async fn get(State(ui): State<Ui>, Query(wanted): Query<Wanted>) -> Response {
+    form(&ui, &wanted, None).into_response()
+}
+
+fn form(ui: &Ui, wanted: &Wanted, problem: Option<&str>) -> impl IntoResponse {
+    let kept = html! {
+        input type="hidden" name="next" value=(wanted.next);
+        @if wanted.is_undone() { input type="hidden" name="undone" value="1"; }
+    };
     let body = html! {
         section.login {
             div.brand { (PreEscaped(icons::BRAND)) span { "Flovyn" } }
             h1 { "Sign in" }
+            @if wanted.is_undone() {
+                p.problem role="alert" {
+                    "Your session had ended, so what you sent was not carried out. Sign in to get back to the page, then do it again."
+                }
+            }
             form method="post" action="/login" {
-                input type="hidden" name="next" value=(next);
+                (kept)
                 label.field {
                     span { "JWT or API key" }
                     input type="password" name="credential" required autofocus autocomplete="off" spellcheck="false";
@@ -54,7 +73,7 @@ fn form(ui: &Ui, next: &str, problem: Option<&str>) -> impl IntoResponse {
             }
             @if ui.options.own_credential.is_some() {
                 form method="post" action="/login" {
-                    input type="hidden" name="next" value=(next);
+                    (kept)
                     input type="hidden" name="own" value="1";
                     button.button.wide { "Sign in as this machine's developer" }
                 }
@@ -75,13 +94,14 @@ pub(crate) async fn post(
     let own = ui.options.own_credential.clone().filter(|_| !given.own.is_empty());
     let credential = own.unwrap_or_else(|| given.credential.trim().to_owned());
     let refuse =
-        |status: StatusCode, problem: &str| (status, form(&ui, &given.next, Some(problem))).into_response();
+        |status: StatusCode, problem: &str| (status, form(&ui, &given.wanted, Some(problem))).into_response();
     let Some(session) = Session::new(&credential) else {
         return refuse(StatusCode::UNAUTHORIZED, "This is neither a JWT nor an API key.");
     };
     match ui.rest.caller(&credential).get::<Me>("/api/me").await {
         Ok(_) => {
-            let next = if is_local(&given.next) { given.next.as_str() } else { "/" };
+            let next = given.wanted.next.as_str();
+            let next = if is_local(next) { next } else { "/" };
             let secure = ui.options.secure || came_encrypted(&headers);
             ([(SET_COOKIE, session.cookie(secure))], Redirect::to(next)).into_response()
         }
@@ -92,11 +112,6 @@ pub(crate) async fn post(
         }
         Err(failure) => failure.into_response(),
     }
-}
-
-/// By a proxy in front of this server. Believing it can only make the session safer.
-fn came_encrypted(headers: &HeaderMap) -> bool {
-    headers.get("x-forwarded-proto").is_some_and(|scheme| scheme == "https")
 }
 
 #[derive(Debug, Deserialize)]

@@ -23,7 +23,9 @@ pub(crate) mod workers;
 
 use axum::http::HeaderMap;
 
+use crate::wish::Wish;
+
 /// Whether only the part is wanted, without the frame around it.
 fn is_part(headers: &HeaderMap) -> bool {
-    headers.contains_key("x-flovyn-part")
+    Wish::of(headers) == Wish::Part
 }

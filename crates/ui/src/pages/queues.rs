@@ -7,7 +7,7 @@ use maud::{Markup, html};
 use crate::failure::Failure;
 use crate::layout::{Page, page};
 use crate::parts::empty::empty;
-use crate::parts::{self, form, times};
+use crate::parts::{self, document, form, times};
 use crate::urls::encode;
 use crate::visitor::Visitor;
 
@@ -76,7 +76,7 @@ fn one_row(visitor: &Visitor, queue: &Queue, workers: usize) -> Markup {
     let waits = queue.pending_workflows + queue.pending_tasks > 0;
     html! {
         tr {
-            td { a.row-link href=(visitor.page(&format!("/executions?queue={}", encode(&queue.name)))) { code { (queue.name) } }
+            td { a.row-link href=(visitor.page(&format!("/executions?queue={}", encode(&queue.name)))) { code { (document::name(&queue.name)) } }
                 @if queue.paused { " " span.narrow-only { (parts::status("PAUSED")) } }
             }
             td.wide-only { @if queue.paused { (parts::status("PAUSED")) } @else { (parts::status("OPEN")) } }

@@ -1,10 +1,10 @@
 //! Payloads as they are, for those that are too large for a page. As plain text: a browser shows them and runs nothing.
 
-use axum::extract::Path;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use flovyn_rest_types::Execution;
 
+use crate::extract::Path;
 use crate::failure::Failure;
 use crate::urls::encode;
 use crate::visitor::Visitor;

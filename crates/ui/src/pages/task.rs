@@ -1,11 +1,11 @@
 //! One task, standalone or of a workflow: its progress, attempts and log, live while it runs.
 
-use axum::extract::Path;
 use axum::response::Html;
 use flovyn_rest_types::{Attempt, Attempts, LogLine, Logs, Task, Tasks};
 use maud::{Markup, html};
 
 use super::task_actions;
+use crate::extract::Path;
 use crate::failure::Failure;
 use crate::layout::{Page, page};
 use crate::parts::{self, document, fact, times};
@@ -105,7 +105,7 @@ fn head(visitor: &Visitor, task: &Task) -> Markup {
             span { "/" } (parts::whole_id(&task.id))
         }
         div.head {
-            h1 { (task.task_type) } (parts::status(&task.status))
+            h1 { (document::name(&task.task_type)) } (parts::status(&task.status))
             div.head-actions { (task_actions::buttons(visitor, task)) }
         }
         @if task.status == "RUNNING" || (task.progress > 0.0 && task.progress < 1.0) {
@@ -129,7 +129,7 @@ fn head(visitor: &Visitor, task: &Task) -> Markup {
             }
         }
         dl.facts {
-            (fact("Queue", Some(html! { code { (task.queue) } })))
+            (fact("Queue", Some(html! { code { (document::name(&task.queue)) } })))
             (fact("Attempts", Some(html! { span.figures { (task.execution_count) " of " (task.max_retries.max(1)) } })))
             (fact("Created", Some(times::moment(task.created_ms))))
             (fact("Not before", task.scheduled_ms.map(times::moment)))
@@ -191,9 +191,9 @@ fn log_section(lines: &[LogLine]) -> Markup {
             } @else {
                 div.lines tabindex="0" role="log" aria-label="Log of the task" {
                     @for line in lines {
-                        div.line data-level=(line.level) {
+                        div.line data-level=(document::flat(&line.level)) {
                             span.figures.muted { (times::clock(line.time_ms)) }
-                            span.level { (line.level) }
+                            span.level { (document::inline(&line.level, 20)) }
                             span.line-text { (document::inline(&line.message, 2_000)) }
                         }
                     }

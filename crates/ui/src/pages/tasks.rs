@@ -1,11 +1,11 @@
 //! Standalone tasks: filtered, page by page, failed ones at hand.
 
-use axum::extract::Query;
 use axum::response::Html;
 use flovyn_rest_types::{Definitions, Task, Tasks};
 use maud::{Markup, html};
 
 use super::list::{Chosen, List};
+use crate::extract::Query;
 use crate::failure::Failure;
 use crate::layout::{Page, page};
 use crate::parts::empty::empty;
@@ -53,7 +53,7 @@ fn filters(list: &List<'_>, definitions: &Definitions) -> Markup {
     let search = html! {
         input.search type="search" name="q" value=(list.chosen.q) list="types" data-search autocomplete="off"
             placeholder="Type" aria-label="Type of task";
-        datalist #types { @for one in &definitions.tasks { option value=(one.kind) {} } }
+        (form::suggestions("types", &definitions.tasks))
     };
     list.filters(search, html! {}, STATUSES)
 }
@@ -94,7 +94,7 @@ fn one_row(task: &Task, href: &str) -> Markup {
     html! {
         tr {
             td { (parts::status(&task.status)) }
-            td { a.row-link href=(href) { (task.task_type) } }
+            td { a.row-link href=(href) { (document::name(&task.task_type)) } }
             td.wide-only { (parts::id(&task.id)) }
             td.right.figures.wide-only { (task.execution_count) " / " (task.max_retries.max(1)) }
             td { @if let Some(started) = started { (times::moment(started)) } @else { span.muted { "not yet" } } }
@@ -110,7 +110,7 @@ fn create_dialog(visitor: &Visitor) -> Markup {
             span { "Type" }
             input type="text" name="task_type" list="types" required autofocus autocomplete="off" spellcheck="false";
         }
-        (form::document("input", "Input (JSON)", "{}"))
+        (form::json("input", "Input (JSON)", "{}"))
         div.field-row {
             (form::field("queue", "Queue", "default", false))
             (form::field("max_retries", "Attempts at most", "3", false))

@@ -192,12 +192,12 @@ fn bar_row(row: &Execution, bar: &Bar, scale: &Scale, task: Option<&Task>, own: 
     let again = task.filter(|task| task.execution_count > 1).map(|task| task.execution_count);
     html! {
         div.gantt-row {
-            a.gantt-name href=(href) title=(bar.name) {
+            a.gantt-name href=(href) title=(document::flat(&bar.name)) {
                 span.sort data-sort=(sort_name(bar.sort)) { (sort_name(bar.sort)) } (document::inline(&bar.name, 60))
                 @if let Some(attempts) = again { span.tag { (attempts) " attempts" } }
             }
-            svg.lane height="20" role="img" aria-label=(format!("{} {}: {}, {took}", sort_name(bar.sort), bar.name, parts::words(outcome))) {
-                title { (bar.name) ": " (parts::words(outcome)) ", " (took) }
+            svg.lane height="20" role="img" aria-label=(format!("{} {}: {}, {took}", sort_name(bar.sort), document::flat(&bar.name), parts::words(outcome))) {
+                title { (document::flat(&bar.name)) ": " (parts::words(outcome)) ", " (took) }
                 @if bar.sort == Sort::Mark {
                     circle.bar data-status=(outcome) cx=(percent(from)) cy="10" r="4" {}
                 } @else if let Some(started) = started {

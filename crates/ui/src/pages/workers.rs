@@ -37,7 +37,7 @@ fn card(worker: &Worker) -> Markup {
             }
             dl.facts {
                 (fact("Id", Some(parts::id(&worker.id))))
-                (fact("Queue", Some(html! { code { (worker.task_queue.as_deref().unwrap_or("any")) } })))
+                (fact("Queue", Some(html! { code { (document::name(worker.task_queue.as_deref().unwrap_or("any"))) } })))
                 (fact("Host", (!worker.host.is_empty()).then(|| html! { (document::inline(&worker.host, 40)) })))
                 (fact("Process", (!worker.process_id.is_empty()).then(|| html! { code { (document::inline(&worker.process_id, 40)) } })))
                 (fact("Build", (!worker.build_id.is_empty()).then(|| html! { code { (document::inline(&worker.build_id, 24)) } })))

@@ -12,6 +12,8 @@ use super::copy;
 const MOST: usize = 48 << 10;
 /// Shown of one text, at most.
 const MOST_OF_TEXT: usize = 8 << 10;
+/// The longest name has 255 characters.
+const MOST_OF_NAME: usize = 255 * 4;
 /// Levels that are indented.
 const DEEPEST: usize = 24;
 /// What a copy button carries, at most.
@@ -24,7 +26,7 @@ pub(crate) fn json(title: &str, document: Option<&RawValue>, whole: Option<&str>
     html! {
         figure.document {
             figcaption {
-                span { (title) }
+                span { (name(title)) }
                 @if text.len() <= MOST_TO_COPY { (copy(text)) }
                 @if let Some(whole) = whole { a.quiet href=(whole) { "Raw" } }
             }
@@ -48,6 +50,25 @@ pub(crate) fn text(title: &str, text: &str) -> Markup {
             @if cut { p.cut { "The beginning of " (super::number(text.len() as i64)) " bytes" } }
         }
     }
+}
+
+/// A name that somebody has given to something, whole.
+pub(crate) fn name(text: &str) -> Markup {
+    inline(text, MOST_OF_NAME)
+}
+
+/// Foreign text where no markup can be: in attributes and titles.
+pub(crate) fn flat(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for letter in text.chars() {
+        if is_unseen(letter) { out.push_str(&number_of(letter)) } else { out.push(letter) }
+    }
+    out
+}
+
+/// Whether all of it can be seen.
+pub(crate) fn is_plain(text: &str) -> bool {
+    !text.contains(is_unseen)
 }
 
 /// A short text within a line.
@@ -155,11 +176,15 @@ fn push_safe(html: &mut String, text: &str, lines: bool) {
             '"' => html.push_str("&quot;"),
             '\n' | '\t' if lines => html.push(letter),
             unseen if is_unseen(unseen) => {
-                html.push_str(&format!(r#"<i class="unseen">\u{:04x}</i>"#, u32::from(unseen)));
+                html.push_str(&format!(r#"<i class="unseen">{}</i>"#, number_of(unseen)));
             }
             _ => html.push(letter),
         }
     }
+}
+
+fn number_of(letter: char) -> String {
+    format!(r"\u{:04x}", u32::from(letter))
 }
 
 /// Controls, marks that turn the direction of text, and what has no width.
@@ -216,6 +241,8 @@ mod tests {
         assert!(html.contains(r"\u202e") && html.contains(r"\u200b"), "{html}");
         assert!(!html.contains('\u{202e}'));
         assert!(laid_out("\"שלום\"").contains("שלום"));
+        assert_eq!(flat("a\u{202e}<b\n"), r"a\u202e<b\u000a");
+        assert_eq!(name("a\u{1b}&").into_string(), r#"<bdi>a<i class="unseen">\u001b</i>&amp;</bdi>"#);
     }
 
     #[test]

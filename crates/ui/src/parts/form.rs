@@ -1,7 +1,10 @@
 //! Forms that change something. Each carries its session's token.
 
+use flovyn_rest_types::Definition;
 use maud::{Markup, html};
 
+use crate::parts::document;
+use crate::session::random;
 use crate::visitor::Visitor;
 
 /// A form with nothing but a button.
@@ -29,9 +32,9 @@ pub(crate) fn dialog(
     fields: Markup,
 ) -> Markup {
     html! {
-        div.dialog id=(id) popover aria-label=(title) {
+        div.dialog id=(id) popover aria-label=(document::flat(title)) {
             form method="post" action=(action) data-action {
-                h2 { (title) }
+                h2 { (document::name(title)) }
                 (token(visitor))
                 (fields)
                 p.problem role="alert" hidden {}
@@ -44,8 +47,12 @@ pub(crate) fn dialog(
     }
 }
 
+/// What shows that the form is of this session, and what tells it from every other: a form that is sent twice is one.
 pub(crate) fn token(visitor: &Visitor) -> Markup {
-    html! { input type="hidden" name="form_token" value=(visitor.session.form_token()); }
+    html! {
+        input type="hidden" name="form_token" value=(visitor.session.form_token());
+        @if let Some(key) = random() { input type="hidden" name="form_key" value=(key) autocomplete="off"; }
+    }
 }
 
 /// A line of text.
@@ -59,11 +66,20 @@ pub(crate) fn field(name: &str, label: &str, hint: &str, required: bool) -> Mark
 }
 
 /// A JSON document.
-pub(crate) fn document(name: &str, label: &str, initial: &str) -> Markup {
+pub(crate) fn json(name: &str, label: &str, initial: &str) -> Markup {
     html! {
         label.field {
             span { (label) }
             textarea name=(name) rows="6" spellcheck="false" autocomplete="off" { (initial) }
+        }
+    }
+}
+
+/// Names to choose from. One that cannot be seen whole is not suggested: what is chosen is sent as it is.
+pub(crate) fn suggestions(id: &str, known: &[Definition]) -> Markup {
+    html! {
+        datalist id=(id) {
+            @for one in known.iter().filter(|one| document::is_plain(&one.kind)) { option value=(one.kind) {} }
         }
     }
 }

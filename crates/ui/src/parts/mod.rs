@@ -5,6 +5,7 @@ pub(crate) mod empty;
 pub(crate) mod form;
 pub(crate) mod icons;
 pub(crate) mod plot;
+pub(crate) mod tenant;
 pub(crate) mod times;
 
 use maud::{Markup, PreEscaped, html};
