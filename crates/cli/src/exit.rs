@@ -5,7 +5,7 @@ use std::fmt;
 use std::process::ExitCode;
 
 use crate::client::ClientError;
-use crate::view::printable_lines;
+use crate::view::note;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
@@ -107,7 +107,7 @@ impl Failure {
     pub(crate) fn end(&self) -> ExitCode {
         if self.exit != Exit::Unread {
             // It may quote what a server or a user said.
-            eprintln!("flovyn: {}", printable_lines(&self.to_string()));
+            note(&format!("flovyn: {self}"));
         }
         ExitCode::from(self.exit as u8)
     }

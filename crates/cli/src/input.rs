@@ -35,7 +35,8 @@ pub(crate) fn json(text: &str) -> Result<Box<RawValue>, String> {
         return Err(if text.is_empty() { EMPTY } else { "it is empty; give null for no value" }.to_owned());
     }
     RawValue::from_string(json.to_owned()).map_err(|error| {
-        let quote = if json == text { "; text needs quotes of its own: '\"text\"'" } else { "" };
+        let is_text = json == text && !json.starts_with(['{', '[', '"']);
+        let quote = if is_text { "; text needs quotes of its own: '\"text\"'" } else { "" };
         format!("not JSON: {error}{quote}")
     })
 }

@@ -1,9 +1,13 @@
 //! The `flovyn` binary: one file per command in `commands`. Data goes to stdout, all else to stderr.
 
+// Whoever has closed stderr makes these panic: `terminal::say` does not.
+#![warn(clippy::print_stderr)]
+
 mod client;
 mod commands;
 mod exit;
 mod follow;
+mod help;
 mod input;
 mod local;
 mod remote;
@@ -12,8 +16,9 @@ mod view;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
+use crate::commands::noun::Noun;
 use crate::exit::Failure;
 
 /// Requests are made on one thread and freed on another, which the system's allocator does slowly; and what is free goes back
@@ -27,7 +32,7 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
     version,
     about = "A durable workflow engine in one binary",
     after_help = "\
-Start here:
+Examples:
   flovyn demo                         see it work
   flovyn dev                          a server on this machine; then, in another terminal there:
   flovyn workflow start KIND --wait   start a workflow and print its output
@@ -39,7 +44,7 @@ FLOVYN_TENANT and FLOVYN_TOKEN, from a profile (--profile or FLOVYN_PROFILE), or
 
 Exit codes: 0 done, 1 failed, 2 wrong arguments or input, 3 not found, 4 not allowed,
 5 the state does not allow it, 6 no answer or try later, 7 it ended without completing,
-8 it did not end in time."
+8 it did not end in time. Those of --wait and --follow are with their commands."
 )]
 struct Arguments {
     #[command(subcommand)]
@@ -56,24 +61,26 @@ enum Command {
     /// Run a server with a configuration.
     Server(commands::server::Server),
     /// Start workflows, look at executions and act on them.
-    Workflow(commands::workflow::Workflow),
+    Workflow(Noun<commands::workflow::Workflow>),
     /// Create standalone tasks; look at tasks, their attempts and logs.
-    Task(commands::task::Task),
+    Task(Noun<commands::task::Task>),
     /// Answer what a workflow waits for.
-    Promise(commands::promise::Promise),
+    Promise(Noun<commands::promise::Promise>),
     /// See what waits in queues; pause and resume them.
-    Queue(commands::queue::Queue),
+    Queue(Noun<commands::queue::Queue>),
     /// See who works.
-    Worker(commands::worker::Worker),
+    Worker(Noun<commands::worker::Worker>),
     /// Make tenants.
-    Tenant(commands::tenant::Tenant),
+    Tenant(Noun<commands::tenant::Tenant>),
     /// Make, list and revoke credentials of workers.
-    Token(commands::token::Token),
+    Token(Noun<commands::token::Token>),
     /// Move the time of a server with a virtual clock.
-    Clock(commands::clock::Clock),
+    Clock(Noun<commands::clock::Clock>),
     /// Create the database if need be and bring its schema up to date.
     Migrate(commands::migrate::Migrate),
-    /// Check a database, in use or not, for what must never be; --repair gives lost work its cause back.
+    /// Check a database for what must never be; --repair gives lost work its cause back.
+    ///
+    /// A server may be using it, unless it is to be repaired and embedded.
     ///
     /// Ends with 0 if all is well, 1 if something was found, 2 if the database could not be checked.
     Doctor(commands::doctor::Doctor),
@@ -90,7 +97,9 @@ enum Command {
 
 #[tokio::main]
 async fn main() -> ExitCode {
-    let done = match Arguments::parse().command {
+    let matches = help::grouped(Arguments::command()).get_matches();
+    let arguments = Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
+    let done = match arguments.command {
         Command::Demo(demo) => demo.run().await.map_err(Failure::from),
         Command::Dev(dev) => dev.run().await.map_err(Failure::from),
         Command::Server(server) => server.run().await.map_err(Failure::from),

@@ -1,6 +1,17 @@
-//! Colours on stdout and stderr: only for people, and only if they want them.
+//! What goes to a terminal: colours and characters that are more than letters, only for people, and only if they want them.
 
-use std::io::IsTerminal;
+use std::ffi::OsString;
+use std::io::{IsTerminal, Write};
+
+/// Says something on stderr. Where nobody listens any more, that is no failure.
+pub(crate) fn say(text: &str) {
+    let _ = writeln!(std::io::stderr(), "{text}");
+}
+
+/// The same in place of the last line, on a terminal.
+pub(crate) fn say_again(text: &str) {
+    let _ = write!(std::io::stderr(), "\r\x1b[K{text}");
+}
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Colour {
@@ -29,25 +40,41 @@ impl Colour {
     }
 }
 
-/// Whether to paint at all.
+/// Whether to paint at all, and with which characters.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Paint {
     colours: bool,
+    ascii: bool,
 }
 
 impl Paint {
     /// See <https://no-color.org>.
     pub(crate) fn for_stderr() -> Self {
-        Self { colours: std::io::stderr().is_terminal() && wanted() }
+        Self { colours: std::io::stderr().is_terminal() && wanted(), ascii: is_ascii() }
     }
 
     pub(crate) fn for_stdout() -> Self {
-        Self { colours: std::io::stdout().is_terminal() && wanted() }
+        Self { colours: std::io::stdout().is_terminal() && wanted(), ascii: is_ascii() }
     }
 
     #[cfg(test)]
     pub(crate) fn plain() -> Self {
-        Self { colours: false }
+        Self { colours: false, ascii: false }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn ascii() -> Self {
+        Self { colours: false, ascii: true }
+    }
+
+    /// The first, or the second where there are no characters but those of ASCII.
+    pub(crate) fn sign<T>(self, unicode: T, ascii: T) -> T {
+        if self.ascii { ascii } else { unicode }
+    }
+
+    /// Stands for what is cut off.
+    pub(crate) fn ellipsis(self) -> &'static str {
+        self.sign("…", "...")
     }
 
     pub(crate) fn with(self, colour: Colour, text: &str) -> String {
@@ -65,14 +92,35 @@ fn wanted() -> bool {
     !set("NO_COLOR") && !dumb
 }
 
+/// Whether the locale says that there is no UTF-8. One that says nothing is most often a container's, whose terminal has it.
+fn is_ascii() -> bool {
+    let set = |name| std::env::var_os(name).filter(|value| !value.is_empty());
+    ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(set).is_some_and(|locale| !has_utf8(&locale))
+}
+
+fn has_utf8(locale: &OsString) -> bool {
+    let locale = locale.to_string_lossy().to_lowercase();
+    locale.contains("utf-8") || locale.contains("utf8")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
+    fn a_locale_says_whether_there_is_utf_8() {
+        for locale in ["C.UTF-8", "en_GB.utf8"] {
+            assert!(has_utf8(&locale.into()), "{locale}");
+        }
+        for locale in ["C", "POSIX", "de_DE.ISO-8859-1"] {
+            assert!(!has_utf8(&locale.into()), "{locale}");
+        }
+    }
+
+    #[test]
     fn without_colours_a_text_stays_as_it_is() {
         assert_eq!(Paint::plain().with(Colour::Red, "no"), "no");
-        assert_eq!(Paint { colours: true }.with(Colour::Red, "no"), "\x1b[31mno\x1b[0m");
-        assert_eq!(Paint { colours: true }.with(Colour::Red, ""), "");
+        assert_eq!(Paint { colours: true, ascii: false }.with(Colour::Red, "no"), "\x1b[31mno\x1b[0m");
+        assert_eq!(Paint { colours: true, ascii: false }.with(Colour::Red, ""), "");
     }
 }

@@ -6,8 +6,13 @@ use clap::Args;
 use flovyn_store::{open, sqlite};
 
 use crate::local::DatabaseArgs;
+use crate::terminal::say;
 
 #[derive(Args)]
+#[command(after_help = "\
+Examples:
+  flovyn backup flovyn-2027-01-31.db
+  flovyn backup --config /etc/flovyn/server.toml /backup/flovyn.db")]
 pub(crate) struct Backup {
     /// The file to write. It must not be there yet.
     file: PathBuf,
@@ -27,7 +32,12 @@ impl Backup {
         let file = self.file.clone();
         let copied = tokio::task::spawn_blocking(move || sqlite::backup(Path::new(&path), &file)).await;
         let copied = copied.map_err(|error| error.to_string())?.map_err(|error| error.to_string())?;
-        eprintln!("{} holds {} bytes, checked, schema {}", self.file.display(), copied.bytes, copied.version);
+        say(&format!(
+            "{} holds {} bytes, checked, schema {}",
+            self.file.display(),
+            copied.bytes,
+            copied.version
+        ));
         Ok(())
     }
 }

@@ -9,8 +9,16 @@ use flovyn_server::telemetry;
 
 use super::serving;
 use crate::local::{self, Credentials, DataDir, LocalServer};
+use crate::terminal::say;
 
 #[derive(Args)]
+#[command(after_help = "\
+Commands in the same folder find this server by themselves; elsewhere, give them --data-dir.
+
+Examples:
+  flovyn dev
+  flovyn dev --http 127.0.0.1:0 --grpc 127.0.0.1:0   # beside another one
+  flovyn dev --virtual-clock                         # then: flovyn clock advance 30d")]
 pub(crate) struct Dev {
     /// Where the database and the credentials are kept.
     #[arg(long, value_name = "DIR", default_value = ".flovyn")]
@@ -49,7 +57,7 @@ impl Dev {
             true => String::new(),
             false => format!(" --data-dir {}", data_dir.path().display()),
         };
-        eprintln!(
+        say(&format!(
             "\n  flovyn dev {version}\n\n  \
              Web UI        {http}/ (signed in)\n  \
              HTTP          {http}\n  \
@@ -71,6 +79,6 @@ impl Dev {
             file = data_dir.credentials_file().display(),
             worker = credentials.worker_token,
             api = credentials.api_token,
-        );
+        ));
     }
 }

@@ -2,7 +2,7 @@
 //! stdout, progress and the summary for people to stderr.
 
 use std::collections::BTreeMap;
-use std::io::{IsTerminal, Write};
+use std::io::{ErrorKind, IsTerminal, Write};
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -15,6 +15,7 @@ use flovyn_store::{Store, open};
 use serde_json::{Value, json};
 
 use crate::local::DatabaseArgs;
+use crate::terminal::{say, say_again};
 
 /// Something was found.
 const FOUND: u8 = 1;
@@ -25,6 +26,11 @@ const UNKNOWN: u8 = 2;
 const JSON_FINDINGS: usize = 10_000;
 
 #[derive(Args)]
+#[command(after_help = "\
+Examples:
+  flovyn doctor
+  flovyn doctor --config /etc/flovyn/server.toml --output json
+  flovyn doctor --database-url sqlite:.flovyn/flovyn.db --repair")]
 pub(crate) struct Doctor {
     #[command(flatten)]
     database: DatabaseArgs,
@@ -61,7 +67,7 @@ impl Doctor {
             Ok(0) => ExitCode::SUCCESS,
             Ok(_) => ExitCode::from(FOUND),
             Err(what) => {
-                eprintln!("flovyn: {what}");
+                say(&format!("flovyn: {what}"));
                 ExitCode::from(UNKNOWN)
             }
         }
@@ -106,7 +112,7 @@ impl Report {
     fn count(&mut self, examined: &Examined) {
         *self.rows.entry(examined.part).or_default() += examined.rows;
         if std::io::stderr().is_terminal() {
-            eprint!("\r\x1b[K{}", self.looked_at());
+            say_again(&self.looked_at());
         }
     }
 
@@ -148,7 +154,7 @@ impl Report {
 
     fn end(&mut self, url: &str, output: Output) -> Result<(), String> {
         if std::io::stderr().is_terminal() {
-            eprint!("\r\x1b[K");
+            say_again("");
         }
         if output == Output::Json {
             let document = json!({
@@ -161,21 +167,28 @@ impl Report {
             });
             return print(&format!("{document:#}\n"));
         }
-        eprintln!("{url}: {}", self.looked_at());
+        say(&format!("{url}: {}", self.looked_at()));
         let found: Vec<String> =
             self.found.iter().map(|(code, count)| format!("{count} of {code}")).collect();
         match (found.is_empty(), self.mended) {
-            (true, _) => eprintln!("nothing is wrong"),
-            (false, 0) => eprintln!("found {}", found.join(", ")),
-            (false, mended) => eprintln!("found {}; mended {mended}, {} left", found.join(", "), self.left),
+            (true, _) => say("nothing is wrong"),
+            (false, 0) => say(&format!("found {}", found.join(", "))),
+            (false, mended) => {
+                say(&format!("found {}; mended {mended}, {} left", found.join(", "), self.left))
+            }
         }
         Ok(())
     }
 }
 
 fn print(text: &str) -> Result<(), String> {
-    let written = std::io::stdout().write_all(text.as_bytes());
-    written.map_err(|error| format!("cannot write the findings: {error}"))
+    match std::io::stdout().write_all(text.as_bytes()) {
+        // Whoever has read enough still gets the exit code.
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            Err(format!("cannot write the findings: {error}"))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// What somebody who reads the finding can do.

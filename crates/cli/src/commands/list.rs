@@ -1,58 +1,115 @@
-//! Lists that come in pages: as many of them as it takes, shown as a table or as JSON.
+//! Lists, as a table or as JSON. Each page is printed when it is there: the first line does not wait for the last.
 
 use crate::client::answers::Answer;
 use crate::exit::Failure;
 use crate::remote::Session;
-use crate::view::note;
-use crate::view::table::Table;
+use crate::view::table::{Cell, Column, Table};
+use crate::view::{Out, note, pretty};
 
-/// What the server gives at once, at most.
+/// What the server gives at once, at most, of most things.
 const PAGE: usize = 100;
 
-/// Some of what was asked for, and whether there is more.
-pub(super) struct Listed<T> {
-    pub(super) found: Vec<Answer<T>>,
-    pub(super) more: bool,
+/// Some of what was asked for, and where to go on if there is more.
+pub(super) type Page<T, C> = (Vec<Answer<T>>, Option<C>);
+
+pub(super) struct Listing {
+    out: Out,
+    table: Table,
+    shown: usize,
 }
 
-impl<T> Listed<T> {
-    /// `page` gets how many it may bring and the cursor to go on from; it says what it found and the next cursor.
-    pub(super) async fn fetch<P>(
+impl Listing {
+    pub(super) fn new(session: &Session, columns: impl Into<Vec<Column>>) -> Self {
+        Self { out: session.out, table: Table::new(columns), shown: 0 }
+    }
+
+    /// Prints some, after those that are printed already.
+    pub(super) fn add<T, const N: usize>(
+        &mut self,
+        items: &[Answer<T>],
+        mut row: impl FnMut(&T) -> [Cell; N],
+    ) -> Result<(), Failure> {
+        if self.out.is_json() || items.is_empty() {
+            return self.add_json(items);
+        }
+        self.shown += items.len();
+        items.iter().for_each(|item| self.table.row(row(&item.value)));
+        self.out.lines(&self.table.take_lines(self.out.width, self.out.paint))
+    }
+
+    /// The same for what has no columns.
+    pub(super) fn add_lines<T>(
+        &mut self,
+        items: &[Answer<T>],
+        line: impl FnMut(&T) -> String,
+    ) -> Result<(), Failure> {
+        if self.out.is_json() || items.is_empty() {
+            return self.add_json(items);
+        }
+        self.shown += items.len();
+        self.out.lines(&items.iter().map(|item| &item.value).map(line).collect::<Vec<_>>())
+    }
+
+    fn add_json<T>(&mut self, items: &[Answer<T>]) -> Result<(), Failure> {
+        if items.is_empty() {
+            return Ok(());
+        }
+        let before = if self.shown == 0 { "[" } else { "," };
+        self.shown += items.len();
+        let items: Vec<String> = items.iter().map(|item| pretty::item(item.sent.get())).collect();
+        self.out.text(&format!("{before}{}", items.join(",")))
+    }
+
+    /// `page` gets how many it may bring and the cursor to go on from. What is left is where a next page would begin.
+    pub(super) async fn add_pages<T, C, P, const N: usize>(
+        &mut self,
         limit: u32,
-        mut page: impl FnMut(usize, Option<String>) -> P,
-    ) -> Result<Self, Failure>
+        mut row: impl FnMut(&T) -> [Cell; N],
+        mut page: impl FnMut(usize, Option<C>) -> P,
+    ) -> Result<Option<C>, Failure>
     where
-        P: Future<Output = Result<(Vec<Answer<T>>, Option<String>), Failure>>,
+        P: Future<Output = Result<Page<T, C>, Failure>>,
     {
-        let wanted = limit as usize;
-        let mut found = Vec::new();
+        let limit = limit as usize;
         let mut cursor = None;
         loop {
-            let (items, next) = page((wanted - found.len()).min(PAGE), cursor).await?;
-            found.extend(items);
-            if next.is_none() || found.len() >= wanted {
-                return Ok(Self { found, more: next.is_some() });
+            let (items, next) = page(limit - self.shown, cursor).await?;
+            self.add(&items, &mut row)?;
+            if next.is_none() || self.shown >= limit {
+                return Ok(next);
             }
             cursor = next;
         }
     }
 
-    /// `none` is said if there is nothing.
-    pub(super) fn show(
-        &self,
-        session: &Session,
+    /// `none` is said if there was nothing.
+    pub(super) fn end(self, none: &str) -> Result<(), Failure> {
+        match (self.out.is_json(), self.shown) {
+            (true, 0) => self.out.line("[]"),
+            (true, _) => self.out.line("\n]"),
+            (false, 0) => {
+                note(none);
+                Ok(())
+            }
+            (false, _) => Ok(()),
+        }
+    }
+
+    /// A whole list that comes in pages, from its beginning to its end.
+    pub(super) async fn run<T, P, const N: usize>(
+        mut self,
         limit: u32,
         none: &str,
-        table: impl FnOnce(&[Answer<T>]) -> Table,
-    ) -> Result<(), Failure> {
-        if session.out.is_json() {
-            session.out.json_list(self.found.iter().map(|one| &*one.sent))?;
-        } else if self.found.is_empty() {
-            note(none);
-        } else {
-            session.out.table(&table(&self.found))?;
-        }
-        if self.more {
+        row: impl FnMut(&T) -> [Cell; N],
+        mut page: impl FnMut(String, Option<String>) -> P,
+    ) -> Result<(), Failure>
+    where
+        P: Future<Output = Result<Page<T, String>, Failure>>,
+    {
+        let more =
+            self.add_pages(limit, row, |most, cursor| page(most.min(PAGE).to_string(), cursor)).await?;
+        self.end(none)?;
+        if more.is_some() {
             note(&format!("There are more: --limit {} shows more of them.", limit.saturating_mul(2)));
         }
         Ok(())

@@ -1,7 +1,8 @@
 //! One file or folder per command.
 //!
 //! Those that run a server or work on a database of this machine: `demo`, `dev`, `server`, `migrate`, `doctor`, `backup`,
-//! `restore`, `api_key`. All others call a server: a folder per noun, a file per verb. `serving` and `list` are shared.
+//! `restore`, `api_key`. All others call a server: a folder per noun, a file per verb. `serving`, `noun`,
+//! `list` and `outcome` are shared.
 
 pub(crate) mod api_key;
 pub(crate) mod backup;
@@ -12,6 +13,8 @@ pub(crate) mod dev;
 pub(crate) mod doctor;
 mod list;
 pub(crate) mod migrate;
+pub(crate) mod noun;
+mod outcome;
 pub(crate) mod promise;
 pub(crate) mod queue;
 pub(crate) mod restore;

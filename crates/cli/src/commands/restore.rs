@@ -6,8 +6,13 @@ use clap::Args;
 use flovyn_store::sqlite;
 
 use crate::local::DataDir;
+use crate::terminal::say;
 
 #[derive(Args)]
+#[command(after_help = "\
+Examples:
+  flovyn restore --data-dir restored flovyn-2027-01-31.db
+  flovyn dev --data-dir restored")]
 pub(crate) struct Restore {
     /// A file written by `flovyn backup`.
     file: PathBuf,
@@ -30,7 +35,10 @@ impl Restore {
         let file = self.file.clone();
         let copied = tokio::task::spawn_blocking(move || sqlite::restore(&file, &database)).await;
         let copied = copied.map_err(|error| error.to_string())?.map_err(|error| error.to_string())?;
-        eprintln!("{shown} holds the database, {} bytes, checked, schema {}", copied.bytes, copied.version);
+        say(&format!(
+            "{shown} holds the database, {} bytes, checked, schema {}",
+            copied.bytes, copied.version
+        ));
         Ok(())
     }
 }

@@ -8,6 +8,10 @@ use flovyn_server::{Config, ServerOptions, telemetry};
 use super::serving;
 
 #[derive(Args)]
+#[command(after_help = "\
+Examples:
+  flovyn server --config /etc/flovyn/server.toml
+  FLOVYN_DATABASE_URL=postgres://flovyn@db/flovyn flovyn server --config server.toml")]
 pub(crate) struct Server {
     /// A TOML file. Each of its keys can also be set by an environment variable, such as FLOVYN_DATABASE_URL.
     #[arg(long, value_name = "FILE", env = "FLOVYN_CONFIG")]

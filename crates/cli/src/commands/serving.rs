@@ -6,6 +6,8 @@ use flovyn_server::Server;
 use flovyn_server::telemetry::Guard;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
+use crate::terminal::say;
+
 /// When storage has failed, stopping may fail too: the process goes anyway.
 const STOP_AFTER_FAILURE: Duration = Duration::from_secs(15);
 
@@ -30,7 +32,7 @@ pub(crate) async fn until_told(server: Server, telemetry: Guard, mut signals: Si
 pub(crate) async fn until_end(server: &Server, signals: &mut Signals) -> End {
     tokio::select! {
         () = signals.next() => {
-            eprintln!("flovyn: stopping; press Ctrl-C again to stop at once");
+            say("flovyn: stopping; press Ctrl-C again to stop at once");
             End::Told
         }
         reason = server.fatal() => End::Failed(reason),
@@ -53,7 +55,7 @@ pub(crate) async fn stop(
     tokio::select! {
         () = async { server.stop().await; telemetry.flush().await } => Ok(()),
         () = signals.next() => {
-            eprintln!("flovyn: stopped at once");
+            say("flovyn: stopped at once");
             std::process::exit(1)
         }
     }

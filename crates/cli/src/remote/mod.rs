@@ -2,8 +2,9 @@
 //! common.
 //!
 //! - `place`: where addresses and tokens are kept. `profiles`: one of them, a file with many.
-//! - `resolve`: which of them counts.
+//! - `resolve`: which of them counts. `expiry`: until when a token does.
 
+mod expiry;
 mod place;
 mod profiles;
 mod resolve;
@@ -15,6 +16,7 @@ use clap::Args;
 use self::resolve::{Asked, Connection, resolve};
 use crate::client::Client;
 use crate::exit::{Doubt, Failure};
+use crate::view::words::{moment, now_ms};
 use crate::view::{Format, Out};
 
 #[derive(Args, Debug, Clone)]
@@ -48,6 +50,7 @@ pub(crate) struct Session {
     /// Where the address and the token are from.
     url_from: String,
     token_from: String,
+    expires_ms: Option<i64>,
 }
 
 impl Remote {
@@ -58,7 +61,8 @@ impl Remote {
             place::find(given(&self.profile).as_deref(), self.data_dir.as_deref(), asked.is_complete())?;
         let Connection { url, tenant, token, url_from, token_from } = resolve(asked, place)?;
         let client = Client::new(&url, &tenant, &token)?;
-        Ok(Session { client, out: Out::new(self.output), url_from, token_from })
+        let expires_ms = expiry::expires_ms(&token);
+        Ok(Session { client, out: Out::new(self.output), url_from, token_from, expires_ms })
     }
 }
 
@@ -67,7 +71,15 @@ impl Session {
     pub(crate) fn explain(&self, failure: Failure) -> Failure {
         match failure.doubted() {
             Some(Doubt::Address) => failure.advise(format!("The address is from {}.", self.url_from)),
-            Some(Doubt::Token) => failure.advise(format!("The token is from {}.", self.token_from)),
+            Some(Doubt::Token) => {
+                let expired = self.expires_ms.filter(|ms| *ms <= now_ms());
+                let expired = expired.map(|ms| format!(", and has expired at {}", moment(ms)));
+                failure.advise(format!(
+                    "The token is from {}{}.",
+                    self.token_from,
+                    expired.unwrap_or_default()
+                ))
+            }
             None => failure,
         }
     }

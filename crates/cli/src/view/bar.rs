@@ -7,6 +7,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use super::words::printable;
 use crate::client::answers::{LogEvent, Task};
+use crate::terminal::Paint;
 
 const REDRAW: Duration = Duration::from_millis(200);
 /// Tasks are shown as parts of this.
@@ -26,7 +27,8 @@ impl WaitingBar {
         // A template of ours is always right; should it not be, the usual bar is as good.
         let style = ProgressStyle::with_template("{spinner} {prefix} [{bar:24}] {elapsed}  {wide_msg}");
         let style = style.unwrap_or_else(|_| ProgressStyle::default_bar());
-        bar.set_style(style.progress_chars("=> "));
+        let ticks = Paint::for_stderr().sign("⠁⠂⠄⡀⢀⠠⠐⠈ ", "|/-\\ ");
+        bar.set_style(style.progress_chars("=> ").tick_chars(ticks));
         bar.set_prefix(printable(name));
         bar.enable_steady_tick(REDRAW);
         Self { bar, tasks: HashMap::new() }

@@ -3,8 +3,8 @@
 use serde_json::value::RawValue;
 
 use super::pretty;
-use super::words::{age, moment, printable};
-use crate::client::answers::{LogLine, Task, WaitingOn};
+use super::words::{moment, printable};
+use crate::client::answers::{LogLine, Task};
 use crate::terminal::{Colour, Paint};
 
 /// Width of the names.
@@ -46,13 +46,6 @@ impl Facts {
             _ => pretty::indented(json.get()).replace('\n', &indent()),
         };
         self.facts.push((name, text));
-    }
-
-    pub(crate) fn add_waiting(&mut self, waiting: &WaitingOn, now_ms: i64) {
-        let until = waiting.until_ms.map(|ms| format!(", until {} ({})", moment(ms), age(ms, now_ms)));
-        let id = if waiting.id.is_empty() { String::new() } else { format!(" [{}]", waiting.id) };
-        let kind = &waiting.kind;
-        self.add("Waits for", &format!("{kind}: {}{id}{}", waiting.message, until.unwrap_or_default()));
     }
 
     pub(crate) fn lines(&self, paint: Paint) -> Vec<String> {

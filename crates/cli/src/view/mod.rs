@@ -2,7 +2,7 @@
 //!
 //! - `table`, `pretty`, `words`: tables, JSON, times and texts.
 //! - `event`, `timeline`: an execution's history, line by line and as bars.
-//! - `facts`: one thing with its properties.
+//! - `facts`, `waiting`: one thing with its properties; why it does not run.
 //! - `bar`: how far something is that is waited for.
 
 pub(crate) mod bar;
@@ -11,6 +11,7 @@ pub(crate) mod facts;
 pub(crate) mod pretty;
 pub(crate) mod table;
 pub(crate) mod timeline;
+mod waiting;
 pub(crate) mod words;
 
 use std::borrow::Cow;
@@ -19,10 +20,9 @@ use std::io::{ErrorKind, Write};
 use clap::ValueEnum;
 use serde_json::value::RawValue;
 
-use self::table::Table;
 pub(crate) use self::words::printable_lines;
 use crate::exit::{Exit, Failure};
-use crate::terminal::{Colour, Paint};
+use crate::terminal::{Colour, Paint, say};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
@@ -70,10 +70,6 @@ impl Out {
         if lines.is_empty() { Ok(()) } else { self.line(&lines.join("\n")) }
     }
 
-    pub(crate) fn table(&self, table: &Table) -> Result<(), Failure> {
-        self.lines(&table.lines(self.width, self.paint))
-    }
-
     /// One value, over many lines.
     pub(crate) fn json(&self, value: &RawValue) -> Result<(), Failure> {
         self.line(&pretty::indented(value.get()))
@@ -93,11 +89,6 @@ impl Out {
         self.line(&pretty::one_line(value.get()))
     }
 
-    pub(crate) fn json_list<'a>(&self, values: impl Iterator<Item = &'a RawValue>) -> Result<(), Failure> {
-        let values: Vec<&str> = values.map(RawValue::get).collect();
-        self.line(&pretty::indented(&format!("[{}]", values.join(","))))
-    }
-
     /// What was done, for those actions that the server answers without a word.
     pub(crate) fn done(&self, json: &serde_json::Value, words: &str) -> Result<(), Failure> {
         if self.is_json() {
@@ -110,8 +101,7 @@ impl Out {
 
 /// Tells people something that is not data.
 pub(crate) fn note(text: &str) {
-    // Nobody reads it: then it is not needed either.
-    let _ = writeln!(std::io::stderr(), "{}", printable_lines(text));
+    say(&printable_lines(text));
 }
 
 /// Of a status of an execution, a task or an attempt.

@@ -8,18 +8,22 @@ const DEEPEST: usize = 24;
 
 /// One value over as many lines as it takes.
 pub(crate) fn indented(json: &str) -> String {
-    lay_out(json, true)
+    lay_out(json, true, 0)
+}
+
+/// One value of an array, the line break before it included.
+pub(crate) fn item(json: &str) -> String {
+    format!("\n  {}", lay_out(json, true, 1))
 }
 
 /// One value on one line.
 pub(crate) fn one_line(json: &str) -> String {
-    lay_out(json, false)
+    lay_out(json, false, 0)
 }
 
 /// Takes valid JSON. What is not valid comes out in some other order of blanks, and nothing else.
-fn lay_out(json: &str, lines: bool) -> String {
+fn lay_out(json: &str, lines: bool, mut depth: usize) -> String {
     let mut out = String::with_capacity(json.len() * 2);
-    let mut depth = 0_usize;
     let mut characters = json.chars().peekable();
     let line = |out: &mut String, inside: usize, depth: usize| {
         if lines && inside <= DEEPEST {
@@ -105,6 +109,7 @@ mod tests {
         assert_eq!(indented(expected), expected);
         assert_eq!(one_line(expected), json.replace("[ ]", "[]"));
         assert_eq!(indented("\"x\""), "\"x\"");
+        assert_eq!(format!("[{},{}\n]", item("{\"a\":[1]}"), item("2")), indented("[{\"a\":[1]},2]"));
     }
 
     #[test]

@@ -42,32 +42,42 @@ impl<T: AsRef<str>> From<T> for Cell {
     }
 }
 
+/// Rows that come by and by: those that are shown are forgotten.
 #[derive(Debug)]
 pub(crate) struct Table {
     columns: Vec<Column>,
     rows: Vec<Vec<Cell>>,
+    /// Of the columns, once some rows are shown.
+    widths: Option<Vec<usize>>,
 }
 
 impl Table {
     pub(crate) fn new(columns: impl Into<Vec<Column>>) -> Self {
-        Self { columns: columns.into(), rows: Vec::new() }
+        Self { columns: columns.into(), rows: Vec::new(), widths: None }
     }
 
     pub(crate) fn row(&mut self, cells: impl Into<Vec<Cell>>) {
         self.rows.push(cells.into());
     }
 
-    /// Without a width nothing is cut: what is not for a terminal is for a program.
-    pub(crate) fn lines(&self, width: Option<usize>, paint: Paint) -> Vec<String> {
-        let widths = self.widths(width);
-        let names = self.columns.iter().map(|column| Cell::painted(column.name, Some(Colour::Dim)));
-        let mut lines = vec![line(&names.collect::<Vec<_>>(), &widths, paint)];
-        lines.extend(self.rows.iter().map(|row| line(row, &widths, paint)));
+    /// The rows that were added since, the first time below the columns' names. Without a width nothing is cut: what is not
+    /// for a terminal is for a program.
+    pub(crate) fn take_lines(&mut self, width: Option<usize>, paint: Paint) -> Vec<String> {
+        let mut lines = Vec::new();
+        let widths = self.fit(width);
+        if self.widths.is_none() {
+            let names = self.columns.iter().map(|column| Cell::painted(column.name, Some(Colour::Dim)));
+            lines.push(line(&names.collect::<Vec<_>>(), &widths, paint));
+        }
+        lines.extend(self.rows.drain(..).map(|row| line(&row, &widths, paint)));
+        self.widths = Some(widths);
         lines
     }
 
-    fn widths(&self, width: Option<usize>) -> Vec<usize> {
-        let mut widths: Vec<usize> = self.columns.iter().map(|column| column.name.len()).collect();
+    /// No column becomes narrower than it is.
+    fn fit(&self, width: Option<usize>) -> Vec<usize> {
+        let names = || self.columns.iter().map(|column| column.name.len()).collect();
+        let mut widths: Vec<usize> = self.widths.clone().unwrap_or_else(names);
         for row in &self.rows {
             for (width, cell) in widths.iter_mut().zip(row) {
                 *width = (*width).max(measure_text_width(&cell.text));
@@ -89,7 +99,7 @@ impl Table {
 fn line(cells: &[Cell], widths: &[usize], paint: Paint) -> String {
     let mut out = String::new();
     for (index, (cell, width)) in cells.iter().zip(widths).enumerate() {
-        let text = truncate_str(&cell.text, *width, "…");
+        let text = truncate_str(&cell.text, *width, paint.ellipsis());
         let rest = width.saturating_sub(measure_text_width(&text));
         out.push_str(&cell.colour.map_or_else(|| text.to_string(), |colour| paint.with(colour, &text)));
         if index + 1 < cells.len() {
@@ -112,7 +122,7 @@ mod tests {
 
     #[test]
     fn columns_are_as_wide_as_their_content() {
-        let found = example().lines(None, Paint::plain());
+        let found = example().take_lines(None, Paint::plain());
         let expected = [
             "ID          KIND   ERROR",
             "0123456789  order  the bank did\\nnot answer",
@@ -122,12 +132,22 @@ mod tests {
     }
 
     #[test]
+    fn rows_that_come_later_stand_below() {
+        let mut table = example();
+        assert_eq!(table.take_lines(None, Paint::plain()).len(), 3);
+        table.row(["7", "a", "b"].map(Cell::from));
+        assert_eq!(table.take_lines(None, Paint::plain()), ["7           a      b"]);
+        table.row(["01234567890", "a", "b"].map(Cell::from));
+        assert_eq!(table.take_lines(Some(10), Paint::plain()), ["01234567890  a      b"]);
+    }
+
+    #[test]
     fn where_there_is_no_room_the_widest_gives_way() {
-        let found = example().lines(Some(30), Paint::plain());
+        let found = example().take_lines(Some(30), Paint::plain());
         let expected =
             ["ID          KIND   ERROR", "0123456789  order  the bank d…", "0123456780  世界   no"];
         assert_eq!(found, expected);
         // Ids stay, even if that is too wide.
-        assert!(example().lines(Some(5), Paint::plain())[1].starts_with("0123456789  "));
+        assert!(example().take_lines(Some(5), Paint::plain())[1].starts_with("0123456789  "));
     }
 }

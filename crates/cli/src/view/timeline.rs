@@ -10,6 +10,7 @@ use crate::terminal::{Colour, Paint};
 /// Columns: two of margin, the labels, the bars, the durations; below 80 in all unless there is more room.
 const LABEL: usize = 24;
 const BARS: usize = 40;
+const LEAST_BARS: usize = 10;
 const MOST_BARS: usize = 120;
 const DURATION: usize = 8;
 /// Marks of the axis are at least this far apart.
@@ -32,18 +33,19 @@ enum Kind {
 
 impl Kind {
     /// Kinds differ without colours, too.
-    fn look(self) -> (char, Colour) {
-        match self {
-            Self::Workflow => ('─', Colour::Dim),
-            Self::Attempt => ('█', Colour::Green),
-            Self::FailedAttempt => ('×', Colour::Red),
-            Self::Running => ('▶', Colour::Cyan),
-            Self::Open => ('·', Colour::Dim),
-            Self::Promise => ('░', Colour::Magenta),
-            Self::Timer => ('▒', Colour::Blue),
-            Self::Child => ('▓', Colour::Yellow),
-            Self::Moment => ('◆', Colour::Yellow),
-        }
+    fn look(self, paint: Paint) -> (char, Colour) {
+        let (unicode, ascii, colour) = match self {
+            Self::Workflow => ('─', '-', Colour::Dim),
+            Self::Attempt => ('█', '#', Colour::Green),
+            Self::FailedAttempt => ('×', 'x', Colour::Red),
+            Self::Running => ('▶', '>', Colour::Cyan),
+            Self::Open => ('·', '.', Colour::Dim),
+            Self::Promise => ('░', ':', Colour::Magenta),
+            Self::Timer => ('▒', '~', Colour::Blue),
+            Self::Child => ('▓', '=', Colour::Yellow),
+            Self::Moment => ('◆', '*', Colour::Yellow),
+        };
+        (paint.sign(unicode, ascii), colour)
     }
 }
 
@@ -136,9 +138,11 @@ impl Timeline {
 
     /// Fits a terminal of this width.
     pub(crate) fn lines(&self, paint: Paint, width: Option<usize>) -> Vec<String> {
-        let columns = width.map_or(BARS, |width| width.saturating_sub(4 + LABEL + DURATION));
-        let drawing = Drawing { timeline: self, columns: columns.clamp(BARS / 2, MOST_BARS), paint };
-        let mut lines = vec![paint.with(Colour::Dim, &format!("  {:LABEL$}{}", "", drawing.axis()))];
+        // Where there is little room, labels give way first.
+        let label = width.map_or(LABEL, |width| (width / 3).clamp(LABEL / 2, LABEL));
+        let columns = width.map_or(BARS, |width| width.saturating_sub(4 + label + DURATION));
+        let drawing = Drawing { timeline: self, label, columns: columns.clamp(LEAST_BARS, MOST_BARS), paint };
+        let mut lines = vec![paint.with(Colour::Dim, &format!("  {:label$}{}", "", drawing.axis()))];
         lines.extend(self.bars.iter().map(|bar| drawing.line(bar)));
         if let Some((before, count)) = self.hidden {
             lines.insert(before + 1, paint.with(Colour::Dim, &format!("  ... {count} more steps ...")));
@@ -195,6 +199,7 @@ fn ends<'a>(events: &[&'a LogEvent]) -> HashMap<Cow<'a, str>, i64> {
 /// A timeline in so many columns.
 struct Drawing<'a> {
     timeline: &'a Timeline,
+    label: usize,
     columns: usize,
     paint: Paint,
 }
@@ -212,15 +217,15 @@ impl Drawing<'_> {
         let start = self.column(bar.start_ms).min(self.columns - 1);
         let since = self.column(bar.since_ms).min(start);
         let length = self.column(bar.end_ms).saturating_sub(start).max(1);
-        let (fill, colour) = bar.kind.look();
+        let (fill, colour) = bar.kind.look(self.paint);
         let text = |character: char, count: usize| character.to_string().repeat(count);
-        let label = console::pad_str(&printable(&bar.label), LABEL - 1, console::Alignment::Left, Some("…"))
-            .into_owned();
+        let (name, cut) = (printable(&bar.label), Some(self.paint.ellipsis()));
+        let label = console::pad_str(&name, self.label - 1, console::Alignment::Left, cut);
         let took = if bar.kind == Kind::Moment { String::new() } else { duration(bar.end_ms - bar.start_ms) };
         let line = format!(
             "  {label} {}{}{}{}{took:>DURATION$}",
             text(' ', since),
-            self.paint.with(Colour::Dim, &text('·', start - since)),
+            self.paint.with(Colour::Dim, &text(self.paint.sign('·', '.'), start - since)),
             self.paint.with(colour, &text(fill, length)),
             text(' ', self.columns - start - length),
         );
@@ -360,6 +365,17 @@ mod tests {
                 assert!(line.chars().count() < 80, "{line}");
             }
         }
+    }
+
+    #[test]
+    fn it_fits_narrow_terminals_and_those_without_unicode() {
+        for width in [40, 56, 80, 200] {
+            for line in example().lines(Paint::ascii(), Some(width)) {
+                assert!(line.is_ascii() && line.len() <= width, "{width}: {line}");
+            }
+        }
+        let line = &example().lines(Paint::ascii(), Some(40))[2];
+        assert_eq!(line, "  charge #1... x                500 ms");
     }
 
     #[test]

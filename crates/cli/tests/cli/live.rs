@@ -78,6 +78,31 @@ fn following_outlives_the_server() {
 }
 
 #[test]
+fn who_follows_learns_what_it_has_come_to() {
+    let world = World::new();
+    let nothing = r#"{"item": "air", "cents": 0}"#;
+    let id = world.run(&["workflow", "start", "order", "-i", nothing]).id();
+    for arguments in [
+        &["workflow", "show", "--follow", &id][..],
+        &["workflow", "show", "--follow", &id, "-o", "json"],
+        &["workflow", "events", "--follow", &id],
+        &["workflow", "events", "--follow", "--since", "99", &id],
+    ] {
+        let ran = world.run(arguments);
+        assert_eq!(ran.code, 7, "{arguments:?}: {}", ran.err);
+        let said = format!("flovyn: order {id} is FAILED: nothing costs nothing\n");
+        assert!(ran.err.starts_with(&said), "{arguments:?}: {}", ran.err);
+    }
+    let input = r#"{"to": "full@example.com", "subject": "Hello"}"#;
+    let id = world.run(&["task", "create", "send-email", "-i", input, "--max-retries", "1"]).id();
+    for verb in ["show", "logs"] {
+        let ran = world.run(&["task", verb, "--follow", &id]);
+        assert_eq!(ran.code, 7, "{verb}: {}", ran.err);
+        assert!(ran.err.contains(&format!("flovyn task retry {id}")), "{verb}: {}", ran.err);
+    }
+}
+
+#[test]
 fn what_has_ended_is_followed_to_its_end_at_once() {
     let world = World::new();
     let id = world.run(&["workflow", "start", "greeting", "-i", r#"{"name": "Ada"}"#]).id();

@@ -7,6 +7,8 @@
 
 mod admin;
 mod ansi;
+mod conditions;
+mod elsewhere;
 mod help;
 mod live;
 mod payloads;

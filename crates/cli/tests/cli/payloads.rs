@@ -37,7 +37,8 @@ fn what_is_nested_deeply_is_shown() {
         &["workflow", "show", "--follow", &id],
     ] {
         let ran = world.run(arguments);
-        assert_eq!((ran.code, ran.err.as_str()), (0, ""), "{arguments:?}");
+        // It was terminated, which those who follow it are told.
+        assert!(matches!(ran.code, 0 | 7), "{arguments:?}: {}", ran.err);
         // Blanks apart, as far as those lay out.
         let text: String = ran.out.split_whitespace().collect();
         assert!(text.contains(&deep()), "{arguments:?}: {}", ran.out);

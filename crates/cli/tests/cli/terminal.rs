@@ -2,11 +2,12 @@
 
 use std::fs::File;
 use std::io::Read;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 
+use crate::conditions::interrupt;
 use crate::world::{World, gate};
 
 /// A command that runs in a terminal of its own.
@@ -43,6 +44,12 @@ impl Shown {
         while !self.text.contains(part) {
             assert!(self.read(), "it ended without {part:?}: {:?}", self.text);
         }
+    }
+
+    /// Ends it as Ctrl-C does.
+    pub(crate) fn interrupt(mut self) -> ExitStatus {
+        interrupt(self.child.id());
+        self.child.wait().unwrap()
     }
 
     pub(crate) fn end(mut self) -> String {

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
-use std::process::{Child, ChildStderr, ChildStdout, Command, Output, Stdio};
+use std::process::{Child, ChildStderr, ChildStdout, Command, ExitStatus, Output, Stdio};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -13,6 +13,8 @@ use serde_json::{Value, json};
 use tempfile::{TempDir, tempdir};
 use tokio::runtime::Runtime;
 use tokio::sync::Semaphore;
+
+use crate::conditions::interrupt;
 
 /// In the year 2096.
 const FAR: i64 = 4_000_000_000;
@@ -51,6 +53,7 @@ impl Ran {
 pub(crate) fn flovyn(folder: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_flovyn"));
     command.args(arguments).current_dir(folder).env("HOME", folder).env_remove("XDG_CONFIG_HOME");
+    command.env("LC_ALL", "C.UTF-8");
     for name in ["URL", "TENANT", "TOKEN", "PROFILE", "CONFIG", "DATABASE_URL"] {
         command.env_remove(format!("FLOVYN_{name}"));
     }
@@ -196,6 +199,12 @@ impl Following {
             let read = self.out.read_line(&mut self.text).unwrap();
             assert_ne!(read, 0, "it ended without {part:?}: {}", self.text);
         }
+    }
+
+    /// Ends it as Ctrl-C does.
+    pub(crate) fn interrupt(mut self) -> ExitStatus {
+        interrupt(self.child.id());
+        self.child.wait().unwrap()
     }
 
     /// To its end: exit code, all that it printed and said.

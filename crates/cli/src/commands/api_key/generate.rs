@@ -5,7 +5,14 @@ use std::io::Write;
 use clap::Args;
 use flovyn_auth::{hash_api_key, new_api_key};
 
+use crate::terminal::say;
+
 #[derive(Args)]
+#[command(after_help = "\
+Works without a server. The key and its hash go to stdout, in the form of the configuration.
+
+Examples:
+  flovyn api-key generate")]
 pub(crate) struct Generate {}
 
 impl Generate {
@@ -14,9 +21,9 @@ impl Generate {
         let hash: String = hash_api_key(&key).iter().map(|byte| format!("{byte:02x}")).collect();
         writeln!(std::io::stdout(), "key = \"{key}\"\nsha256 = \"{hash}\"")
             .map_err(|error| error.to_string())?;
-        eprintln!(
+        say(
             "Give the key to whoever calls the server: it is shown only now. Put its sha256, with a name, tenants and a \
-             role, under [[auth.api_keys]] in the server's configuration."
+             role, under [[auth.api_keys]] in the server's configuration.",
         );
         Ok(())
     }

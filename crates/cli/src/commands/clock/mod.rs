@@ -2,35 +2,24 @@
 
 mod advance;
 
-use clap::{Args, Subcommand};
+use clap::Subcommand;
 
+use crate::commands::noun::Verbs;
 use crate::exit::Failure;
-use crate::remote::Remote;
-
-#[derive(Args)]
-pub(crate) struct Clock {
-    #[command(flatten)]
-    remote: Remote,
-    #[command(subcommand)]
-    command: Command,
-}
+use crate::remote::Session;
 
 #[derive(Subcommand)]
-enum Command {
+pub(crate) enum Clock {
     /// Move the clock on. Everything that falls due happens on the way.
     Advance(advance::Advance),
 }
 
-impl Clock {
-    pub(crate) async fn run(self) -> Result<(), Failure> {
-        let session = self.remote.connect()?;
-        let done = match self.command {
-            Command::Advance(advance) => advance.run(&session).await,
-        };
-        done.map_err(|failure| {
-            session
-                .explain(failure)
-                .advise_if_missing("Only `flovyn dev --virtual-clock` has a clock that can be moved.")
-        })
+impl Verbs for Clock {
+    const IF_MISSING: &'static str = "Only `flovyn dev --virtual-clock` has a clock that can be moved.";
+
+    async fn run(self, session: &Session) -> Result<(), Failure> {
+        match self {
+            Self::Advance(advance) => advance.run(session).await,
+        }
     }
 }

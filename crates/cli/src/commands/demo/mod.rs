@@ -26,7 +26,7 @@ use self::workers::Workers;
 use super::serving::{self, End};
 use crate::client::Client;
 use crate::local::{self, LocalServer, TENANT, write_secret};
-use crate::terminal::Paint;
+use crate::terminal::{Paint, say};
 use crate::view::pretty;
 use crate::view::timeline::Timeline;
 
@@ -36,6 +36,10 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const AUTHORIZATION: &str = "auth";
 
 #[derive(Args)]
+#[command(after_help = "\
+Examples:
+  flovyn demo
+  flovyn demo --exit   # ends after the order; its result alone goes to stdout")]
 pub(crate) struct Demo {
     /// Where to keep the database and the credentials; without it, a new temporary directory that is removed at the end.
     #[arg(long, value_name = "DIR")]
@@ -94,7 +98,7 @@ impl Demo {
         screen.heading("Timeline");
         let events: Vec<_> = story.events.iter().collect();
         for line in Timeline::new(&events, &story.work, timer_name, 0).lines(screen.paint, None) {
-            eprintln!("{line}");
+            say(&line);
         }
         screen.heading("Result");
         print(story.output.as_deref()).map_err(|error| format!("cannot write the result: {error}"))?;
@@ -143,7 +147,7 @@ fn introduce(screen: &Screen, local: &LocalServer, home: &Home, in_use: &[Socket
         screen.plain(&format!("        ({address} is in use: a free port is taken instead)"));
     }
     screen.plain(&format!("Data    {}, {kept}", home.path().display()));
-    eprintln!();
+    say("");
 }
 
 fn purchase() -> Purchase {
@@ -178,7 +182,7 @@ fn look_around(
     };
     // No remarks behind the commands: an interactive zsh takes them for arguments.
     screen.heading(&format!("Server and worker stay up for a look, in a browser: {}/", credentials.http_url));
-    eprintln!(
+    say(&format!(
         "  In another terminal, start an order of your own. It waits until you approve of it:\n\n    \
          flovyn workflow show{named} {id}\n    \
          flovyn workflow start{named} order \\\n      \
@@ -198,6 +202,6 @@ fn look_around(
         file = file.display(),
         id = story.execution_id,
         key = approval_key("mine"),
-    );
+    ));
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use crate::terminal::{Colour, Paint};
+use crate::terminal::{Colour, Paint, say};
 
 /// What a line is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,14 +16,15 @@ pub(super) enum Mark {
 }
 
 impl Mark {
-    fn look(self) -> (&'static str, Colour) {
-        match self {
-            Self::Begins => ("▸", Colour::Cyan),
-            Self::Waits => ("…", Colour::Yellow),
-            Self::Done => ("✓", Colour::Green),
-            Self::Failed => ("✗", Colour::Red),
-            Self::Demo => ("→", Colour::Magenta),
-        }
+    fn look(self, paint: Paint) -> String {
+        let (unicode, ascii, colour) = match self {
+            Self::Begins => ("▸", ">", Colour::Cyan),
+            Self::Waits => ("…", "~", Colour::Yellow),
+            Self::Done => ("✓", "+", Colour::Green),
+            Self::Failed => ("✗", "x", Colour::Red),
+            Self::Demo => ("→", "$", Colour::Magenta),
+        };
+        paint.with(colour, paint.sign(unicode, ascii))
     }
 }
 
@@ -42,17 +43,16 @@ impl Screen {
     /// Something that has just happened.
     pub(super) fn line(&self, mark: Mark, name: &str, what: &str) {
         let seconds = format!("{:5.2} s", self.start.elapsed().as_secs_f64());
-        let (sign, colour) = mark.look();
-        let sign = self.paint.with(colour, sign);
-        let what = if mark == Mark::Failed { self.paint.with(colour, what) } else { what.to_owned() };
-        eprintln!("  {}  {sign} {name:14} {what}", self.paint.with(Colour::Dim, &seconds));
+        let sign = mark.look(self.paint);
+        let what = if mark == Mark::Failed { self.paint.with(Colour::Red, what) } else { what.to_owned() };
+        say(&format!("  {}  {sign} {name:14} {what}", self.paint.with(Colour::Dim, &seconds)));
     }
 
     pub(super) fn heading(&self, text: &str) {
-        eprintln!("\n  {}\n", self.paint.with(Colour::Bold, text));
+        say(&format!("\n  {}\n", self.paint.with(Colour::Bold, text)));
     }
 
     pub(super) fn plain(&self, text: &str) {
-        eprintln!("  {text}");
+        say(&format!("  {text}"));
     }
 }

@@ -3,34 +3,28 @@
 mod reject;
 mod resolve;
 
-use clap::{Args, Subcommand};
+use clap::Subcommand;
 
+use crate::commands::noun::Verbs;
 use crate::exit::Failure;
-use crate::remote::Remote;
-
-#[derive(Args)]
-pub(crate) struct Promise {
-    #[command(flatten)]
-    remote: Remote,
-    #[command(subcommand)]
-    command: Command,
-}
+use crate::remote::Session;
 
 #[derive(Subcommand)]
-enum Command {
+pub(crate) enum Promise {
     /// Give a promise its value.
     Resolve(resolve::Resolve),
     /// Let waiting for a promise fail.
     Reject(reject::Reject),
 }
 
-impl Promise {
-    pub(crate) async fn run(self) -> Result<(), Failure> {
-        let session = self.remote.connect()?;
-        let done = match self.command {
-            Command::Resolve(resolve) => resolve.run(&session).await,
-            Command::Reject(reject) => reject.run(&session).await,
-        };
-        done.map_err(|failure| session.explain(failure).advise_if_missing("`flovyn workflow show` names the promise that an execution waits for; it may not have asked yet."))
+impl Verbs for Promise {
+    const IF_MISSING: &'static str =
+        "`flovyn workflow show` names the promise that an execution waits for; it may not have asked yet.";
+
+    async fn run(self, session: &Session) -> Result<(), Failure> {
+        match self {
+            Self::Resolve(resolve) => resolve.run(session).await,
+            Self::Reject(reject) => reject.run(session).await,
+        }
     }
 }

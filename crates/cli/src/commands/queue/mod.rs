@@ -4,21 +4,14 @@ mod list;
 mod pause;
 mod resume;
 
-use clap::{Args, Subcommand};
+use clap::Subcommand;
 
+use crate::commands::noun::Verbs;
 use crate::exit::Failure;
-use crate::remote::Remote;
-
-#[derive(Args)]
-pub(crate) struct Queue {
-    #[command(flatten)]
-    remote: Remote,
-    #[command(subcommand)]
-    command: Command,
-}
+use crate::remote::Session;
 
 #[derive(Subcommand)]
-enum Command {
+pub(crate) enum Queue {
     /// List the queues in which something waits or which are paused.
     List(list::List),
     /// Hand out nothing from a queue; what workers have they finish.
@@ -27,14 +20,12 @@ enum Command {
     Resume(resume::Resume),
 }
 
-impl Queue {
-    pub(crate) async fn run(self) -> Result<(), Failure> {
-        let session = self.remote.connect()?;
-        let done = match self.command {
-            Command::List(list) => list.run(&session).await,
-            Command::Pause(pause) => pause.run(&session).await,
-            Command::Resume(resume) => resume.run(&session).await,
-        };
-        done.map_err(|failure| session.explain(failure))
+impl Verbs for Queue {
+    async fn run(self, session: &Session) -> Result<(), Failure> {
+        match self {
+            Self::List(list) => list.run(session).await,
+            Self::Pause(pause) => pause.run(session).await,
+            Self::Resume(resume) => resume.run(session).await,
+        }
     }
 }

@@ -2,13 +2,14 @@
 
 use clap::Args;
 
-use crate::client::answers::{self, Answer};
+use crate::client::answers;
+use crate::commands::list::Listing;
 use crate::exit::Failure;
 use crate::input;
 use crate::remote::Session;
-use crate::view::table::{Cell, Table, cut, whole};
+use crate::view::status_colour;
+use crate::view::table::{Cell, cut, whole};
 use crate::view::words::{duration, moment};
-use crate::view::{note, status_colour};
 
 #[derive(Args)]
 #[command(after_help = "\
@@ -23,26 +24,19 @@ pub(crate) struct Attempts {
 impl Attempts {
     pub(crate) async fn run(self, session: &Session) -> Result<(), Failure> {
         let found: answers::Attempts = session.client.get(&["tasks", &self.id, "attempts"]).await?;
-        if session.out.is_json() {
-            return session.out.json_list(found.attempts.iter().map(|attempt| &*attempt.sent));
-        }
-        if found.attempts.is_empty() {
-            note("No attempt has ended yet.");
-            return Ok(());
-        }
         let columns =
             [whole("ATTEMPT"), whole("STATUS"), whole("STARTED"), whole("TOOK"), cut("WORKER"), cut("ERROR")];
-        let mut table = Table::new(columns);
-        for Answer { value, .. } in &found.attempts {
-            table.row([
-                Cell::from(value.attempt.to_string()),
-                Cell::painted(&value.status, status_colour(&value.status)),
-                Cell::from(moment(value.started_ms)),
-                Cell::from(duration(value.finished_ms - value.started_ms)),
-                Cell::from(value.worker_id.as_deref().unwrap_or_default()),
-                Cell::from(value.error.as_deref().unwrap_or_default()),
-            ]);
-        }
-        session.out.table(&table)
+        let mut listing = Listing::new(session, columns);
+        listing.add(&found.attempts, |attempt| {
+            [
+                Cell::from(attempt.attempt.to_string()),
+                Cell::painted(&attempt.status, status_colour(&attempt.status)),
+                Cell::from(moment(attempt.started_ms)),
+                Cell::from(duration(attempt.finished_ms - attempt.started_ms)),
+                Cell::from(attempt.worker_id.as_deref().unwrap_or_default()),
+                Cell::from(attempt.error.as_deref().unwrap_or_default()),
+            ]
+        })?;
+        listing.end("No attempt has ended yet.")
     }
 }

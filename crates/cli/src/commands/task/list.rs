@@ -2,9 +2,9 @@
 
 use clap::{Args, ValueEnum};
 
-use super::table;
-use crate::client::answers::{Answer, Task, Tasks};
-use crate::commands::list::Listed;
+use super::{COLUMNS, row};
+use crate::client::answers::{Task, Tasks};
+use crate::commands::list::{Listing, Page};
 use crate::exit::Failure;
 use crate::remote::Session;
 
@@ -42,22 +42,22 @@ enum Status {
 
 impl List {
     pub(crate) async fn run(self, session: &Session) -> Result<(), Failure> {
-        let listed = Listed::fetch(self.limit, |limit, cursor| self.page(session, limit, cursor)).await?;
         let none = "No standalone tasks. Create one with: flovyn task create TYPE";
-        listed.show(session, self.limit, none, table)
+        let page = |limit, cursor| self.page(session, limit, cursor);
+        Listing::new(session, COLUMNS).run(self.limit, none, row, page).await
     }
 
     async fn page(
         &self,
         session: &Session,
-        limit: usize,
+        limit: String,
         cursor: Option<String>,
-    ) -> Result<(Vec<Answer<Task>>, Option<String>), Failure> {
+    ) -> Result<Page<Task, String>, Failure> {
         let query = [
             ("status", self.status.map(|status| format!("{status:?}").to_uppercase())),
             ("task_type", self.task_type.clone()),
             ("queue", self.queue.clone()),
-            ("limit", Some(limit.to_string())),
+            ("limit", Some(limit)),
             ("cursor", cursor),
         ];
         let page: Tasks = session.client.get_with(&["tasks"], &query).await?;

@@ -2,19 +2,21 @@
 
 use clap::Args;
 
-use crate::client::answers::{Answer, LogLine};
+use crate::commands::list::Listing;
+use crate::commands::outcome;
 use crate::exit::Failure;
 use crate::follow::{TaskFollower, TaskSeen, log_page};
 use crate::input;
 use crate::remote::Session;
 use crate::view::facts::log_line;
-use crate::view::note;
 
 /// Lines asked for at a time.
 const PAGE: usize = 1_000;
 
 #[derive(Args)]
 #[command(after_help = "\
+Exit codes with --follow: 0 when the task has completed, 7 when it has failed or was cancelled.
+
 Examples:
   flovyn task logs 01a1e25a-8115-75f7-a408-22da880edbbf
   flovyn task logs --follow 01a1e25a-8115-75f7-a408-22da880edbbf")]
@@ -32,34 +34,26 @@ impl Logs {
         let out = session.out;
         if self.follow {
             let mut follower = TaskFollower::open(&session.client, &self.id, true).await?;
+            let mut task = None;
             while let Some(seen) = follower.next().await? {
                 match seen {
                     TaskSeen::Line(line) if out.is_json() => out.json_line(&line.sent)?,
                     TaskSeen::Line(line) => out.line(&log_line(&line.value, out.paint))?,
-                    TaskSeen::State(_) | TaskSeen::Data(_) => {}
+                    TaskSeen::State(now) => task = Some(now),
+                    TaskSeen::Data(_) => {}
                 }
             }
-            return Ok(());
+            return task.map_or(Ok(()), |task| outcome::of_task(&task.value));
         }
-        let lines = self.fetch(session).await?;
-        if out.is_json() {
-            return out.json_list(lines.iter().map(|line| &*line.sent));
-        }
-        if lines.is_empty() {
-            note("It has logged nothing.");
-        }
-        out.lines(&lines.iter().map(|line| log_line(&line.value, out.paint)).collect::<Vec<_>>())
-    }
-
-    async fn fetch(&self, session: &Session) -> Result<Vec<Answer<LogLine>>, Failure> {
-        let mut lines: Vec<Answer<LogLine>> = Vec::new();
+        let mut listing = Listing::new(session, []);
+        let mut last = 0;
         loop {
-            let last = lines.last().map_or(0, |line| line.value.line);
             let page = log_page(&session.client, &self.id, last, PAGE).await?;
+            last = page.last().map_or(last, |line| line.value.line);
             let more = page.len() == PAGE;
-            lines.extend(page);
+            listing.add_lines(&page, |line| log_line(line, out.paint))?;
             if !more {
-                return Ok(lines);
+                return listing.end("It has logged nothing.");
             }
         }
     }

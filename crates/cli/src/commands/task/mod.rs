@@ -8,26 +8,19 @@ mod logs;
 mod retry;
 mod show;
 
-use clap::{Args, Subcommand};
+use clap::Subcommand;
 
-use crate::client::answers::{Answer, Task as TaskAnswer};
+use crate::client::answers::Task as TaskAnswer;
+use crate::commands::noun::Verbs;
 use crate::exit::Failure;
-use crate::remote::Remote;
+use crate::remote::Session;
 use crate::view::status_colour;
-use crate::view::table::{Cell, Table, cut, whole};
+use crate::view::table::{Cell, Column, cut, whole};
 use crate::view::words::{age, now_ms};
-
-#[derive(Args)]
-pub(crate) struct Task {
-    #[command(flatten)]
-    remote: Remote,
-    #[command(subcommand)]
-    command: Command,
-}
 
 #[derive(Subcommand)]
 #[allow(clippy::large_enum_variant, reason = "there is one, and it is made once")]
-enum Command {
+pub(crate) enum Task {
     /// Create a standalone task and print its id.
     Create(create::Create),
     /// List standalone tasks, the newest first.
@@ -44,21 +37,20 @@ enum Command {
     Retry(retry::Retry),
 }
 
-impl Task {
-    pub(crate) async fn run(self) -> Result<(), Failure> {
-        let session = self.remote.connect()?;
-        let done = match self.command {
-            Command::Create(create) => create.run(&session).await,
-            Command::List(list) => list.run(&session).await,
-            Command::Show(show) => show.run(&session).await,
-            Command::Attempts(attempts) => attempts.run(&session).await,
-            Command::Logs(logs) => logs.run(&session).await,
-            Command::Cancel(cancel) => cancel.run(&session).await,
-            Command::Retry(retry) => retry.run(&session).await,
-        };
-        let todo =
-            "`flovyn task list` shows standalone tasks, `flovyn workflow tasks` those of an execution.";
-        done.map_err(|failure| session.explain(failure).advise_if_missing(todo))
+impl Verbs for Task {
+    const IF_MISSING: &'static str =
+        "`flovyn task list` shows standalone tasks, `flovyn workflow tasks` those of an execution.";
+
+    async fn run(self, session: &Session) -> Result<(), Failure> {
+        match self {
+            Self::Create(create) => create.run(session).await,
+            Self::List(list) => list.run(session).await,
+            Self::Show(show) => show.run(session).await,
+            Self::Attempts(attempts) => attempts.run(session).await,
+            Self::Logs(logs) => logs.run(session).await,
+            Self::Cancel(cancel) => cancel.run(session).await,
+            Self::Retry(retry) => retry.run(session).await,
+        }
     }
 }
 
@@ -68,20 +60,18 @@ fn attempts(task: &TaskAnswer, of: &str) -> String {
     if count > most { count.to_string() } else { format!("{count}{of}{most}") }
 }
 
-pub(super) fn table(tasks: &[Answer<TaskAnswer>]) -> Table {
-    let columns =
-        [whole("ID"), cut("TYPE"), whole("STATUS"), whole("ATTEMPT"), whole("CREATED"), cut("DETAILS")];
-    let mut table = Table::new(columns);
-    for Answer { value, .. } in tasks {
-        let progress = value.progress_details.as_deref().filter(|_| value.status == "RUNNING");
-        table.row([
-            Cell::from(&value.id),
-            Cell::from(&value.task_type),
-            Cell::painted(&value.status, status_colour(&value.status)),
-            Cell::from(attempts(value, "/")),
-            Cell::from(age(value.created_ms, now_ms())),
-            Cell::from(value.error.as_deref().or(progress).unwrap_or_default()),
-        ]);
-    }
-    table
+/// Of tables of tasks.
+pub(super) const COLUMNS: [Column; 6] =
+    [whole("ID"), cut("TYPE"), whole("STATUS"), whole("ATTEMPT"), whole("CREATED"), cut("DETAILS")];
+
+pub(super) fn row(task: &TaskAnswer) -> [Cell; 6] {
+    let progress = task.progress_details.as_deref().filter(|_| task.status == "RUNNING");
+    [
+        Cell::from(&task.id),
+        Cell::from(&task.task_type),
+        Cell::painted(&task.status, status_colour(&task.status)),
+        Cell::from(attempts(task, "/")),
+        Cell::from(age(task.created_ms, now_ms())),
+        Cell::from(task.error.as_deref().or(progress).unwrap_or_default()),
+    ]
 }

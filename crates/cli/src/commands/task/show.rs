@@ -4,6 +4,7 @@ use clap::Args;
 
 use crate::client::answers::{Answer, Task};
 use crate::client::{Client, ClientError};
+use crate::commands::outcome;
 use crate::exit::Failure;
 use crate::follow::{TaskFollower, TaskSeen};
 use crate::input;
@@ -14,6 +15,8 @@ use crate::view::{pretty, status_colour};
 
 #[derive(Args)]
 #[command(after_help = "\
+Exit codes with --follow: 0 when it has completed, 7 when it has failed or was cancelled.
+
 Examples:
   flovyn task show 01a1e25a-8115-75f7-a408-22da880edbbf
   flovyn task show --follow 01a1e25a-8115-75f7-a408-22da880edbbf")]
@@ -28,18 +31,22 @@ pub(crate) struct Show {
 
 impl Show {
     pub(crate) async fn run(self, session: &Session) -> Result<(), Failure> {
+        let out = session.out;
         if self.follow {
             self.follow(session).await?;
-            if session.out.is_json() {
-                return Ok(());
-            }
-            session.out.line("")?;
         }
         let task = fetch(&session.client, &self.id).await?;
-        if session.out.is_json() {
-            return session.out.json(&task.sent);
+        match (out.is_json(), self.follow) {
+            (true, false) => out.json(&task.sent)?,
+            // It was among what was followed.
+            (true, true) => {}
+            (false, follow) => {
+                let lines = facts(&task.value, now_ms()).lines(out.paint);
+                out.text(if follow { "\n" } else { "" })?;
+                out.lines(&lines)?;
+            }
         }
-        session.out.lines(&facts(&task.value, now_ms()).lines(session.out.paint))
+        if self.follow { outcome::of_task(&task.value) } else { Ok(()) }
     }
 
     async fn follow(&self, session: &Session) -> Result<(), Failure> {
@@ -99,8 +106,9 @@ fn facts(task: &Task, now_ms: i64) -> Facts {
     facts.add_json("Input", task.input.as_deref());
     facts.add_json("Output", task.output.as_deref());
     facts.add_some("Error", task.error.as_deref());
-    if let Some(waiting) = &task.waiting_on {
-        facts.add_waiting(waiting, now_ms);
+    facts.add_waiting(&task.waiting_on, &task.id, now_ms);
+    if task.status == "FAILED" && task.workflow_execution_id.is_none() {
+        facts.add("Next", &format!("send it on its way again with: flovyn task retry {}", task.id));
     }
     facts
 }

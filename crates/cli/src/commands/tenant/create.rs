@@ -11,8 +11,14 @@ use crate::view::note;
 
 #[derive(Args)]
 #[command(after_help = "\
+Needs a token with the role server-admin, a JWT or an API key of the server's configuration;
+the token of `flovyn dev` has the role admin, which is not enough. Prints the tenant's id, which
+is as good as its slug wherever a tenant is named. To use it, its workers need a token: see
+`flovyn token create`.
+
 Examples:
-  flovyn tenant create acme --name 'Acme Inc.' --retention 30d")]
+  flovyn tenant create acme --name 'Acme Inc.' --retention 30d
+  flovyn token create worker --tenant acme")]
 pub(crate) struct Create {
     /// Small letters, digits and hyphens; never changes.
     #[arg(value_parser = input::name)]

@@ -2,31 +2,22 @@
 
 mod create;
 
-use clap::{Args, Subcommand};
+use clap::Subcommand;
 
+use crate::commands::noun::Verbs;
 use crate::exit::Failure;
-use crate::remote::Remote;
-
-#[derive(Args)]
-pub(crate) struct Tenant {
-    #[command(flatten)]
-    remote: Remote,
-    #[command(subcommand)]
-    command: Command,
-}
+use crate::remote::Session;
 
 #[derive(Subcommand)]
-enum Command {
+pub(crate) enum Tenant {
     /// Make a tenant. Takes the role server-admin.
     Create(create::Create),
 }
 
-impl Tenant {
-    pub(crate) async fn run(self) -> Result<(), Failure> {
-        let session = self.remote.connect()?;
-        let done = match self.command {
-            Command::Create(create) => create.run(&session).await,
-        };
-        done.map_err(|failure| session.explain(failure))
+impl Verbs for Tenant {
+    async fn run(self, session: &Session) -> Result<(), Failure> {
+        match self {
+            Self::Create(create) => create.run(session).await,
+        }
     }
 }

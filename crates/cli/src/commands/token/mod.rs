@@ -4,21 +4,14 @@ mod create;
 mod list;
 mod revoke;
 
-use clap::{Args, Subcommand};
+use clap::Subcommand;
 
+use crate::commands::noun::Verbs;
 use crate::exit::Failure;
-use crate::remote::Remote;
-
-#[derive(Args)]
-pub(crate) struct Token {
-    #[command(flatten)]
-    remote: Remote,
-    #[command(subcommand)]
-    command: Command,
-}
+use crate::remote::Session;
 
 #[derive(Subcommand)]
-enum Command {
+pub(crate) enum Token {
     /// Make a worker token and print it. It is shown only now.
     Create(create::Create),
     /// List worker tokens, also those that were revoked.
@@ -27,16 +20,14 @@ enum Command {
     Revoke(revoke::Revoke),
 }
 
-impl Token {
-    pub(crate) async fn run(self) -> Result<(), Failure> {
-        let session = self.remote.connect()?;
-        let done = match self.command {
-            Command::Create(create) => create.run(&session).await,
-            Command::List(list) => list.run(&session).await,
-            Command::Revoke(revoke) => revoke.run(&session).await,
-        };
-        done.map_err(|failure| {
-            session.explain(failure).advise_if_missing("`flovyn token list` shows what is there.")
-        })
+impl Verbs for Token {
+    const IF_MISSING: &'static str = "`flovyn token list` shows what is there.";
+
+    async fn run(self, session: &Session) -> Result<(), Failure> {
+        match self {
+            Self::Create(create) => create.run(session).await,
+            Self::List(list) => list.run(session).await,
+            Self::Revoke(revoke) => revoke.run(session).await,
+        }
     }
 }

@@ -2,12 +2,12 @@
 
 use clap::Args;
 
-use crate::client::answers::{Answer, Workers};
+use crate::client::answers::Workers;
+use crate::commands::list::Listing;
 use crate::exit::Failure;
 use crate::remote::Session;
 use crate::terminal::Colour;
-use crate::view::note;
-use crate::view::table::{Cell, Table, cut, whole};
+use crate::view::table::{Cell, cut, whole};
 use crate::view::words::{age, now_ms};
 
 #[derive(Args)]
@@ -26,13 +26,6 @@ impl List {
         let found: Workers = session.client.get(&["workers"]).await?;
         let workers: Vec<_> =
             found.workers.into_iter().filter(|worker| !self.alive || worker.value.alive).collect();
-        if session.out.is_json() {
-            return session.out.json_list(workers.iter().map(|worker| &*worker.sent));
-        }
-        if workers.is_empty() {
-            note("No workers. They connect by themselves, with the token of `flovyn token create`.");
-            return Ok(());
-        }
         let columns = [
             cut("NAME"),
             whole("STATE"),
@@ -42,19 +35,19 @@ impl List {
             cut("WORKFLOWS"),
             cut("TASKS"),
         ];
-        let mut table = Table::new(columns);
-        for Answer { value, .. } in &workers {
-            let (state, colour) = if value.alive { ("alive", Colour::Green) } else { ("gone", Colour::Red) };
-            table.row([
-                Cell::from(&value.name),
+        let mut listing = Listing::new(session, columns);
+        listing.add(&workers, |worker| {
+            let (state, colour) = if worker.alive { ("alive", Colour::Green) } else { ("gone", Colour::Red) };
+            [
+                Cell::from(&worker.name),
                 Cell::painted(state, Some(colour)),
-                Cell::from(value.task_queue.as_deref().unwrap_or_default()),
-                Cell::from(age(value.last_heartbeat_ms, now_ms())),
-                Cell::from(&value.build_id),
-                Cell::from(value.workflows.join(", ")),
-                Cell::from(value.tasks.join(", ")),
-            ]);
-        }
-        session.out.table(&table)
+                Cell::from(worker.task_queue.as_deref().unwrap_or_default()),
+                Cell::from(age(worker.last_heartbeat_ms, now_ms())),
+                Cell::from(&worker.build_id),
+                Cell::from(worker.workflows.join(", ")),
+                Cell::from(worker.tasks.join(", ")),
+            ]
+        })?;
+        listing.end("No workers. They connect by themselves, with the token of `flovyn token create`.")
     }
 }

@@ -2,31 +2,22 @@
 
 mod list;
 
-use clap::{Args, Subcommand};
+use clap::Subcommand;
 
+use crate::commands::noun::Verbs;
 use crate::exit::Failure;
-use crate::remote::Remote;
-
-#[derive(Args)]
-pub(crate) struct Worker {
-    #[command(flatten)]
-    remote: Remote,
-    #[command(subcommand)]
-    command: Command,
-}
+use crate::remote::Session;
 
 #[derive(Subcommand)]
-enum Command {
+pub(crate) enum Worker {
     /// List workers, and what they can run.
     List(list::List),
 }
 
-impl Worker {
-    pub(crate) async fn run(self) -> Result<(), Failure> {
-        let session = self.remote.connect()?;
-        let done = match self.command {
-            Command::List(list) => list.run(&session).await,
-        };
-        done.map_err(|failure| session.explain(failure))
+impl Verbs for Worker {
+    async fn run(self, session: &Session) -> Result<(), Failure> {
+        match self {
+            Self::List(list) => list.run(session).await,
+        }
     }
 }

@@ -3,18 +3,22 @@
 use clap::Args;
 
 use super::history;
-use crate::client::answers::Execution;
+use crate::client::answers::{Execution, LogEvent};
+use crate::commands::list::Listing;
+use crate::commands::outcome;
 use crate::exit::Failure;
 use crate::follow::{Follower, Seen, Tasks};
 use crate::input;
 use crate::remote::Session;
 use crate::view::event::{Teller, Told};
 use crate::view::note;
-use crate::view::table::{Cell, Table, cut, whole};
+use crate::view::table::{Cell, cut, whole};
 use crate::view::words::moment;
 
 #[derive(Args)]
 #[command(after_help = "\
+Exit codes with --follow: 0 when it has completed, 7 when it has failed or was cancelled.
+
 Examples:
   flovyn workflow events 01a1e259-e972-72ed-ab63-ea102818ba7e
   flovyn workflow events --follow 01a1e259-e972-72ed-ab63-ea102818ba7e
@@ -27,7 +31,7 @@ pub(crate) struct Events {
     #[arg(long, value_name = "SEQUENCE", default_value_t = 0)]
     since: i64,
     /// How many at most.
-    #[arg(long, value_name = "NUMBER", default_value_t = 1_000, conflicts_with = "follow")]
+    #[arg(long, value_name = "NUMBER", default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000), conflicts_with = "follow")]
     limit: u32,
     /// Print events as they come, until the execution has ended. As JSON, one per line.
     #[arg(long, short)]
@@ -36,36 +40,31 @@ pub(crate) struct Events {
 
 impl Events {
     pub(crate) async fn run(self, session: &Session) -> Result<(), Failure> {
-        let out = session.out;
         if self.follow {
             return self.follow(session).await;
         }
-        let events = history::events(&session.client, &self.id, self.since, self.limit as usize).await?;
-        if out.is_json() {
-            return out.json_list(events.iter().map(|event| &*event.sent));
-        }
-        if events.is_empty() {
-            note("No events.");
-            return Ok(());
-        }
         let columns = [whole("SEQ"), whole("TIME"), whole("EVENT"), cut("ABOUT"), cut("DETAILS")];
-        let mut table = Table::new(columns);
+        let mut listing = Listing::new(session, columns);
         let mut teller = Teller::default();
-        for event in &events {
-            let event = &event.value;
+        let row = |event: &LogEvent| {
             let Told { about, details, colour } = teller.tell(event);
-            table.row([
+            [
                 Cell::from(event.sequence.to_string()),
                 Cell::from(moment(event.timestamp_ms)),
                 Cell::painted(&event.event_type, colour),
                 Cell::from(about),
                 Cell::from(details),
-            ]);
-        }
-        out.table(&table)?;
-        if events.len() == self.limit as usize {
-            let last = events.last().map_or(0, |event| event.value.sequence);
-            note(&format!("There may be more: --since {last} shows the next ones."));
+            ]
+        };
+        let page = async |most, since: Option<i64>| {
+            let since = since.unwrap_or(self.since);
+            let page = history::events_page(&session.client, &self.id, since, most).await?;
+            Ok((page.events, page.next_since_sequence))
+        };
+        let next = listing.add_pages(self.limit, row, page).await?;
+        listing.end("No events.")?;
+        if let Some(last) = next {
+            note(&format!("There are more: --since {last} shows the next ones."));
         }
         Ok(())
     }
@@ -75,7 +74,7 @@ impl Events {
         // One that has ended has no event after its last: nothing would come.
         let execution: Execution = session.client.get(&["workflow-executions", &self.id]).await?;
         if execution.has_ended() && self.since >= execution.last_sequence {
-            return Ok(());
+            return outcome::of_execution(&execution);
         }
         let mut teller = Teller::default();
         let mut follower = Follower::open(&session.client, &self.id, Tasks::Nothing, self.since, 0).await?;
@@ -86,6 +85,6 @@ impl Events {
                 Seen::Task(..) => {}
             }
         }
-        Ok(())
+        outcome::of_execution(&session.client.get(&["workflow-executions", &self.id]).await?)
     }
 }

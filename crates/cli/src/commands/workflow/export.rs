@@ -4,9 +4,11 @@ use clap::Args;
 use serde_json::value::RawValue;
 
 use super::history;
+use crate::client::answers::Answer;
 use crate::exit::Failure;
 use crate::input;
 use crate::remote::Session;
+use crate::view::Out;
 
 #[derive(Args)]
 #[command(after_help = "\
@@ -34,15 +36,30 @@ impl Export {
         while let Some(last) = since {
             let page = history::events_page(client, id, last, usize::MAX).await?;
             since = page.next_since_sequence;
-            if !page.events.is_empty() {
-                out.text(separator)?;
-                out.text(&out.verbatim(page.events.iter().map(|event| &*event.sent)))?;
-                separator = ",\n";
-            }
+            print(out, &page.events, &mut separator)?;
         }
-        let (tasks, _) = history::tasks(client, id, usize::MAX).await?;
-        let tasks = out.verbatim(tasks.iter().map(|task| &*task.sent));
+        out.text("\n],\n\"tasks\": [")?;
+        separator = "\n";
+        let mut cursor = None;
+        loop {
+            let (tasks, next) = history::tasks_page(client, id, history::TASKS.to_owned(), cursor).await?;
+            print(out, &tasks, &mut separator)?;
+            if next.is_none() {
+                break;
+            }
+            cursor = next;
+        }
         let state: Box<RawValue> = client.get(&["workflow-executions", id, "state"]).await?;
-        out.line(&format!("\n],\n\"tasks\": [\n{tasks}\n],\n\"state\": {}\n}}", one(&state)))
+        out.line(&format!("\n],\n\"state\": {}\n}}", one(&state)))
     }
+}
+
+/// Some of an array, after those that stand there already.
+fn print<T>(out: Out, items: &[Answer<T>], separator: &mut &str) -> Result<(), Failure> {
+    if items.is_empty() {
+        return Ok(());
+    }
+    out.text(&format!("{separator}{}", out.verbatim(items.iter().map(|item| &*item.sent))))?;
+    *separator = ",\n";
+    Ok(())
 }

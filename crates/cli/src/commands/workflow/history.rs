@@ -10,6 +10,8 @@ use crate::view::timeline::{Work, shown_tasks};
 
 /// Events asked for at a time.
 const PAGE: usize = 1_000;
+/// Tasks asked for at a time.
+pub(super) const TASKS: &str = "100";
 /// Requests under way at a time.
 const AT_ONCE: usize = 8;
 
@@ -46,24 +48,16 @@ pub(super) async fn events_page(
     Ok(page)
 }
 
-/// The tasks of an execution, not more than `most`.
-pub(super) async fn tasks(
+/// Some tasks of an execution, and where to go on if there are more.
+pub(super) async fn tasks_page(
     client: &Client,
     execution_id: &str,
-    most: usize,
-) -> Result<(Vec<Answer<Task>>, bool), ClientError> {
-    let mut tasks = Vec::new();
-    let mut cursor = None;
-    loop {
-        let limit = (most - tasks.len()).min(100);
-        let query = [("limit", Some(limit.to_string())), ("cursor", cursor)];
-        let page: Tasks = client.get_with(&["workflow-executions", execution_id, "tasks"], &query).await?;
-        tasks.extend(page.tasks);
-        cursor = page.next_cursor;
-        if cursor.is_none() || tasks.len() >= most {
-            return Ok((tasks, cursor.is_some()));
-        }
-    }
+    limit: String,
+    cursor: Option<String>,
+) -> Result<(Vec<Answer<Task>>, Option<String>), ClientError> {
+    let query = [("limit", Some(limit)), ("cursor", cursor)];
+    let page: Tasks = client.get_with(&["workflow-executions", execution_id, "tasks"], &query).await?;
+    Ok((page.tasks, page.next_cursor))
 }
 
 /// What a timeline shows of tasks, by their ids.
@@ -77,7 +71,8 @@ pub(super) async fn work(
     if wanted.is_empty() {
         return Ok(work);
     }
-    for Answer { value: task, .. } in tasks(client, execution_id, 100).await?.0 {
+    let (tasks, _) = tasks_page(client, execution_id, TASKS.to_owned(), None).await?;
+    for Answer { value: task, .. } in tasks {
         let running_since_ms = task.started_ms.filter(|_| task.status == "RUNNING");
         work.insert(task.id, Work { attempts: Vec::new(), running_since_ms });
     }

@@ -2,13 +2,13 @@
 
 use clap::{Args, ValueEnum};
 
-use crate::client::answers::{Answer, Execution, Executions};
-use crate::commands::list::Listed;
+use crate::client::answers::{Execution, Executions};
+use crate::commands::list::{Listing, Page};
 use crate::exit::Failure;
 use crate::input;
 use crate::remote::Session;
 use crate::view::status_colour;
-use crate::view::table::{Cell, Table, cut, whole};
+use crate::view::table::{Cell, cut, whole};
 use crate::view::words::{age, duration, now_ms};
 
 #[derive(Args)]
@@ -57,17 +57,19 @@ enum Status {
 
 impl List {
     pub(crate) async fn run(self, session: &Session) -> Result<(), Failure> {
-        let listed = Listed::fetch(self.limit, |limit, cursor| self.page(session, limit, cursor)).await?;
+        let columns =
+            [whole("ID"), cut("KIND"), whole("STATUS"), cut("QUEUE"), whole("STARTED"), whole("TOOK")];
         let none = "No executions. Start one with: flovyn workflow start KIND";
-        listed.show(session, self.limit, none, |found| table(found, now_ms()))
+        let page = |limit, cursor| self.page(session, limit, cursor);
+        Listing::new(session, columns).run(self.limit, none, |one| row(one, now_ms()), page).await
     }
 
     async fn page(
         &self,
         session: &Session,
-        limit: usize,
+        limit: String,
         cursor: Option<String>,
-    ) -> Result<(Vec<Answer<Execution>>, Option<String>), Failure> {
+    ) -> Result<Page<Execution, String>, Failure> {
         let query = [
             ("status", self.status.map(|status| format!("{status:?}").to_uppercase())),
             ("kind", self.kind.clone()),
@@ -76,7 +78,7 @@ impl List {
             ("parentId", self.parent.clone()),
             ("createdAfter", self.since.clone()),
             ("createdBefore", self.before.clone()),
-            ("limit", Some(limit.to_string())),
+            ("limit", Some(limit)),
             ("cursor", cursor),
         ];
         let page: Executions = session.client.get_with(&["workflow-executions"], &query).await?;
@@ -84,19 +86,14 @@ impl List {
     }
 }
 
-pub(super) fn table(executions: &[Answer<Execution>], now_ms: i64) -> Table {
-    let columns = [whole("ID"), cut("KIND"), whole("STATUS"), cut("QUEUE"), whole("STARTED"), whole("TOOK")];
-    let mut table = Table::new(columns);
-    for Answer { value, .. } in executions {
-        let took = value.finished_ms.map(|end| duration(end - value.created_ms)).unwrap_or_default();
-        table.row([
-            Cell::from(&value.id),
-            Cell::from(&value.kind),
-            Cell::painted(&value.status, status_colour(&value.status)),
-            Cell::from(&value.task_queue),
-            Cell::from(age(value.created_ms, now_ms)),
-            Cell::from(took),
-        ]);
-    }
-    table
+fn row(execution: &Execution, now_ms: i64) -> [Cell; 6] {
+    let took = execution.finished_ms.map(|end| duration(end - execution.created_ms)).unwrap_or_default();
+    [
+        Cell::from(&execution.id),
+        Cell::from(&execution.kind),
+        Cell::painted(&execution.status, status_colour(&execution.status)),
+        Cell::from(&execution.task_queue),
+        Cell::from(age(execution.created_ms, now_ms)),
+        Cell::from(took),
+    ]
 }

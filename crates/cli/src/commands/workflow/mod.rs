@@ -13,22 +13,15 @@ mod tasks;
 mod terminate;
 mod wait;
 
-use clap::{Args, Subcommand};
+use clap::Subcommand;
 
+use crate::commands::noun::Verbs;
 use crate::exit::Failure;
-use crate::remote::Remote;
-
-#[derive(Args)]
-pub(crate) struct Workflow {
-    #[command(flatten)]
-    remote: Remote,
-    #[command(subcommand)]
-    command: Command,
-}
+use crate::remote::Session;
 
 #[derive(Subcommand)]
 #[allow(clippy::large_enum_variant, reason = "there is one, and it is made once")]
-enum Command {
+pub(crate) enum Workflow {
     /// Start a workflow and print the execution's id.
     Start(start::Start),
     /// List executions, the newest first.
@@ -53,24 +46,22 @@ enum Command {
     Export(export::Export),
 }
 
-impl Workflow {
-    pub(crate) async fn run(self) -> Result<(), Failure> {
-        let session = self.remote.connect()?;
-        let done = match self.command {
-            Command::Start(start) => start.run(&session).await,
-            Command::List(list) => list.run(&session).await,
-            Command::Show(show) => show.run(&session).await,
-            Command::Events(events) => events.run(&session).await,
-            Command::Tasks(tasks) => tasks.run(&session).await,
-            Command::Wait(wait) => wait.run(&session).await,
-            Command::Signal(signal) => signal.run(&session).await,
-            Command::Cancel(cancel) => cancel.run(&session).await,
-            Command::Terminate(terminate) => terminate.run(&session).await,
-            Command::Retry(retry) => retry.run(&session).await,
-            Command::Export(export) => export.run(&session).await,
-        };
-        done.map_err(|failure| {
-            session.explain(failure).advise_if_missing("`flovyn workflow list` shows what is there.")
-        })
+impl Verbs for Workflow {
+    const IF_MISSING: &'static str = "`flovyn workflow list` shows what is there.";
+
+    async fn run(self, session: &Session) -> Result<(), Failure> {
+        match self {
+            Self::Start(start) => start.run(session).await,
+            Self::List(list) => list.run(session).await,
+            Self::Show(show) => show.run(session).await,
+            Self::Events(events) => events.run(session).await,
+            Self::Tasks(tasks) => tasks.run(session).await,
+            Self::Wait(wait) => wait.run(session).await,
+            Self::Signal(signal) => signal.run(session).await,
+            Self::Cancel(cancel) => cancel.run(session).await,
+            Self::Terminate(terminate) => terminate.run(session).await,
+            Self::Retry(retry) => retry.run(session).await,
+            Self::Export(export) => export.run(session).await,
+        }
     }
 }

@@ -6,6 +6,7 @@ use clap::Args;
 
 use super::history;
 use crate::client::answers::{Answer, Execution, LogEvent};
+use crate::commands::outcome;
 use crate::exit::Failure;
 use crate::follow::{Follower, Seen, TaskSeen, Tasks};
 use crate::input;
@@ -20,6 +21,8 @@ use crate::view::words::{age, duration, moment, now_ms};
 
 #[derive(Args)]
 #[command(after_help = "\
+Exit codes with --follow: 0 when it has completed, 7 when it has failed or was cancelled.
+
 Examples:
   flovyn workflow show 01a1e259-e972-72ed-ab63-ea102818ba7e
   flovyn workflow show --follow 01a1e259-e972-72ed-ab63-ea102818ba7e
@@ -41,11 +44,12 @@ impl Show {
         let execution = self.fetch(session).await?;
         if self.follow {
             self.follow(session, &execution.value).await?;
-            if session.out.is_json() {
-                return Ok(());
+            let ended = self.fetch(session).await?.value;
+            if !session.out.is_json() {
+                session.out.line("")?;
+                self.show(session, &ended).await?;
             }
-            session.out.line("")?;
-            return self.show(session, &self.fetch(session).await?.value).await;
+            return outcome::of_execution(&ended);
         }
         if session.out.is_json() {
             return session.out.json(&execution.sent);
@@ -136,9 +140,12 @@ fn facts(execution: &Execution, now_ms: i64) -> Facts {
     }
     facts.add_json("Input", execution.input.as_deref());
     facts.add_json("Output", execution.output.as_deref());
-    facts.add_some("Error", execution.error.as_deref());
-    for waiting in &execution.waiting_on {
-        facts.add_waiting(waiting, now_ms);
+    let error = if execution.status == "CANCELLED" { "Reason" } else { "Error" };
+    facts.add_some(error, execution.error.as_deref());
+    facts.add_waiting(&execution.waiting_on, &execution.id, now_ms);
+    if matches!(execution.status.as_str(), "FAILED" | "CANCELLED") {
+        let id = &execution.id;
+        facts.add("Next", &format!("start it again, as a new one, with: flovyn workflow retry {id}"));
     }
     facts
 }

@@ -15,6 +15,9 @@ use crate::view::note;
 
 #[derive(Args)]
 #[command(after_help = "\
+Exit codes with --wait: 0 when it has completed, 7 when it has failed or was cancelled, 8 when
+the time is up.
+
 Examples:
   flovyn workflow start greeting --input '{\"name\": \"Ada\"}'
   flovyn workflow start order --input @order.json --label customer=ada --key order-4711

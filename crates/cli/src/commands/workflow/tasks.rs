@@ -3,7 +3,7 @@
 use clap::Args;
 
 use super::history;
-use crate::commands::list::Listed;
+use crate::commands::list::Listing;
 use crate::commands::task;
 use crate::exit::Failure;
 use crate::input;
@@ -26,7 +26,9 @@ pub(crate) struct Tasks {
 
 impl Tasks {
     pub(crate) async fn run(self, session: &Session) -> Result<(), Failure> {
-        let (found, more) = history::tasks(&session.client, &self.id, self.limit as usize).await?;
-        Listed { found, more }.show(session, self.limit, "It has scheduled no tasks.", task::table)
+        let page =
+            async |limit, cursor| Ok(history::tasks_page(&session.client, &self.id, limit, cursor).await?);
+        let listing = Listing::new(session, task::COLUMNS);
+        listing.run(self.limit, "It has scheduled no tasks.", task::row, page).await
     }
 }

@@ -4,6 +4,7 @@ use clap::Args;
 
 use crate::client::ClientError;
 use crate::client::answers::{Answer, Execution};
+use crate::commands::outcome;
 use crate::exit::{Exit, Failure};
 use crate::follow::{Follower, Seen, TaskSeen, Tasks};
 use crate::input::{self, Span};
@@ -13,10 +14,11 @@ use crate::view::event::Teller;
 
 #[derive(Args)]
 #[command(after_help = "\
-Its output goes to stdout as JSON, a bar to stderr if that is a terminal.
+Its output goes to stdout as JSON, a bar to stderr if that is a terminal. Ctrl-C ends the
+waiting, not the execution.
 
 Exit codes: 0 when it has completed, 7 when it has failed or was cancelled, 8 when the time
-is up.
+is up, 6 when the server cannot be reached for half a minute.
 
 Examples:
   flovyn workflow wait 01a1e259-e972-72ed-ab63-ea102818ba7e
@@ -51,14 +53,8 @@ pub(super) async fn until_end(session: &Session, id: &str, timeout: Option<Span>
         session.out.json(&execution.sent)?;
     }
     let execution = execution.value;
-    if execution.status != "COMPLETED" {
-        let reason = execution.error.filter(|reason| !reason.is_empty());
-        let reason = reason.map(|reason| format!(": {reason}")).unwrap_or_default();
-        let status = execution.status;
-        return Err(Failure::new(Exit::NotCompleted, format!("{} {id} is {status}{reason}", execution.kind))
-            .advise(format!("See what happened with: flovyn workflow show {id}"))
-            .advise(format!("Start it again with: flovyn workflow retry {id}")));
-    }
+    outcome::of_execution(&execution)
+        .map_err(|failure| failure.advise(format!("See what happened with: flovyn workflow show {id}")))?;
     match (session.out.is_json(), execution.output) {
         (true, _) => Ok(()),
         (false, Some(output)) => session.out.json(&output),

@@ -1,0 +1,98 @@
+//! Why something does not run, and the command that helps it on.
+
+use super::facts::Facts;
+use super::words::{age, moment};
+use crate::client::answers::WaitingOn;
+
+/// Of more than these, the others are counted.
+const MOST: usize = 10;
+
+impl Facts {
+    /// What it waits for, and what somebody can do about it. `id` is its own.
+    pub(crate) fn add_waiting<'a>(
+        &mut self,
+        waiting: impl IntoIterator<Item = &'a WaitingOn>,
+        id: &str,
+        now_ms: i64,
+    ) {
+        let waiting: Vec<&WaitingOn> = waiting.into_iter().collect();
+        for one in waiting.iter().take(MOST) {
+            let name = if one.kind == "RUNNING" { "Now" } else { "Waits for" };
+            self.add(name, &told(one, now_ms));
+        }
+        if waiting.len() > MOST {
+            self.add("", &format!("and {} more", waiting.len() - MOST));
+        }
+        let mut kinds = Vec::new();
+        for one in waiting {
+            if !kinds.contains(&&one.kind) {
+                kinds.push(&one.kind);
+                self.add_some("Next", next_step(one, id).as_deref());
+            }
+        }
+    }
+}
+
+fn told(waiting: &WaitingOn, now_ms: i64) -> String {
+    let until = waiting.until_ms.map(|ms| format!(", until {} ({})", moment(ms), age(ms, now_ms)));
+    let id = if waiting.id.is_empty() { String::new() } else { format!(" [{}]", waiting.id) };
+    format!("{}: {}{id}{}", waiting.kind, waiting.message, until.unwrap_or_default())
+}
+
+/// Nothing for what ends by itself, and for what only a later server knows.
+fn next_step(waiting: &WaitingOn, id: &str) -> Option<String> {
+    let WaitingOn { id: other, name, .. } = waiting;
+    Some(match waiting.kind.as_str() {
+        "TASK" => format!("see what the task waits for with: flovyn task show {other}"),
+        "CHILD" => format!("see what the child waits for with: flovyn workflow show {other}"),
+        "PROMISE" => format!("answer it with: flovyn promise resolve {other} --value JSON"),
+        "SIGNAL" => format!("send one with: flovyn workflow signal {id} NAME --value JSON"),
+        "QUEUE_PAUSED" => format!("hand out its work again with: flovyn queue resume {name}"),
+        "NO_WORKER" | "NO_STREAM_WORKER" => {
+            "start a worker that has it; see which there are with: flovyn worker list".to_owned()
+        }
+        "FREE_WORKER" => "see how much is before it with: flovyn queue list".to_owned(),
+        "RETRY_DELAY" => format!("see what failed with: flovyn task attempts {id}"),
+        "ACTIVATION_BACKOFF" => {
+            "mend the workflow's code: a worker with another build gets it at once".to_owned()
+        }
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::terminal::Paint;
+
+    fn waiting(kind: &str, id: &str) -> WaitingOn {
+        let (kind, id) = (kind.to_owned(), id.to_owned());
+        WaitingOn { kind, id, name: "n".into(), message: "why".into(), until_ms: None }
+    }
+
+    fn lines(waiting: &[WaitingOn]) -> Vec<String> {
+        let mut facts = Facts::new("order", "WAITING", None);
+        facts.add_waiting(waiting, "7", 0);
+        facts.lines(Paint::plain())[1..].to_vec()
+    }
+
+    #[test]
+    fn each_kind_has_its_next_step() {
+        let found = lines(&[waiting("TASK", "1"), waiting("TASK", "2"), waiting("TIMER", "")]);
+        let expected = [
+            "  Waits for  TASK: why [1]",
+            "  Waits for  TASK: why [2]",
+            "  Waits for  TIMER: why",
+            "  Next       see what the task waits for with: flovyn task show 1",
+        ];
+        assert_eq!(found, expected);
+        assert_eq!(lines(&[waiting("RUNNING", "")]), ["  Now        RUNNING: why"]);
+    }
+
+    #[test]
+    fn of_many_the_first_are_shown() {
+        let many: Vec<WaitingOn> = (0..25).map(|id| waiting("TIMER", &id.to_string())).collect();
+        let found = lines(&many);
+        assert_eq!((found.len(), found[10].as_str()), (11, "             and 15 more"));
+    }
+}
