@@ -5,25 +5,19 @@ use flovyn_proto::v1::workflow_command::CommandData;
 use serde_json::json;
 
 use crate::app::command;
-use crate::common::Database;
 use crate::visitor::Visitor;
 use crate::worker::Worker;
-use crate::world::{World, fail_next, text};
+use crate::world::{World, fail_next, on_both, text};
 
-async fn start() -> (World, Visitor) {
-    let world = World::start(Database::Sqlite).await;
-    let visitor = Visitor::admin(&world).await;
-    (world, visitor)
-}
+on_both!(starting, scripts_get_json, ending_and_retrying, answering, tasks_and_queues, tokens_are_shown_once,);
 
 /// The last part of an address.
 fn id_of(page: &str) -> &str {
     page.rsplit('/').next().unwrap()
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn starting() {
-    let (world, visitor) = start().await;
+async fn starting(world: World) {
+    let visitor = Visitor::admin(&world).await;
     let fields = [
         ("kind", "a kind/of work"),
         ("input", "{\"n\": 12345678901234567890.10}"),
@@ -46,9 +40,8 @@ async fn starting() {
     assert_eq!(world.executions().await, 1);
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn scripts_get_json() {
-    let (_world, visitor) = start().await;
+async fn scripts_get_json(world: World) {
+    let visitor = Visitor::admin(&world).await;
     let token = visitor.form_token().await;
     let by_script = &[("x-flovyn-part", "1")];
     let fields = [("form_token", token.as_str()), ("kind", "k"), ("input", "nonsense")];
@@ -60,9 +53,8 @@ async fn scripts_get_json() {
     assert!(answer.ok(200)["page"].as_str().unwrap().starts_with("/t/one/executions/"));
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn ending_and_retrying() {
-    let (world, visitor) = start().await;
+async fn ending_and_retrying(world: World) {
+    let visitor = Visitor::admin(&world).await;
     for action in ["cancel", "terminate"] {
         let id = world.start_order().await;
         let page = format!("/t/one/executions/{id}");
@@ -82,9 +74,8 @@ async fn ending_and_retrying() {
     assert!(visitor.page(&page).await.contains(&id), "the new one is linked to the old one");
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn answering() {
-    let (world, visitor) = start().await;
+async fn answering(world: World) {
+    let visitor = Visitor::admin(&world).await;
     let mut worker = Worker::connect(&world.server).await;
     let id = world.start_order().await;
     let activation = worker.activation().await;
@@ -112,9 +103,8 @@ async fn answering() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn tasks_and_queues() {
-    let (world, visitor) = start().await;
+async fn tasks_and_queues(world: World) {
+    let visitor = Visitor::admin(&world).await;
     let fields =
         [("task_type", "charge"), ("input", "{\"n\":1}"), ("max_retries", "1"), ("queue", "default")];
     let page = visitor.done("/t/one/tasks", &fields).await;
@@ -136,9 +126,8 @@ async fn tasks_and_queues() {
     assert!(audit.contains("somebody") && audit.to_lowercase().contains("pause"), "{audit}");
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn tokens_are_shown_once() {
-    let (world, visitor) = start().await;
+async fn tokens_are_shown_once(world: World) {
+    let visitor = Visitor::admin(&world).await;
     let made = visitor.fill("/t/one/access/tokens", &[("name", "laptop")]).await;
     assert_eq!(made.status, 200, "{}", made.text);
     let token = made.text.split(['"', '<', '>']).find(|part| part.starts_with("fwt_")).expect("the token");

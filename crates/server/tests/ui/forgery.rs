@@ -3,9 +3,10 @@
 use serde_json::json;
 use uuid::Uuid;
 
-use crate::common::Database;
 use crate::visitor::Visitor;
-use crate::world::{World, text};
+use crate::world::{World, on_both, text};
+
+on_both!(forged_forms_are_refused,);
 
 /// Everything that changes something.
 fn changes(execution: &str, task: &str, token: &str) -> Vec<String> {
@@ -25,9 +26,7 @@ fn changes(execution: &str, task: &str, token: &str) -> Vec<String> {
     all
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn forged_forms_are_refused() {
-    let world = World::start(Database::Sqlite).await;
+async fn forged_forms_are_refused(world: World) {
     let visitor = Visitor::admin(&world).await;
     let execution = world.start_order().await;
     let task = text(&world.post("/tasks", &json!({ "task_type": "t" })).await.ok(201)["id"]);

@@ -2,10 +2,11 @@
 
 use serde_json::Value;
 
-use crate::common::Database;
 use crate::set_up::hostile::Hostile;
 use crate::visitor::Visitor;
-use crate::world::World;
+use crate::world::{World, on_both};
+
+on_both!(what_workers_say_is_text_on_every_page, what_workers_stream_stays_within_its_event,);
 
 /// A page without what its copy buttons carry, which is the text as it was sent.
 fn shown(page: &str) -> String {
@@ -14,9 +15,7 @@ fn shown(page: &str) -> String {
     parts.fold(first, |text, part| text + part.split_once('"').unwrap().1)
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn what_workers_say_is_text_on_every_page() {
-    let world = World::start(Database::Sqlite).await;
+async fn what_workers_say_is_text_on_every_page(world: World) {
     let hostile = Hostile::start(&world).await;
     let visitor = Visitor::admin(&world).await;
     let own = format!("/t/one/executions/{}", hostile.execution);
@@ -59,9 +58,7 @@ async fn what_workers_say_is_text_on_every_page() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn what_workers_stream_stays_within_its_event() {
-    let world = World::start(Database::Sqlite).await;
+async fn what_workers_stream_stays_within_its_event(world: World) {
     let mut hostile = Hostile::start(&world).await;
     let visitor = Visitor::admin(&world).await;
     let headers = [("cookie", visitor.cookie.as_str())];

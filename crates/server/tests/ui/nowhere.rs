@@ -1,9 +1,15 @@
 //! What is no page, and what cannot be read: a page for people, a problem in JSON for programs, never nothing.
 
-use crate::common::Database;
 use crate::http::{Answer, Headers};
 use crate::visitor::Visitor;
-use crate::world::World;
+use crate::world::{World, on_both};
+
+on_both!(
+    what_is_no_page_is_told_to_people_and_to_programs,
+    a_slash_too_many_leads_to_the_page,
+    rest_refuses_in_its_own_words_too,
+    what_a_page_would_obey_is_shown_by_its_number,
+);
 
 /// A styled page with the usual headers, which says what is wrong and what its code is.
 #[track_caller]
@@ -38,9 +44,7 @@ fn is_problem(answer: Answer, status: u16, code: &str) {
 /// Method, path and headers; status and code of the answer.
 type Case<'a> = (&'a str, String, Headers<'a>, u16, &'a str);
 
-#[tokio::test(flavor = "multi_thread")]
-async fn what_is_no_page_is_told_to_people_and_to_programs() {
-    let world = World::start(Database::Sqlite).await;
+async fn what_is_no_page_is_told_to_people_and_to_programs(world: World) {
     let visitor = Visitor::admin(&world).await;
     let execution = world.start_order().await;
     let own = format!("/t/one/executions/{execution}");
@@ -96,9 +100,7 @@ async fn what_is_no_page_is_told_to_people_and_to_programs() {
     is_page(&Visitor::stranger(&world.http).get("/nope").await, 404, "FLV0082");
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_slash_too_many_leads_to_the_page() {
-    let world = World::start(Database::Sqlite).await;
+async fn a_slash_too_many_leads_to_the_page(world: World) {
     let visitor = Visitor::admin(&world).await;
     for (given, page) in [
         ("/t/one/", "/t/one"),
@@ -119,9 +121,7 @@ async fn a_slash_too_many_leads_to_the_page() {
     assert_eq!((answer.status, answer.headers["location"].to_str().unwrap()), (303, "/t/one/access"));
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn rest_refuses_in_its_own_words_too() {
-    let world = World::start(Database::Sqlite).await;
+async fn rest_refuses_in_its_own_words_too(world: World) {
     let bearer = format!("Bearer {}", world.admin);
     for (method, path, status, code) in [
         ("GET", "/api/nope", 404, "FLV0082"),
@@ -145,9 +145,7 @@ async fn rest_refuses_in_its_own_words_too() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn what_a_page_would_obey_is_shown_by_its_number() {
-    let world = World::start(Database::Sqlite).await;
+async fn what_a_page_would_obey_is_shown_by_its_number(world: World) {
     let visitor = Visitor::admin(&world).await;
     let bearer = format!("Bearer {}", world.admin);
     // U+0000, an escape of terminals, and the mark that turns text around.

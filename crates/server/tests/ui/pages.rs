@@ -3,12 +3,16 @@
 use serde_json::json;
 
 use crate::app::schedule_task;
-use crate::common::Database;
 use crate::visitor::{PAGES, Visitor};
 use crate::worker::Worker;
 use crate::world::{World, on_both, text};
 
-on_both!(every_page_is_there);
+on_both!(
+    every_page_is_there,
+    every_answer_keeps_foreign_content_out,
+    payloads_are_text_whatever_they_say,
+    an_execution_is_followed_live,
+);
 
 /// One of each, so that no page is empty.
 async fn every_page_is_there(world: World) {
@@ -55,9 +59,7 @@ async fn every_page_is_there(world: World) {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn every_answer_keeps_foreign_content_out() {
-    let world = World::start(Database::Sqlite).await;
+async fn every_answer_keeps_foreign_content_out(world: World) {
     let visitor = Visitor::admin(&world).await;
     let execution = world.start_order().await;
     let page = visitor.page("/t/one").await;
@@ -87,9 +89,7 @@ async fn every_answer_keeps_foreign_content_out() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn payloads_are_text_whatever_they_say() {
-    let world = World::start(Database::Sqlite).await;
+async fn payloads_are_text_whatever_they_say(world: World) {
     let visitor = Visitor::admin(&world).await;
     let deep = "[".repeat(100) + &"]".repeat(100);
     let input = json!({
@@ -125,9 +125,7 @@ async fn payloads_are_text_whatever_they_say() {
     assert_eq!(raw.body, input);
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn an_execution_is_followed_live() {
-    let world = World::start(Database::Sqlite).await;
+async fn an_execution_is_followed_live(world: World) {
     let visitor = Visitor::admin(&world).await;
     let mut worker = Worker::connect(&world.server).await;
     let id = world.start_order().await;

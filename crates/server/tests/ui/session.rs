@@ -2,18 +2,25 @@
 
 use flovyn_server::{Server, ServerOptions};
 
-use crate::common::{Database, TOKEN};
+use crate::common::TOKEN;
 use crate::http::Http;
 use crate::visitor::{PAGES, Visitor, cookie};
-use crate::world::{FAR, World};
+use crate::world::{FAR, World, on_both};
 
-async fn world() -> World {
-    World::start(Database::Sqlite).await
-}
+on_both!(
+    the_session_is_kept_from_scripts_and_other_sites,
+    wrong_credentials_get_no_session,
+    without_a_session_every_page_leads_to_signing_in,
+    signing_in_leads_nowhere_else,
+    the_start_is_the_first_tenant_of_the_credential,
+    signing_out_ends_it,
+    who_follows_a_link_on_another_site_is_asked_once_more,
+    what_is_sent_after_the_end_is_not_done_and_leads_back_to_its_page,
+    scripts_are_told_in_json_that_the_session_has_ended,
+    a_local_server_opens_signed_in,
+);
 
-#[tokio::test(flavor = "multi_thread")]
-async fn the_session_is_kept_from_scripts_and_other_sites() {
-    let world = world().await;
+async fn the_session_is_kept_from_scripts_and_other_sites(world: World) {
     let stranger = Visitor::stranger(&world.http);
     let answer = stranger.post("/login", &[("credential", &world.admin), ("next", "/t/one/queues")]).await;
     assert_eq!((answer.status, &answer.headers["location"]), (303, &"/t/one/queues".parse().unwrap()));
@@ -27,9 +34,7 @@ async fn the_session_is_kept_from_scripts_and_other_sites() {
     assert!(answer.headers["set-cookie"].to_str().unwrap().ends_with("; Secure"));
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn wrong_credentials_get_no_session() {
-    let world = world().await;
+async fn wrong_credentials_get_no_session(world: World) {
     let stranger = Visitor::stranger(&world.http);
     let expired = world.jwt.sign("somebody", &["one"], "admin", 1, 1_000).unwrap();
     let long = "x".repeat(10_000);
@@ -42,9 +47,7 @@ async fn wrong_credentials_get_no_session() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn without_a_session_every_page_leads_to_signing_in() {
-    let world = world().await;
+async fn without_a_session_every_page_leads_to_signing_in(world: World) {
     let expired = world.jwt.sign("somebody", &["one"], "admin", 1, 1_000).unwrap();
     let forged = format!("flovyn_session={}~{expired}", "0".repeat(32));
     let cookies = ["", "flovyn_session=junk", "flovyn_session=none", &forged];
@@ -71,9 +74,7 @@ async fn without_a_session_every_page_leads_to_signing_in() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn signing_in_leads_nowhere_else() {
-    let world = world().await;
+async fn signing_in_leads_nowhere_else(world: World) {
     let stranger = Visitor::stranger(&world.http);
     for elsewhere in
         ["https://evil.example", "//evil.example", "/\\evil.example", "javascript:alert(1)", "evil"]
@@ -83,9 +84,7 @@ async fn signing_in_leads_nowhere_else() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn the_start_is_the_first_tenant_of_the_credential() {
-    let world = world().await;
+async fn the_start_is_the_first_tenant_of_the_credential(world: World) {
     let visitor = Visitor::with(&world, &world.token(&["gone", "two"], "viewer")).await;
     assert_eq!(visitor.get("/").await.headers["location"], "/t/two");
     let nobody = Visitor::with(&world, &world.token(&["gone"], "viewer")).await;
@@ -95,18 +94,14 @@ async fn the_start_is_the_first_tenant_of_the_credential() {
     assert!(everybody.page("/t/two").await.contains("/t/one"), "the other tenant is offered");
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn signing_out_ends_it() {
-    let world = world().await;
+async fn signing_out_ends_it(world: World) {
     let visitor = Visitor::admin(&world).await;
     assert_eq!(visitor.post("/logout", &[]).await.status, 403, "not without the form's token");
     let answer = visitor.fill("/logout", &[]).await;
     assert_eq!((answer.status, cookie(&answer.headers).as_deref()), (303, Some("flovyn_session=none")));
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn who_follows_a_link_on_another_site_is_asked_once_more() {
-    let world = world().await;
+async fn who_follows_a_link_on_another_site_is_asked_once_more(world: World) {
     let visitor = Visitor::stranger(&world.http);
     let by_link = &[("sec-fetch-site", "cross-site"), ("sec-fetch-mode", "navigate")];
     let answer = world.http.send("GET", "/t/one", by_link, "").await;
@@ -122,9 +117,7 @@ async fn ended(world: &World) -> Visitor {
     Visitor { cookie, ..Visitor::stranger(&world.http) }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn what_is_sent_after_the_end_is_not_done_and_leads_back_to_its_page() {
-    let world = world().await;
+async fn what_is_sent_after_the_end_is_not_done_and_leads_back_to_its_page(world: World) {
     let (visitor, host) = (ended(&world).await, world.server.server.http_addr());
     let execution = world.start_order().await;
     let action = format!("/t/one/executions/{execution}/terminate");
@@ -160,9 +153,7 @@ async fn what_is_sent_after_the_end_is_not_done_and_leads_back_to_its_page() {
     assert!(!visitor.page("/login").await.contains("was not carried out"));
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn scripts_are_told_in_json_that_the_session_has_ended() {
-    let world = world().await;
+async fn scripts_are_told_in_json_that_the_session_has_ended(world: World) {
     let visitor = ended(&world).await;
     let execution = world.start_order().await;
     let own = format!("/t/one/executions/{execution}");
@@ -182,9 +173,7 @@ async fn scripts_are_told_in_json_that_the_session_has_ended() {
 }
 
 /// A development server lets everybody on this machine in, and nobody else.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_local_server_opens_signed_in() {
-    let world = world().await;
+async fn a_local_server_opens_signed_in(world: World) {
     let admin = world.jwt.sign("dev", &["one"], "admin", 1, FAR).unwrap();
     let start = async |local_only| {
         let folder = tempfile::tempdir().unwrap();

@@ -2,13 +2,12 @@
 
 use serde_json::json;
 
-use crate::common::Database;
 use crate::visitor::{PAGES, Visitor};
-use crate::world::{World, text};
+use crate::world::{World, on_both, text};
 
-#[tokio::test(flavor = "multi_thread")]
-async fn another_tenant_is_not_there() {
-    let world = World::start(Database::Sqlite).await;
+on_both!(another_tenant_is_not_there, a_viewer_is_offered_nothing_and_may_do_nothing, who_may_makes_tenants,);
+
+async fn another_tenant_is_not_there(world: World) {
     let execution = world.start_order().await;
     let task = text(&world.post("/tasks", &json!({ "task_type": "t" })).await.ok(201)["id"]);
     let other = Visitor::with(&world, &world.token(&["two"], "admin")).await;
@@ -39,9 +38,7 @@ async fn another_tenant_is_not_there() {
     assert!(!other.page("/t/two/executions").await.contains(&execution));
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_viewer_is_offered_nothing_and_may_do_nothing() {
-    let world = World::start(Database::Sqlite).await;
+async fn a_viewer_is_offered_nothing_and_may_do_nothing(world: World) {
     let execution = world.start_order().await;
     let viewer = Visitor::with(&world, &world.token(&["one"], "viewer")).await;
     let rows =
@@ -61,9 +58,7 @@ async fn a_viewer_is_offered_nothing_and_may_do_nothing() {
     assert_eq!(rows().await, before);
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn who_may_makes_tenants() {
-    let world = World::start(Database::Sqlite).await;
+async fn who_may_makes_tenants(world: World) {
     let root = Visitor::with(&world, &world.token(&["*"], "server-admin")).await;
     let page = "/t/one/access";
     let form = root.form(page, "/tenants", &[("slug", "new-team"), ("name", "New <team>")]).await;
