@@ -33,6 +33,7 @@ const COLUMNS: &[(&str, &str)] = &[
     ("enqueued_per_s", "enqueued/s"),
     ("p50_ms", "p50 ms"),
     ("p99_ms", "p99 ms"),
+    ("late_p99_ms", "late p99 ms"),
     ("fsync_p50_ms", "bare fsync ms"),
     ("commits_per_workflow", "commits each"),
     ("bytes_written_per_workflow", "bytes each"),
@@ -59,13 +60,27 @@ fn shown(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
         Value::Number(number) => match number.as_f64().unwrap_or_default() {
-            0.0 => "0".into(),
-            large if large >= 100.0 => format!("{large:.0}"),
+            whole if whole.fract() == 0.0 => in_thousands(whole),
+            large if large >= 100.0 => in_thousands(large),
             middle if middle >= 1.0 => format!("{middle:.1}"),
             small => format!("{small:.2}"),
         },
         _ => String::new(),
     }
+}
+
+/// Without a fraction, such as `12,345`.
+fn in_thousands(number: f64) -> String {
+    let digits = format!("{number:.0}");
+    let ends_group = |index: usize| index > 0 && (digits.len() - index).is_multiple_of(3);
+    let mut shown = String::new();
+    for (index, digit) in digits.chars().enumerate() {
+        if ends_group(index) {
+            shown.push(',');
+        }
+        shown.push(digit);
+    }
+    shown
 }
 
 fn table(rows: &[Value]) -> String {
