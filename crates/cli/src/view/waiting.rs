@@ -43,7 +43,9 @@ fn told(waiting: &WaitingOn, now_ms: i64) -> String {
 fn next_step(waiting: &WaitingOn, id: &str) -> Option<String> {
     let WaitingOn { id: other, name, .. } = waiting;
     Some(match waiting.kind.as_str() {
-        "TASK" => format!("see what the task waits for with: flovyn task show {other}"),
+        "TASK" => {
+            format!("see the task with: flovyn task show {other}, who could do it with: flovyn worker list")
+        }
         "CHILD" => format!("see what the child waits for with: flovyn workflow show {other}"),
         "PROMISE" => format!("answer it with: flovyn promise resolve {other} --value JSON"),
         "SIGNAL" => format!("send one with: flovyn workflow signal {id} NAME --value JSON"),
@@ -83,7 +85,7 @@ mod tests {
             "  Waits for  TASK: why [1]",
             "  Waits for  TASK: why [2]",
             "  Waits for  TIMER: why",
-            "  Next       see what the task waits for with: flovyn task show 1",
+            "  Next       see the task with: flovyn task show 1, who could do it with: flovyn worker list",
         ];
         assert_eq!(found, expected);
         assert_eq!(lines(&[waiting("RUNNING", "")]), ["  Now        RUNNING: why"]);

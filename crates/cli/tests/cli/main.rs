@@ -19,5 +19,6 @@ mod snapshot;
 mod tasks;
 mod terminal;
 mod tls;
+mod why;
 mod workflows;
 mod world;

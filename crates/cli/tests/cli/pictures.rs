@@ -12,8 +12,6 @@ use crate::terminal::{Shown, plain};
 use crate::world::{PATIENCE, Ran, flovyn};
 
 const COLUMNS: u16 = 96;
-/// Help is laid out for no terminal in particular: its longest line needs this.
-const COLUMNS_OF_HELP: u16 = 124;
 /// In pixels of the page: a line, the space around all lines, and the width of a letter in this font.
 const LINE: usize = 20;
 const MARGIN: usize = 20;
@@ -111,8 +109,8 @@ fn commands_look_well_in_a_terminal() {
     let show = shop.typed(&["workflow", "show", &id], COLUMNS);
     assert!(show.contains("charge-card #1 failed") && show.contains("approval (promise)"), "{show}");
     take("workflow-show", &show, COLUMNS);
-    let help = shop.typed(&["workflow", "--help"], COLUMNS_OF_HELP);
-    take("workflow-help", &help, COLUMNS_OF_HELP);
+    let help = shop.typed(&["workflow", "--help"], COLUMNS);
+    take("workflow-help", &help, COLUMNS);
 }
 
 /// Ports and the directory are those of a test.

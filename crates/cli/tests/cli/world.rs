@@ -109,6 +109,7 @@ impl World {
         let entered = world.runtime.enter();
         let builder = Worker::builder(world.credential("grpc_url"), world.credential("worker_token"));
         let worker = flovyn_examples::shop::worker(builder).task(Paint).workflow(Gallery).workflow(Monthly);
+        let worker = worker.workflow(Lonely).workflow(Parent);
         let worker = worker.build().unwrap().start();
         drop(entered);
         world.worker = Some(worker);
@@ -250,6 +251,18 @@ async fn paint(ctx: TaskContext, picture: String) -> Result<String> {
 #[workflow]
 async fn gallery(ctx: WorkflowContext, picture: String) -> Result<String> {
     ctx.schedule::<Paint>(picture).await
+}
+
+/// Waits for a task that nobody does.
+#[workflow]
+async fn lonely(ctx: WorkflowContext, _: Value) -> Result<Value> {
+    ctx.schedule_raw("nobodys", json!({})).await
+}
+
+/// Waits for a child that waits for its time.
+#[workflow]
+async fn parent(ctx: WorkflowContext, _: Value) -> Result<String> {
+    ctx.schedule_workflow::<Monthly>("later", json!({})).await
 }
 
 #[workflow]
