@@ -142,7 +142,10 @@ pub(crate) async fn signal(visitor: Visitor, Path((_, name)): Named, filled: Fil
         Err(failure) => Err(failure),
         Ok(value) => {
             let body = object([("name", raw(&signal)), ("value", value)]);
-            let (key, once) = (filled.key(), visitor.ui.once.clone());
+            // Whose it is and where it goes are part of it: nobody is answered with what somebody else did.
+            let whose = format!("{} {}", visitor.page(&format!("/executions/{name}")), visitor.me.subject);
+            let key = filled.key().map(|key| format!("{key} {whose}"));
+            let once = visitor.ui.once.clone();
             let sent = async move { on_execution(&visitor, &name, "signal", body).await };
             match key {
                 Some(key) => once.run(key, sent).await,

@@ -87,10 +87,11 @@ impl Service<Uri> for Connector {
             stream.set_nodelay(true)?;
             let Some(tls) = tls else { return Ok(TokioIo::new(Box::new(stream) as Box<dyn Io>)) };
             let name = ServerName::try_from(host).map_err(io::Error::other)?;
-            let stream = tls
-                .connect(name, stream)
-                .await
-                .map_err(|error| io::Error::other(NoTls(error.to_string())))?;
+            let stream = tls.connect(name, stream).await.map_err(|error| match error.kind() {
+                io::ErrorKind::InvalidData => io::Error::other(NoTls(error.to_string())),
+                // Whoever stops or starts there just now may close the connection at any time.
+                _ => error,
+            })?;
             Ok(TokioIo::new(Box::new(stream) as Box<dyn Io>))
         })
     }

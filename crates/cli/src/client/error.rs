@@ -38,7 +38,7 @@ pub(crate) enum ClientError {
     Unreadable(String),
 }
 
-/// The body of a refusal. Outside of the API there is no link, and `error` is a constant.
+/// The body of a refusal. Without a link `error` is a constant, and all is in `message`.
 #[derive(Deserialize)]
 struct Refusal {
     error: String,
@@ -94,12 +94,14 @@ impl ClientError {
 
     /// No answer came: there was no connection, it broke, or what came back is no HTTP.
     pub(super) fn unanswered(url: &str, error: &legacy::Error) -> Self {
-        // The innermost says what happened, the outer ones only where.
-        let mut innermost: &(dyn std::error::Error + 'static) = error;
-        while let Some(source) = innermost.source() {
-            innermost = source;
-        }
-        let broke = |error: &hyper::Error| error.is_incomplete_message() || error.is_canceled();
+        let chain = || {
+            std::iter::successors(Some(error as &(dyn std::error::Error + 'static)), |error| error.source())
+        };
+        // The innermost says what happened, the outer ones only where; which of them knows that it broke differs.
+        let innermost = chain().last().unwrap_or(error);
+        let broke = chain()
+            .filter_map(|error| error.downcast_ref::<hyper::Error>())
+            .any(|error| error.is_incomplete_message() || error.is_canceled() || error.is_closed());
         let (url, why) = (url.to_owned(), innermost.to_string());
         // What an error of that type wraps is not among its sources.
         let io = innermost.downcast_ref::<std::io::Error>();
@@ -107,7 +109,7 @@ impl ClientError {
             Self::NotTls { url, why }
         } else if error.is_connect() {
             Self::Unreachable { url, why }
-        } else if io.is_some() || innermost.downcast_ref().is_some_and(broke) {
+        } else if io.is_some() || broke {
             Self::Broken(why)
         } else {
             Self::NotHttp { url, why }

@@ -74,7 +74,7 @@ impl Table {
         lines
     }
 
-    /// No column becomes narrower than it is.
+    /// As wide as before, if there is room for what has come.
     fn fit(&self, width: Option<usize>) -> Vec<usize> {
         let names = || self.columns.iter().map(|column| column.name.len()).collect();
         let mut widths: Vec<usize> = self.widths.clone().unwrap_or_else(names);

@@ -49,7 +49,10 @@ fn next_step(waiting: &WaitingOn, id: &str) -> Option<String> {
         "CHILD" => format!("see what the child waits for with: flovyn workflow show {other}"),
         "PROMISE" => format!("answer it with: flovyn promise resolve {other} --value JSON"),
         "SIGNAL" => format!("send one with: flovyn workflow signal {id} NAME --value JSON"),
-        "QUEUE_PAUSED" => format!("hand out its work again with: flovyn queue resume {name}"),
+        "QUEUE_PAUSED" if is_plain(name) => {
+            format!("hand out its work again with: flovyn queue resume {name}")
+        }
+        "QUEUE_PAUSED" => "hand out its work again with: flovyn queue resume QUEUE".to_owned(),
         "NO_WORKER" | "NO_STREAM_WORKER" => {
             "start a worker that has it; see which there are with: flovyn worker list".to_owned()
         }
@@ -60,6 +63,12 @@ fn next_step(waiting: &WaitingOn, id: &str) -> Option<String> {
         }
         _ => return None,
     })
+}
+
+/// Whether a shell takes a name that somebody else has chosen as just that.
+fn is_plain(name: &str) -> bool {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+    !name.is_empty() && !name.starts_with('-') && name.chars().all(is_plain)
 }
 
 #[cfg(test)]
@@ -89,6 +98,18 @@ mod tests {
         ];
         assert_eq!(found, expected);
         assert_eq!(lines(&[waiting("RUNNING", "")]), ["  Now        RUNNING: why"]);
+    }
+
+    #[test]
+    fn a_name_that_a_shell_would_obey_is_not_in_a_command() {
+        let next = |name: &str| {
+            let waiting = WaitingOn { name: name.into(), ..waiting("QUEUE_PAUSED", "") };
+            next_step(&waiting, "7").unwrap().rsplit_once(' ').unwrap().1.to_owned()
+        };
+        assert_eq!(next("media-1.low"), "media-1.low");
+        for name in ["x; rm y", "$(x)", "--all", "a b", "a\nb", ""] {
+            assert_eq!(next(name), "QUEUE", "{name:?}");
+        }
     }
 
     #[test]

@@ -77,6 +77,17 @@ fn what_is_not_flovyn_is_not_believed() {
     typed.check("elsewhere");
 }
 
+/// As when it is stopped or started: whoever follows something tries again.
+#[test]
+fn a_safe_connection_that_is_closed_is_one_that_cannot_be_had_now() {
+    let folder = tempdir().unwrap();
+    let elsewhere = Elsewhere::start(vec![String::new()], None);
+    let url = elsewhere.url.replace("http://", "https://");
+    let ran = flovyn(folder.path(), &["workflow", "list", "--url", &url, "--token", "x"]).output().unwrap();
+    elsewhere.end();
+    assert_eq!(ran.status.code(), Some(6), "{}", String::from_utf8_lossy(&ran.stderr));
+}
+
 /// Lets the second answer come only when the first line of output is there, and returns all of the output.
 fn first_line_first(folder: &Path, arguments: &[&str], answers: Vec<String>) -> String {
     let (tell, go_on) = channel();

@@ -214,7 +214,7 @@ pub struct ReleaseForBuild {
 #[derive(Debug, Clone, PartialEq)]
 pub struct RetryWorkflow {
     pub execution_id: ExecutionId,
-    /// Of the new one: sent again with the same key, it is not retried twice.
+    /// Of the new one: sent again with the same key, it is not retried twice, unless the new one has failed.
     pub key: Option<KeySpec>,
 }
 

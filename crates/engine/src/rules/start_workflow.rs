@@ -64,7 +64,7 @@ impl Rule for StartWorkflows {
     }
 }
 
-/// Starts it, or answers with the execution that its key already has. A key of a retry stands for that retry alone.
+/// Starts it, or answers with the execution that its key already has. A retry is answered with a retry of the same one only.
 pub(crate) fn start(
     work: &mut Work<'_>,
     request: &StartWorkflow,

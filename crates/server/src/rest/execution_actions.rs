@@ -117,7 +117,7 @@ pub(super) struct RetryLinks {
     tag = "Executions",
     params(
         ("executionId" = String, Path, description = "Id of the failed execution"),
-        ("Idempotency-Key" = Option<String>, Header, description = "Sent again with it, it is not retried twice"),
+        ("Idempotency-Key" = Option<String>, Header, description = "Sent again with it, the same retry is answered, as long as it has not failed and the key has not expired"),
     ),
     responses(
         (status = 201, description = "The new execution", body = RetryResponse),

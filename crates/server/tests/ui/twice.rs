@@ -12,6 +12,7 @@ on_both!(
     creating_a_task_twice_makes_one,
     retrying_twice_retries_once,
     signalling_twice_signals_once,
+    one_form_signals_each_execution,
 );
 
 /// Sends a form of a page twice at once. Where both lead.
@@ -75,22 +76,38 @@ async fn retrying_twice_retries_once(world: World) {
     assert_eq!(world.executions().await, 3);
 }
 
+async fn started(world: &World) -> String {
+    let answer = world.post("/workflow-executions", &json!({ "kind": "lonely" })).await.ok(201);
+    text(&answer["workflowExecutionId"])
+}
+
+async fn signals(world: &World, id: &str) -> usize {
+    let events = world.get(&format!("/workflow-executions/{id}/events")).await.ok(200);
+    let events = events["events"].as_array().unwrap().iter();
+    events.filter(|event| event["eventType"] == "SIGNAL_RECEIVED").count()
+}
+
 async fn signalling_twice_signals_once(world: World) {
     let visitor = Visitor::admin(&world).await;
-    let id = text(
-        &world.post("/workflow-executions", &json!({ "kind": "lonely" })).await.ok(201)["workflowExecutionId"],
-    );
+    let id = started(&world).await;
     let page = format!("/t/one/executions/{id}");
     let fields = [("name", "go"), ("value", "1")];
     for count in 1..=3 {
         let [one, other] = twice(&visitor, &page, &format!("{page}/signal"), &fields).await;
         assert_eq!((one.as_str(), other.as_str()), (page.as_str(), page.as_str()));
-        let events = world.get(&format!("/workflow-executions/{id}/events")).await.ok(200);
-        let signals = events["events"].as_array().unwrap().iter();
-        assert_eq!(
-            signals.filter(|event| event["eventType"] == "SIGNAL_RECEIVED").count(),
-            count,
-            "{events}"
-        );
+        assert_eq!(signals(&world, &id).await, count);
+    }
+}
+
+async fn one_form_signals_each_execution(world: World) {
+    let visitor = Visitor::admin(&world).await;
+    let ids = [started(&world).await, started(&world).await];
+    let page = |id: &str| format!("/t/one/executions/{id}");
+    let action = |id: &str| format!("{}/signal", page(id));
+    let form = visitor.form(&page(&ids[0]), &action(&ids[0]), &[("name", "go"), ("value", "1")]).await;
+    let form: Vec<(&str, &str)> = form.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+    for id in &ids {
+        assert_eq!(visitor.post(&action(id), &form).await.status, 303);
+        assert_eq!(signals(&world, id).await, 1, "to each its own");
     }
 }

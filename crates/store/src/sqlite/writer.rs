@@ -22,7 +22,7 @@ use crate::port::{SharedDecider, Step, StoreError, StoreResult, next_step};
 
 /// After so long without a write, what was kept to write faster is given up.
 const RESTS_AFTER: Duration = Duration::from_secs(2);
-/// A transaction that takes longer is not waited for on a caller's thread.
+/// After a transaction that took longer, the next is not waited for on a caller's thread.
 const SLOW: Duration = Duration::from_millis(5);
 
 enum Job {

@@ -18,7 +18,7 @@ Its output goes to stdout as JSON, a bar to stderr if that is a terminal. Ctrl-C
 waiting, not the execution.
 
 Exit codes: 0 when it has completed, 7 when it has failed or was cancelled, 8 when the time
-is up, 6 when the server cannot be reached for half a minute.
+is up, 6 when the server cannot be reached, or not again within half a minute.
 
 Examples:
   flovyn workflow wait 01a1e259-e972-72ed-ab63-ea102818ba7e
