@@ -276,8 +276,10 @@ fn task_bars(task_type: &str, scheduled_ms: i64, end_ms: i64, work: Option<&Work
     for attempt in attempts {
         let failed = attempt.status != "COMPLETED";
         let label = match (attempts.len(), failed) {
-            (_, true) => format!("{task_type} #{} {}", attempt.attempt, attempt.status.to_lowercase()),
             (1, false) => task_type.to_owned(),
+            // None follows it: its number says nothing.
+            (1, true) if attempt.status == "CANCELLED" => format!("{task_type} cancelled"),
+            (_, true) => format!("{task_type} #{} {}", attempt.attempt, attempt.status.to_lowercase()),
             (_, false) => format!("{task_type} #{}", attempt.attempt),
         };
         let kind = if failed { Kind::FailedAttempt } else { Kind::Attempt };
@@ -348,6 +350,21 @@ mod tests {
             "  <timer-1> (timer)                                     ▒▒▒▒▒▒▒▒▒▒ 1000 ms",
         ];
         assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn the_only_attempt_that_was_cancelled_has_no_number() {
+        let labels = |attempts| {
+            let work = Work { attempts, running_since_ms: None };
+            let bars = task_bars("reserve-stock", 0, 9, Some(&work)).into_iter();
+            bars.map(|bar| bar.label).collect::<Vec<_>>()
+        };
+        assert_eq!(labels(vec![attempt(1, "CANCELLED", 0, 9)]), ["reserve-stock cancelled"]);
+        assert_eq!(
+            labels(vec![attempt(1, "FAILED", 0, 9)]),
+            ["reserve-stock #1 failed"],
+            "another may follow"
+        );
     }
 
     #[test]
