@@ -30,7 +30,7 @@ pub(super) async fn run(
         let took = if fault == "full" {
             tokio::time::sleep(FULL).await;
             world.disk_works()?;
-            goes_on(world, ledger).await?
+            goes_on(world, ledger, schedule).await?
         } else {
             starts_again(world, fault).await?
         };
@@ -44,11 +44,16 @@ pub(super) async fn run(
     Ok(harm)
 }
 
-/// There is room again: the same process goes on by itself.
-async fn goes_on(world: &mut World, ledger: &Ledger) -> Result<Duration, String> {
+/// There is room again: the same process goes on by itself. Once the load has ended nothing is acknowledged any more; whether it went
+/// on is then told by what was accepted before and has to come to its end.
+async fn goes_on(world: &mut World, ledger: &Ledger, schedule: Schedule) -> Result<Duration, String> {
     let (begin, acknowledged) = (Instant::now(), ledger.acknowledged());
     while ledger.acknowledged() == acknowledged {
         let server = &mut world.servers[0];
+        let load_has_ended = Instant::now() >= schedule.until;
+        if load_has_ended && server.is_running() {
+            break;
+        }
         if !server.is_running() || begin.elapsed() > WITHIN {
             return Err(format!("the server did not go on after a full disk:\n{}", server.log_tail()));
         }
