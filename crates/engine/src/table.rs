@@ -33,7 +33,7 @@ pub trait Row: Clone + PartialEq + Debug + Send + Sync + 'static {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Change<R> {
     Insert(R),
-    /// The row must still have `expected_version` (where the table has versions).
+    /// The row must still have `expected_version` (where the table has versions), the one before its own.
     Update {
         row: R,
         expected_version: Option<i64>,

@@ -243,6 +243,27 @@ mod migrations {
 mod writing {
     use super::*;
 
+    /// As by a newer process that is started beside this one.
+    #[tokio::test]
+    async fn a_column_added_meanwhile_costs_one_conflict() {
+        let (database, store) = store().await;
+        commit(&store, insert_executions([1, 2])).await.unwrap();
+        let other = session(&database.url).await;
+        let add = "ALTER TABLE workflow_execution ADD COLUMN later bigint NOT NULL DEFAULT 7";
+        other.batch_execute(add).await.unwrap();
+        let result = commit(&store, insert_executions([3])).await;
+        assert!(matches!(result, Err(StoreError::Conflict(_))), "{result:?}");
+        assert_eq!(versions(&store).await, [1, 1]);
+        commit(&store, insert_executions([3])).await.unwrap();
+        let changes =
+            vec![update(&execution(1)), Change::Delete { row: execution(2), expected_version: Some(1) }];
+        commit(&store, Mutations { executions: changes, ..Mutations::default() }).await.unwrap();
+        assert_eq!(versions(&store).await, [2, 1]);
+        let later = "SELECT array_agg(later) FROM workflow_execution";
+        let later: Vec<i64> = other.query_one(later, &[]).await.unwrap().get(0);
+        assert_eq!(later, [7, 7], "a column of the newer process is left to its default");
+    }
+
     /// What is in the database before each conflict.
     fn before() -> Mutations {
         let mut mutations = insert_executions([1]);

@@ -5,11 +5,11 @@ use flovyn_engine::{Change, Mutations, for_each_table};
 use uuid::Uuid;
 
 use crate::port::{StoreError, StoreResult};
-use crate::postgres::codec::{Array, Arrays, Parameter};
+use crate::postgres::codec::Parameter;
 use crate::postgres::connection::Request;
-use crate::postgres::sql::{Verb, key_columns, table_sql, update_columns};
+use crate::postgres::rows::Rows;
+use crate::postgres::sql::{Verb, is_in_delete, is_in_update, table_sql};
 use crate::postgres::table::TableRow;
-use crate::record::Column;
 use crate::value::Value;
 
 const BATCH: &str = "INSERT INTO batch (id, committed_ms, written) \
@@ -32,7 +32,7 @@ macro_rules! define {
     ($($field:ident: $row:ident,)*) => {
         fn add_changes<'a>(mutations: &'a Mutations, requests: &mut Vec<Request<'a>>) -> StoreResult<()> {
             $(
-                requests.extend(delete::<$row>(mutations));
+                requests.extend(delete::<$row>(mutations)?);
                 requests.extend(update::<$row>(mutations)?);
             )*
             Ok(())
@@ -46,77 +46,57 @@ macro_rules! define {
 for_each_table!(define);
 
 fn insert<R: TableRow>(mutations: &Mutations) -> Option<Request<'_>> {
-    let rows: Vec<&R> = R::changes(mutations)
-        .iter()
-        .filter_map(|change| match change {
-            Change::Insert(row) => Some(row),
-            _ => None,
-        })
-        .collect();
-    if rows.is_empty() {
-        return None;
+    let mut rows: Vec<&R> = Vec::new();
+    for change in R::changes(mutations) {
+        if let Change::Insert(row) = change {
+            rows.push(row);
+        }
     }
-    let mut arrays = Arrays::new(R::COLUMNS, rows.len());
-    for row in rows {
-        arrays.push(|values| row.values(values));
-    }
-    Some(Request::table(table_sql::<R>(Verb::Insert), arrays.into_parameters()))
+    written(Verb::Insert, &rows, |_| true)
 }
 
 fn update<R: TableRow>(mutations: &Mutations) -> StoreResult<Option<Request<'_>>> {
-    let changed: Vec<(&R, Option<i64>)> = R::changes(mutations)
-        .iter()
-        .filter_map(|change| match change {
-            Change::Update { row, expected_version } => Some((row, *expected_version)),
-            _ => None,
-        })
-        .collect();
-    let given = update_columns::<R>();
-    if !changed.is_empty() && given.len() == R::KEY_COLUMNS {
+    let mut rows: Vec<&R> = Vec::new();
+    for change in R::changes(mutations) {
+        if let Change::Update { row, expected_version } = change {
+            check_version(row, *expected_version, row.version().map(|version| version - 1))?;
+            rows.push(row);
+        }
+    }
+    if !rows.is_empty() && R::COLUMNS.iter().all(|column| column.fixed) {
         return Err(StoreError::Refused(format!("rows of {} never change", R::TABLE)));
     }
-    let is_given = |column: &Column| given.iter().any(|other| other.name == column.name);
-    let places: Vec<usize> = (0..R::COLUMNS.len()).filter(|index| is_given(&R::COLUMNS[*index])).collect();
-    Ok(written::<R>(Verb::Update, &given, &changed, |row, values| {
-        let mut all = Vec::with_capacity(R::COLUMNS.len());
-        row.values(&mut all);
-        values.extend(places.iter().map(|index| all[*index]));
-    }))
+    Ok(written(Verb::Update, &rows, is_in_update::<R>))
 }
 
-fn delete<R: TableRow>(mutations: &Mutations) -> Option<Request<'_>> {
-    let changed: Vec<(&R, Option<i64>)> = R::changes(mutations)
-        .iter()
-        .filter_map(|change| match change {
-            Change::Delete { row, expected_version } => Some((row, *expected_version)),
-            _ => None,
-        })
-        .collect();
-    written::<R>(Verb::Delete, key_columns::<R>(), &changed, |row, values| {
-        let mut all = Vec::with_capacity(R::COLUMNS.len());
-        row.values(&mut all);
-        values.extend(&all[..R::KEY_COLUMNS]);
-    })
+fn delete<R: TableRow>(mutations: &Mutations) -> StoreResult<Option<Request<'_>>> {
+    let mut rows: Vec<&R> = Vec::new();
+    for change in R::changes(mutations) {
+        if let Change::Delete { row, expected_version } = change {
+            check_version(row, *expected_version, row.version())?;
+            rows.push(row);
+        }
+    }
+    Ok(written(Verb::Delete, &rows, is_in_delete::<R>))
 }
 
-/// A change of rows that exist, with the versions they must still have.
+/// The statements know the expected version from the row: it is not sent by itself.
+fn check_version<R: TableRow>(row: &R, expected: Option<i64>, known: Option<i64>) -> StoreResult<()> {
+    if expected == known {
+        return Ok(());
+    }
+    let found = row.version();
+    Err(StoreError::Refused(format!("a row of {} with version {found:?} for {expected:?}", R::TABLE)))
+}
+
 fn written<'a, R: TableRow>(
     verb: Verb,
-    columns: &[Column],
-    changed: &[(&'a R, Option<i64>)],
-    fill: impl Fn(&'a R, &mut Vec<Value<'a>>),
+    rows: &[&'a R],
+    given: impl Fn(usize) -> bool,
 ) -> Option<Request<'a>> {
-    if changed.is_empty() {
+    if rows.is_empty() {
         return None;
     }
-    let mut arrays = Arrays::new(columns, changed.len());
-    for (row, _) in changed {
-        arrays.push(|values| fill(row, values));
-    }
-    let mut parameters = arrays.into_parameters();
-    if R::VERSION.is_some() {
-        let versions = changed.iter().map(|(_, version)| *version).collect();
-        parameters.push(Parameter::Many(Array::Int(versions)));
-    }
-    Some(Request::table(table_sql::<R>(verb), parameters))
+    let rows = Rows::new(rows.iter().copied(), given);
+    Some(Request::table(table_sql::<R>(verb), vec![Parameter::Rows(rows)]))
 }

@@ -1,4 +1,4 @@
-//! Column values on the wire: single parameters, one array per column for `UNNEST`, and rows read back.
+//! Column values on the wire: single parameters, keys as one array per column for `UNNEST`, and rows read back.
 
 use bytes::BytesMut;
 use tokio_postgres::Row;
@@ -6,6 +6,7 @@ use tokio_postgres::types::{IsNull, ToSql, Type};
 use uuid::Uuid;
 
 use crate::port::{StoreError, StoreResult};
+use crate::postgres::rows::Rows;
 use crate::record::{Column, Record};
 use crate::value::{ColumnType, Value};
 
@@ -95,26 +96,12 @@ impl<'a> Arrays<'a> {
 pub(super) enum Parameter<'a> {
     One(Value<'a>),
     Many(Array<'a>),
+    Rows(Rows<'a>),
 }
 
 impl<'a> From<Value<'a>> for Parameter<'a> {
     fn from(value: Value<'a>) -> Self {
         Self::One(value)
-    }
-}
-
-impl Parameter<'_> {
-    fn as_sql(&self) -> &(dyn ToSql + Sync) {
-        match self {
-            Self::One(Value::Null) => &None::<i16>,
-            Self::One(Value::Small(value)) => value,
-            Self::One(Value::Int(value)) => value,
-            Self::One(Value::Real(value)) => value,
-            Self::One(Value::Text(value)) => value,
-            Self::One(Value::Bytes(value)) => value,
-            Self::One(Value::Uuid(value)) => value,
-            Self::Many(array) => array.as_sql(),
-        }
     }
 }
 
@@ -124,7 +111,17 @@ impl ToSql for Parameter<'_> {
         ty: &Type,
         out: &mut BytesMut,
     ) -> Result<IsNull, Box<dyn std::error::Error + Sync + Send>> {
-        self.as_sql().to_sql_checked(ty, out)
+        match self {
+            Self::One(Value::Null) => None::<i16>.to_sql_checked(ty, out),
+            Self::One(Value::Small(value)) => value.to_sql_checked(ty, out),
+            Self::One(Value::Int(value)) => value.to_sql_checked(ty, out),
+            Self::One(Value::Real(value)) => value.to_sql_checked(ty, out),
+            Self::One(Value::Text(value)) => value.to_sql_checked(ty, out),
+            Self::One(Value::Bytes(value)) => value.to_sql_checked(ty, out),
+            Self::One(Value::Uuid(value)) => value.to_sql_checked(ty, out),
+            Self::Many(array) => array.as_sql().to_sql_checked(ty, out),
+            Self::Rows(rows) => rows.encode(ty, out).map(|()| IsNull::No),
+        }
     }
 
     fn accepts(_: &Type) -> bool {

@@ -35,6 +35,8 @@ enum End {
     Committed,
     /// The server said so: nothing was written, and the connection is out of the transaction.
     RolledBack(StoreError),
+    /// The server said so: nothing was written, and nothing would be written on this connection again.
+    Outdated(StoreError),
     /// Nothing was written, but the transaction may still be open.
     Open(StoreError),
     /// COMMIT was sent, and nobody said what came of it.
@@ -60,6 +62,10 @@ async fn run(shared: Arc<Shared>, batch: SharedDecider, options: TransactOptions
         End::Committed => connection.set_reusable(true),
         End::RolledBack(error) => {
             connection.set_reusable(true);
+            return Err(error);
+        }
+        End::Outdated(error) => {
+            shared.writers.forget_idle();
             return Err(error);
         }
         End::Open(error) => {
@@ -163,6 +169,10 @@ fn verdict(requests: &[Request<'_>], writes: Vec<Option<Answer>>, commit: Option
     };
     match (failed, commit) {
         (None, Some(Ok(_))) => End::Committed,
+        // Not for anybody else either: its statements are those of a table that has changed.
+        (Some((error, request)), Some(_)) if error::is_outdated(&error) => {
+            End::Outdated(meaning(&error, request))
+        }
         // The server refused a write, so whatever became of COMMIT, it committed nothing.
         (Some((error, request)), Some(Ok(_))) => End::RolledBack(meaning(&error, request)),
         (Some((error, request)), _) if error.as_db_error().is_some() => End::Open(meaning(&error, request)),

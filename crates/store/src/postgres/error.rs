@@ -10,6 +10,9 @@ use crate::port::StoreError;
 /// SQLSTATE of the division by zero with which our own statements report a row that was not there.
 const SHORTFALL: &str = "22012";
 
+/// SQLSTATE of rows that are not of their table's type. That has changed since: see `is_outdated`.
+const ROWS_DIFFER: &str = "42804";
+
 pub(super) fn from_driver(error: &Error, doing: &str) -> StoreError {
     match error.code() {
         Some(state) => from_sqlstate(state.code(), describe(error, doing)),
@@ -25,7 +28,7 @@ pub(super) fn unavailable(error: &Error, doing: &str) -> StoreError {
 
 fn from_sqlstate(state: &str, text: String) -> StoreError {
     match state {
-        SHORTFALL => StoreError::Conflict(text),
+        SHORTFALL | ROWS_DIFFER => StoreError::Conflict(text),
         // A unique key (a batch's tombstone), or a lock that was not given in time.
         "23505" | "55P03" => StoreError::Conflict(text),
         // Damaged data or index.
@@ -49,6 +52,12 @@ pub(super) fn is_statement_error(error: &Error) -> bool {
     severity == Some(Severity::Error)
 }
 
+/// The table has got a column since the connection prepared the statement: rows no longer fit. A connection that
+/// prepares it anew is not concerned.
+pub(super) fn is_outdated(error: &Error) -> bool {
+    error.code().is_some_and(|state| state.code() == ROWS_DIFFER)
+}
+
 /// Without the server's DETAIL: it quotes stored data.
 pub(super) fn describe(error: &Error, doing: &str) -> String {
     match error.as_db_error() {
@@ -70,7 +79,7 @@ mod tests {
     #[test]
     fn states_mean_what_the_service_does_next() {
         let meaning = |state: &str| from_sqlstate(state, String::new());
-        for state in ["22012", "23505", "40001", "40P01", "55P03"] {
+        for state in ["22012", "23505", "40001", "40P01", "42804", "55P03"] {
             assert!(matches!(meaning(state), StoreError::Conflict(_)), "{state}");
         }
         for state in ["22021", "22003", "23502", "54000", "42P01"] {

@@ -19,6 +19,7 @@ mod migrate;
 mod notify;
 mod pool;
 mod query;
+mod rows;
 mod scan;
 mod settle;
 mod sql;

@@ -39,6 +39,11 @@ impl Pool {
         Ok(Pooled { connection: Some(connection), reusable: true, pool, _permit: permit })
     }
 
+    /// Those that rest are closed: what was prepared on them is of no more use.
+    pub(super) fn forget_idle(&self) {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
     /// The one used last: its statements are prepared, and those above what is needed rest.
     fn take_idle(&self) -> Option<Connection> {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);

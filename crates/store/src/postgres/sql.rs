@@ -1,4 +1,5 @@
-//! The statements that every table has, built from its record. Parameters are one array per column.
+//! The statements that every table has, built from its record. Keys are given as one array per column, rows to write as
+//! one array.
 
 use crate::record::{Column, Record};
 use crate::value::ColumnType;
@@ -88,37 +89,36 @@ fn read<R: Record>() -> String {
 /// one missing row rolls back the batch, but looks up every key twice.
 fn insert<R: Record>() -> String {
     format!(
-        "INSERT INTO {} ({}) SELECT * FROM unnest({})",
+        "INSERT INTO {} ({}) SELECT {} FROM {}",
         R::TABLE,
         names("", R::COLUMNS),
-        arrays(R::COLUMNS, 1),
+        names("u", R::COLUMNS),
+        rows::<R>(),
     )
 }
 
-/// Parameters: key, changing columns, and the expected version where there is one.
+/// Compare-and-swap: a row must still have the version before its own.
 fn update<R: Record>() -> String {
-    let given: Vec<Column> = update_columns::<R>();
-    let changing = &given[R::KEY_COLUMNS..];
-    let assignments: Vec<String> =
-        changing.iter().map(|column| format!("{0} = u.{0}", column.name)).collect();
-    let (types, expected, condition) = with_version::<R>(&given, "u");
+    let changing = R::COLUMNS.iter().filter(|column| !column.fixed);
+    let assignments: Vec<String> = changing.map(|column| format!("{0} = u.{0}", column.name)).collect();
     checked(format!(
-        "UPDATE {} t SET {} FROM unnest({types}) AS u({}{expected}) WHERE {}{condition} RETURNING 1",
+        "UPDATE {} t SET {} FROM {} WHERE {}{} RETURNING 1",
         R::TABLE,
         assignments.join(", "),
-        names("", &given),
+        rows::<R>(),
         same_key::<R>("u"),
+        if R::VERSION.is_some() { " AND t.version = u.version - 1" } else { "" },
     ))
 }
 
-/// Parameters: key, and the expected version where there is one.
+/// A row must have the version it is given with.
 fn delete<R: Record>() -> String {
-    let (types, expected, condition) = with_version::<R>(key_columns::<R>(), "u");
     checked(format!(
-        "DELETE FROM {} t USING unnest({types}) AS u({}{expected}) WHERE {}{condition} RETURNING 1",
+        "DELETE FROM {} t USING {} WHERE {}{} RETURNING 1",
         R::TABLE,
-        names("", key_columns::<R>()),
+        rows::<R>(),
         same_key::<R>("u"),
+        if R::VERSION.is_some() { " AND t.version = u.version" } else { "" },
     ))
 }
 
@@ -128,23 +128,19 @@ fn checked(statement: String) -> String {
     format!("WITH hit AS ({statement}) SELECT 1 / (count(*) = cardinality($1))::int FROM hit")
 }
 
-/// Compare-and-swap: one more array, its name, and the condition; nothing where a table has no versions.
-fn with_version<R: Record>(given: &[Column], alias: &str) -> (String, &'static str, String) {
-    let types = arrays(given, 1);
-    match R::VERSION {
-        None => (types, "", String::new()),
-        Some(_) => (
-            format!("{types}, ${}::bigint[]", given.len() + 1),
-            ", expected_version",
-            format!(" AND t.version = {alias}.expected_version"),
-        ),
-    }
+/// The only parameter of a write: rows in the type of their table. Columns go by name, so that it may have more.
+fn rows<R: Record>() -> String {
+    format!("unnest($1::{}[]) AS u", R::TABLE)
 }
 
-/// Key columns and those that an update sets.
-pub(super) fn update_columns<R: Record>() -> Vec<Column> {
-    let (key, rest) = R::COLUMNS.split_at(R::KEY_COLUMNS);
-    key.iter().chain(rest.iter().filter(|column| !column.fixed)).copied().collect()
+/// Whether an update sends the column: what never changes finds no row and is not written.
+pub(super) fn is_in_update<R: Record>(index: usize) -> bool {
+    index < R::KEY_COLUMNS || !R::COLUMNS[index].fixed
+}
+
+/// Whether a delete sends the column.
+pub(super) fn is_in_delete<R: Record>(index: usize) -> bool {
+    index < R::KEY_COLUMNS || R::VERSION == Some(index)
 }
 
 pub(super) fn key_columns<R: Record>() -> &'static [Column] {
@@ -199,11 +195,9 @@ mod tests {
     fn statements_name_keys_versions_and_changing_columns() {
         assert_eq!(
             update::<Timer>(),
-            "WITH hit AS (UPDATE timer t SET version = u.version, status = u.status FROM unnest($1::uuid[], \
-             $2::uuid[], $3::text[], $4::bigint[], $5::smallint[], $6::bigint[]) AS u(tenant_id, execution_id, \
-             name, version, status, expected_version) WHERE t.tenant_id = u.tenant_id AND t.execution_id = \
-             u.execution_id AND t.name = u.name AND t.version = u.expected_version RETURNING 1) SELECT 1 / \
-             (count(*) = cardinality($1))::int FROM hit"
+            "WITH hit AS (UPDATE timer t SET version = u.version, status = u.status FROM unnest($1::timer[]) AS u \
+             WHERE t.tenant_id = u.tenant_id AND t.execution_id = u.execution_id AND t.name = u.name AND t.version = \
+             u.version - 1 RETURNING 1) SELECT 1 / (count(*) = cardinality($1))::int FROM hit"
         );
         assert_eq!(
             lock_waiting::<Tenant>(),

@@ -11,7 +11,7 @@ use uuid::Uuid;
 use super::codec::{self, Parameter};
 use super::connect::{Connector, Purpose, spawn};
 use super::connection::Backend;
-use super::{PostgresOptions, PostgresStore, lanes, list, query, settle, sql};
+use super::{PostgresOptions, PostgresStore, lanes, list, query, rows, settle, sql};
 use crate::port::{ExecutionFilter, Page, StoreError, TaskFilter};
 use crate::record::Record;
 use crate::value::{ColumnType, Field, Value};
@@ -221,17 +221,15 @@ for_each_table!(define_check_all);
 
 async fn check_by_key<R: Record>(client: &Client) {
     for verb in [sql::Verb::Lock, sql::Verb::Exists, sql::Verb::Read, sql::Verb::Update, sql::Verb::Delete] {
-        let mut columns = match verb {
-            sql::Verb::Update => sql::update_columns::<R>(),
-            _ => sql::key_columns::<R>().to_vec(),
-        };
-        if verb == sql::Verb::Update && columns.len() == R::KEY_COLUMNS {
+        if verb == sql::Verb::Update && R::COLUMNS.iter().all(|column| column.fixed) {
             continue;
         }
-        if matches!(verb, sql::Verb::Update | sql::Verb::Delete) {
-            columns.extend(R::VERSION.map(|index| R::COLUMNS[index]));
-        }
-        let parameters = codec::Arrays::new(&columns, 0).into_parameters();
+        let parameters = match verb {
+            sql::Verb::Update | sql::Verb::Delete => {
+                vec![Parameter::Rows(rows::Rows::new::<R>(std::iter::empty(), |_| true))]
+            }
+            _ => codec::Arrays::new(sql::key_columns::<R>(), 0).into_parameters(),
+        };
         let plan = plan(client, &(sql::table_sql::<R>(verb).text)(), &parameters).await;
         let by_key = format!("using {}_pkey", R::TABLE);
         assert!(plan.contains(&by_key), "{verb:?} of {} goes another way:\n{plan}", R::TABLE);
