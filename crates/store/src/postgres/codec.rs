@@ -159,6 +159,12 @@ pub(super) fn read<R: Record>(row: &Row) -> StoreResult<R> {
     }
 }
 
+/// Whether there is a record in the row at all: no key is NULL.
+pub(super) fn is_there<R: Record>(row: &Row) -> StoreResult<bool> {
+    let key = value(row, 0, R::COLUMNS[0].kind).map_err(|error| unreadable(error.to_string()))?;
+    Ok(key != Value::Null)
+}
+
 pub(super) fn read_all<R: Record>(rows: &[Row]) -> StoreResult<Vec<R>> {
     rows.iter().map(read).collect()
 }

@@ -27,8 +27,6 @@ type Sink<'a> = Box<dyn FnOnce(&[Row], &mut Loaded) -> StoreResult<()> + Send + 
 enum Phase {
     Begin,
     Lock,
-    /// Finds out which of the rows that a lock left out exist: those are busy.
-    Check,
     Read,
     Clock,
 }
@@ -131,24 +129,16 @@ fn add_table<'a, R: TableRow>(round: &mut Round<'a>, wants: &'a Wants, wait_for_
         (Vec::new(), wanted.lock.union(&wanted.peek).collect())
     };
     if !locked.is_empty() {
-        let verb = if wait_for_locks { Verb::LockWaiting } else { Verb::Lock };
-        let request = Request::table(table_sql::<R>(verb), key_parameters::<R>(&locked));
-        round.push(Phase::Lock, request, |rows, loaded| {
-            R::loaded(loaded).extend(codec::read_all::<R>(rows)?);
-            Ok(())
-        });
-        if !wait_for_locks {
-            let request = Request::table(table_sql::<R>(Verb::Exists), key_parameters::<R>(&locked));
-            round.push(Phase::Check, request, move |rows, loaded| {
-                let mut existing = Vec::with_capacity(rows.len());
-                for row in rows {
-                    let place: i64 = codec::get(row, 0)?;
-                    let index = usize::try_from(place - 1).unwrap_or(usize::MAX);
-                    existing.extend(locked.get(index).map(|key| (*key).clone()));
-                }
-                report_busy::<R>(existing, loaded);
+        let parameters = key_parameters::<R>(&locked);
+        if wait_for_locks {
+            let request = Request::table(table_sql::<R>(Verb::LockWaiting), parameters);
+            round.push(Phase::Lock, request, |rows, loaded| {
+                R::loaded(loaded).extend(codec::read_all::<R>(rows)?);
                 Ok(())
             });
+        } else {
+            let request = Request::table(table_sql::<R>(Verb::Lock), parameters);
+            round.push(Phase::Lock, request, move |rows, loaded| take_locked::<R>(rows, &locked, loaded));
         }
     }
     if !read.is_empty() {
@@ -158,10 +148,18 @@ fn add_table<'a, R: TableRow>(round: &mut Round<'a>, wants: &'a Wants, wait_for_
     }
 }
 
-/// Keys that exist, but that no lock was had for. Runs before any row is loaded without a lock.
-fn report_busy<R: TableRow>(existing: Vec<R::Key>, loaded: &mut Loaded) {
-    let had: BTreeSet<R::Key> = R::loaded(loaded).iter().map(R::key).collect();
-    R::busy(loaded).extend(existing.into_iter().filter(|key| !had.contains(key)));
+/// Rows that exist: those that no lock was had for are busy.
+fn take_locked<R: TableRow>(rows: &[Row], keys: &[&R::Key], loaded: &mut Loaded) -> StoreResult<()> {
+    for row in rows {
+        if codec::is_there::<R>(row)? {
+            R::loaded(loaded).push(codec::read(row)?);
+            continue;
+        }
+        let place: i64 = codec::get(row, R::COLUMNS.len())?;
+        let index = usize::try_from(place - 1).unwrap_or(usize::MAX);
+        R::busy(loaded).extend(keys.get(index).map(|key| (*key).clone()));
+    }
+    Ok(())
 }
 
 fn key_parameters<'a, R: TableRow>(keys: &[&'a R::Key]) -> Vec<Parameter<'a>> {

@@ -13,7 +13,6 @@ pub(super) const LISTED: &str = "created_ms > -9000000000000000000";
 pub(super) enum Verb {
     Lock,
     LockWaiting,
-    Exists,
     Read,
     Insert,
     Update,
@@ -24,7 +23,7 @@ impl Verb {
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Lock | Self::LockWaiting => "lock",
-            Self::Exists | Self::Read => "read",
+            Self::Read => "read",
             Self::Insert => "insert",
             Self::Update => "update",
             Self::Delete => "delete",
@@ -44,7 +43,6 @@ pub(super) fn table_sql<R: Record>(verb: Verb) -> TableSql {
     let text = match verb {
         Verb::Lock => lock::<R>,
         Verb::LockWaiting => lock_waiting::<R>,
-        Verb::Exists => exists::<R>,
         Verb::Read => read::<R>,
         Verb::Insert => insert::<R>,
         Verb::Update => update::<R>,
@@ -53,25 +51,27 @@ pub(super) fn table_sql<R: Record>(verb: Verb) -> TableSql {
     TableSql { table: R::TABLE, verb, text }
 }
 
-/// Busy rows are left out.
+/// The rows that exist, each with the place (from 1) of its key: locked, or with NULL in all its columns when it is
+/// busy. One that is deleted while the statement runs counts as busy too.
+///
+/// Not EXISTS: the planner may answer that from a hash table of all rows.
 fn lock<R: Record>() -> String {
-    format!("{} FOR UPDATE OF t SKIP LOCKED", read::<R>())
+    let (table, some) = (R::TABLE, R::COLUMNS[0].name);
+    format!(
+        "SELECT {}, k.place FROM unnest({}) WITH ORDINALITY AS k({}, place) \
+         LEFT JOIN LATERAL (SELECT * FROM {table} l WHERE {} FOR UPDATE SKIP LOCKED) t ON true \
+         WHERE t.{some} IS NOT NULL OR (SELECT e.{some} FROM {table} e WHERE {}) IS NOT NULL",
+        columns::<R>(),
+        arrays(key_columns::<R>(), 1),
+        names("", key_columns::<R>()),
+        same_key::<R>("l", "k"),
+        same_key::<R>("e", "k"),
+    )
 }
 
 /// Waits for busy rows, in key order: two who wait never wait for each other.
 fn lock_waiting<R: Record>() -> String {
     format!("{} ORDER BY {} FOR UPDATE OF t", read::<R>(), names("t", key_columns::<R>()))
-}
-
-/// The places (from 1) of those keys that exist.
-fn exists<R: Record>() -> String {
-    format!(
-        "SELECT k.place FROM unnest({}) WITH ORDINALITY AS k({}, place) JOIN {} t ON {}",
-        arrays(key_columns::<R>(), 1),
-        names("", key_columns::<R>()),
-        R::TABLE,
-        same_key::<R>("k"),
-    )
 }
 
 fn read<R: Record>() -> String {
@@ -81,7 +81,7 @@ fn read<R: Record>() -> String {
         arrays(key_columns::<R>(), 1),
         names("", key_columns::<R>()),
         R::TABLE,
-        same_key::<R>("k"),
+        same_key::<R>("t", "k"),
     )
 }
 
@@ -106,7 +106,7 @@ fn update<R: Record>() -> String {
         R::TABLE,
         assignments.join(", "),
         rows::<R>(),
-        same_key::<R>("u"),
+        same_key::<R>("t", "u"),
         if R::VERSION.is_some() { " AND t.version = u.version - 1" } else { "" },
     ))
 }
@@ -117,7 +117,7 @@ fn delete<R: Record>() -> String {
         "DELETE FROM {} t USING {} WHERE {}{} RETURNING 1",
         R::TABLE,
         rows::<R>(),
-        same_key::<R>("u"),
+        same_key::<R>("t", "u"),
         if R::VERSION.is_some() { " AND t.version = u.version" } else { "" },
     ))
 }
@@ -157,8 +157,8 @@ pub(super) fn key_order<R: Record>() -> String {
     names("t", key_columns::<R>())
 }
 
-pub(super) fn same_key<R: Record>(alias: &str) -> String {
-    let equal = |column: &Column| format!("t.{0} = {alias}.{0}", column.name);
+fn same_key<R: Record>(one: &str, other: &str) -> String {
+    let equal = |column: &Column| format!("{one}.{0} = {other}.{0}", column.name);
     key_columns::<R>().iter().map(equal).collect::<Vec<_>>().join(" AND ")
 }
 

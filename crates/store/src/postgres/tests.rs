@@ -203,7 +203,7 @@ async fn rows_are_written_and_locked_by_key() {
     let keys =
         |values: &[Uuid]| Parameter::Many(codec::Array::Uuid(values.iter().copied().map(Some).collect()));
     let parameters = [keys(&tenants), keys(&ids)];
-    for verb in [sql::Verb::Lock, sql::Verb::Exists, sql::Verb::Read] {
+    for verb in [sql::Verb::Lock, sql::Verb::LockWaiting, sql::Verb::Read] {
         let text = (sql::table_sql::<Execution>(verb).text)();
         let plan = plan(&client, &text, &parameters).await;
         assert!(plan.contains("workflow_execution_pkey") && !plan.contains("Seq Scan"), "{verb:?}:\n{plan}");
@@ -220,7 +220,9 @@ macro_rules! define_check_all {
 for_each_table!(define_check_all);
 
 async fn check_by_key<R: Record>(client: &Client) {
-    for verb in [sql::Verb::Lock, sql::Verb::Exists, sql::Verb::Read, sql::Verb::Update, sql::Verb::Delete] {
+    for verb in
+        [sql::Verb::Lock, sql::Verb::LockWaiting, sql::Verb::Read, sql::Verb::Update, sql::Verb::Delete]
+    {
         if verb == sql::Verb::Update && R::COLUMNS.iter().all(|column| column.fixed) {
             continue;
         }
@@ -233,6 +235,9 @@ async fn check_by_key<R: Record>(client: &Client) {
         let plan = plan(client, &(sql::table_sql::<R>(verb).text)(), &parameters).await;
         let by_key = format!("using {}_pkey", R::TABLE);
         assert!(plan.contains(&by_key), "{verb:?} of {} goes another way:\n{plan}", R::TABLE);
+        for whole in ["Seq Scan", "hashed", "Bitmap"] {
+            assert!(!plan.contains(whole), "{verb:?} of {} reads all rows:\n{plan}", R::TABLE);
+        }
     }
 }
 
