@@ -35,6 +35,8 @@ const ENOUGH: usize = 64;
 const RESTS_AFTER: Duration = Duration::from_secs(2);
 /// After so many misses a request goes alone and waits for its rows.
 const MAX_MISSES: u32 = 5;
+/// How long after a claim could not be given back this is tried again.
+const GIVE_BACK_AGAIN: Duration = Duration::from_millis(100);
 /// How often a lone request is decided again when another writer is faster.
 const MAX_CONFLICTS: u32 = 8;
 
@@ -128,8 +130,12 @@ impl Batcher {
 
     /// Requests that have to wait go to the head of the next batch.
     fn put_off(&mut self, jobs: Vec<Job>) {
+        let stops = self.jobs.is_closed();
         for job in jobs.into_iter().rev() {
-            self.backlog.push_front(job);
+            // A server that stops does not wait for its database: sessions that come back elsewhere say what they hold.
+            if !(stops && job.gives_back() && job.misses > 0) {
+                self.backlog.push_front(job);
+            }
         }
     }
 
@@ -291,7 +297,15 @@ impl Shared {
         if let StoreError::Fatal(what) = &error {
             self.fail_for_good(what);
         }
+        let lost = matches!(error, StoreError::Fatal(_) | StoreError::Refused(_));
+        let (undone, jobs): (Vec<Job>, Vec<Job>) =
+            jobs.into_iter().partition(|job| !lost && job.gives_back());
         refuse_all(jobs, &error);
+        if !undone.is_empty() {
+            // Nobody else will: as long as its session lives, what was claimed for nobody would stay claimed.
+            tokio::time::sleep(GIVE_BACK_AGAIN).await;
+            give_back.extend(undone.into_iter().map(|job| Job { misses: job.misses + 1, ..job }));
+        }
         give_back
     }
 

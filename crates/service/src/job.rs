@@ -65,6 +65,12 @@ impl Job {
         matches!(&self.asker, Asker::Poll(poll) if poll.is_gone())
     }
 
+    /// Whether it undoes a claim of which nobody has been told.
+    pub(crate) fn gives_back(&self) -> bool {
+        matches!(self.request.op, Op::GiveBackWorkflow(_) | Op::GiveBackTask(_))
+            && matches!(self.asker, Asker::None)
+    }
+
     pub(crate) fn refuse(self, refusal: Refusal) {
         match self.asker {
             Asker::Call(sender) | Asker::Start(sender, _) => drop(sender.send(Err(refusal))),

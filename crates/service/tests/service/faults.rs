@@ -220,15 +220,24 @@ async fn a_poller_is_not_lost_with_the_batch_that_would_have_served_it(place: Pl
 
 /// It was handed over in a commit of which nobody heard. A session that goes on would keep it for good: it is given back.
 async fn work_handed_over_in_an_unknown_commit_is_given_back(place: Place) {
-    let (store, server) = faulty(&place).await;
-    let poll = server.poll(tasks("work")).await;
-    store.next(&[Fault::LostAfter]);
-    server.refused(CreateTask::standalone(task("work")), Code::OutcomeUnknown).await;
-    let claimed = answered(poll).await;
-    assert_eq!(claimed.tasks[0].task.execution_count, 1, "the attempt that nobody heard of does not count");
-    assert_eq!(claimed.tasks[0].token, 2);
-    server.must(complete(&claimed.tasks[0])).await;
-    server.check().await;
+    // Whatever becomes of the first tries to give it back.
+    for tries in
+        [&[][..], &[Fault::LostBefore], &[Fault::LostAfter], &[Fault::Unavailable, Fault::LostBefore]]
+    {
+        let (store, server) = faulty(&place).await;
+        let poll = server.poll(tasks("work")).await;
+        store.next(&[Fault::LostAfter]);
+        store.next(tries);
+        server.refused(CreateTask::standalone(task("work")), Code::OutcomeUnknown).await;
+        let claimed = answered(poll).await;
+        assert_eq!(
+            claimed.tasks[0].task.execution_count, 1,
+            "the attempt that nobody heard of does not count"
+        );
+        assert!(claimed.tasks[0].token > 1, "its claim is another one");
+        server.must(complete(&claimed.tasks[0])).await;
+        server.check().await;
+    }
 }
 
 on_each_store!(
