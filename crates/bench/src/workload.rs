@@ -60,7 +60,7 @@ pub(crate) fn complete(execution_id: Uuid, token: i64, base: i64) -> SubmitActiv
 }
 
 pub(crate) fn finish_task(task_id: Uuid, token: i64) -> CompleteTask {
-    CompleteTask { task_id, token: Some(token), output: payload() }
+    CompleteTask { task_id, token: Some(token), output: payload(), next: None }
 }
 
 /// A task id as an SDK would make it: near its execution's in time, and its own.

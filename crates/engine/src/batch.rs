@@ -15,7 +15,7 @@ use crate::reply::Reply;
 use crate::request::Request;
 use crate::rules::{self, Work};
 use crate::state::Ready;
-use crate::working_set::{Loaded, Mutations, Needs, Scan, Wants, WorkingSet};
+use crate::working_set::{Loaded, Mark, Mutations, Needs, Scan, Wants, WorkingSet};
 
 /// Loads that a batch may ask for before what still misses something is left to the next one.
 const MAX_ROUNDS: usize = 16;
@@ -194,7 +194,7 @@ impl Batch {
 
     /// Takes back what a request did, down to the notes that were there before it.
     fn undo(&mut self, noted: usize) {
-        self.set.undo();
+        self.set.undo_to(&Mark::default());
         self.notes.truncate(noted);
     }
 

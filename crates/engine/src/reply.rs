@@ -33,6 +33,11 @@ pub enum Reply {
         status: TaskStatus,
         repeated: bool,
     },
+    /// A task's success was accepted, and with it the next step of its workflow. Where only the former was, the answer is
+    /// [`Reply::TaskReported`].
+    Continued {
+        execution: ExecutionStatus,
+    },
     /// `next_within_ms`: how long the next heartbeat may take at most without being missed.
     Heartbeat {
         cancel_requested: bool,

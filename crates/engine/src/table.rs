@@ -163,11 +163,6 @@ impl<R: Row> Table<R> {
         self.journal.push((key, before));
     }
 
-    /// Whether the request wrote anything here.
-    pub fn has_journal(&self) -> bool {
-        !self.journal.is_empty()
-    }
-
     /// Whether the request leaves a row other than it found it.
     pub fn is_changed(&self) -> bool {
         let now = |key: &R::Key| self.slots.get(key).and_then(|slot| slot.current.as_ref());
@@ -184,9 +179,16 @@ impl<R: Row> Table<R> {
         self.journal.clear();
     }
 
-    /// Takes back what the request wrote.
-    pub fn undo(&mut self) {
-        while let Some((key, before)) = self.journal.pop() {
+    /// How much the request has written so far.
+    pub fn mark(&self) -> usize {
+        self.journal.len()
+    }
+
+    /// Takes back what the request wrote after a mark.
+    pub fn undo_to(&mut self, mark: usize) {
+        while self.journal.len() > mark
+            && let Some((key, before)) = self.journal.pop()
+        {
             if let Some(slot) = self.slots.get_mut(&key) {
                 slot.current = before;
             }

@@ -142,6 +142,12 @@ macro_rules! define {
             pub(crate) pool: BTreeMap<Lane, BTreeSet<(i64, uuid::Uuid)>>,
         }
 
+        /// A place in what a request writes, to come back to.
+        #[derive(Debug, Default)]
+        pub(crate) struct Mark {
+            $($field: usize,)*
+        }
+
         /// What a batch has to load before it can go on.
         #[derive(Debug, Clone, Default)]
         pub struct Wants {
@@ -220,9 +226,16 @@ macro_rules! define {
             }
 
             pub fn keep(&mut self) { $(self.$field.keep();)* }
-            pub fn undo(&mut self) {
-                let line_changed = self.ready.has_journal();
-                $(self.$field.undo();)*
+
+            /// How much the request has written so far.
+            pub(crate) fn mark(&self) -> Mark {
+                Mark { $($field: self.$field.mark(),)* }
+            }
+
+            /// Takes back what the request wrote after a mark; all of it with the default.
+            pub(crate) fn undo_to(&mut self, mark: &Mark) {
+                let line_changed = self.ready.mark() > mark.ready;
+                $(self.$field.undo_to(mark.$field);)*
                 if line_changed {
                     self.rebuild_pool();
                 }

@@ -145,6 +145,11 @@ impl Generator {
         let row = if self.rng.chance(90) { self.rng.pick(&running).copied() } else { None };
         let Some(row) = row.or_else(|| self.rng.pick(&world.executions)) else { return self.start().into() };
         let row = row.clone();
+        self.step(world, &row, tenant).into()
+    }
+
+    /// What an activation of this execution could come to.
+    fn step(&mut self, world: &Snapshot, row: &Execution, tenant: TenantId) -> SubmitActivation {
         let token = match self.rng.below(20) {
             0 => Some(row.epoch - 1),
             1 => Some(row.accepted_epoch),
@@ -156,7 +161,7 @@ impl Generator {
             1 => row.last_sequence + 1,
             _ => row.last_sequence,
         };
-        let commands = (0..self.rng.below(5)).map(|_| commands::command(self, world, &row, tenant)).collect();
+        let commands = (0..self.rng.below(5)).map(|_| commands::command(self, world, row, tenant)).collect();
         let outcome = match self.rng.below(20) {
             0..12 => Outcome::Suspended,
             12..15 => Outcome::Completed { output: json(&mut self.rng) },
@@ -173,7 +178,6 @@ impl Generator {
             outcome,
             build_id: Some(self.rng.of(["b1", "b2"]).into()),
         }
-        .into()
     }
 
     fn task(&mut self, world: &Snapshot) -> Option<Task> {
@@ -192,9 +196,10 @@ impl Generator {
             _ if row.plain => None,
             _ => Some(row.epoch),
         };
+        let next = if self.rng.chance(40) { self.continuation(world, &row) } else { None };
         let rng = &mut self.rng;
         match rng.below(24) {
-            0..9 => CompleteTask { task_id, token, output: json(rng) }.into(),
+            0..9 => CompleteTask { task_id, token, output: json(rng), next }.into(),
             9..13 => FailTask {
                 task_id,
                 token,
@@ -213,6 +218,16 @@ impl Generator {
             21 => ClearAllTaskState { task_id }.into(),
             _ => GiveBackTask { task_id, token: token.unwrap_or(row.epoch) }.into(),
         }
+    }
+
+    /// The step of a task's workflow that would follow its success; now and then one that would not.
+    fn continuation(&mut self, world: &Snapshot, task: &Task) -> Option<Box<Continuation>> {
+        let row = world.executions.iter().find(|row| Some(row.id) == task.execution_id)?.clone();
+        let mut step = self.step(world, &row, task.tenant_id);
+        step.token = Some(row.epoch + self.rng.of([0, 1, 1, 1, 1, 2]));
+        step.base_sequence = Some(row.last_sequence + self.rng.of([0, 1, 1, 1, 1, 2]));
+        let claimer = self.claim(WorkClass::Workflow).claimer;
+        Some(Box::new(Continuation { claimer: Claimer { session: row.session, ..claimer }, step }))
     }
 
     pub(crate) fn spec(&mut self) -> TaskSpec {

@@ -81,7 +81,8 @@ impl Request {
         match &self.op {
             Op::StartWorkflows(op) => op.items.len() * 5,
             Op::CreateTasks(op) => op.items.len() * 4,
-            Op::SubmitActivation(op) => 4 + op.commands.len() * 4,
+            Op::SubmitActivation(op) => op.rows(),
+            Op::CompleteTask(op) => 5 + op.next.as_ref().map_or(0, |next| next.step.rows()),
             Op::Claim(op) => op.max * 3,
             Op::FireDue(op) if op.due.class.is_follow_up() => 4 * crate::limits::FOLLOW_UP_ROWS,
             Op::CleanIdempotencyKeys(op) => op.max,
@@ -102,7 +103,7 @@ impl Request {
             Op::SubmitActivation(op) => op.bytes(),
             Op::CreateTask(op) => op.spec.input.len(),
             Op::CreateTasks(op) => op.items.iter().map(|item| item.spec.input.len()).sum(),
-            Op::CompleteTask(op) => op.output.len(),
+            Op::CompleteTask(op) => op.output.len() + op.next.as_ref().map_or(0, |next| next.step.bytes()),
             Op::SetTaskState(op) => op.value.len(),
             Op::AnswerPromise(op) => match &op.answer {
                 Answer::Resolve(value) => value.len(),

@@ -1,7 +1,7 @@
 //! Requests about tasks.
 
 use crate::ids::{ExecutionId, Payload, TaskId, Text};
-use crate::request::KeySpec;
+use crate::request::{Claimer, KeySpec, SubmitActivation};
 use crate::state::{LogLevel, RetryPolicy};
 
 /// What a task is to do and how often it may be tried.
@@ -74,6 +74,17 @@ pub struct CompleteTask {
     pub task_id: TaskId,
     pub token: Option<i64>,
     pub output: Payload,
+    /// What the task's workflow does next, from a worker that has both.
+    pub next: Option<Box<Continuation>>,
+}
+
+/// The step of a workflow that follows the success of its task. Its worker has the workflow in memory and knows what it will
+/// do when the success is in the log; so both are sent as one, and are one commit.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Continuation {
+    pub claimer: Claimer,
+    /// With the token of the claim that it takes for itself, the next one, and the task's success as its base.
+    pub step: SubmitActivation,
 }
 
 #[derive(Debug, Clone, PartialEq)]

@@ -174,6 +174,10 @@ pub enum Outcome {
 }
 
 impl SubmitActivation {
+    pub(crate) fn rows(&self) -> usize {
+        4 + self.commands.len() * 4
+    }
+
     pub(crate) fn bytes(&self) -> usize {
         let commands: usize = self.commands.iter().map(Command::bytes).sum();
         match &self.outcome {

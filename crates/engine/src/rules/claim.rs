@@ -146,17 +146,7 @@ fn stands_in(ready: &Ready, lane: &Lane) -> bool {
 fn take_workflow(work: &mut Work<'_>, claim: &Claim, lane: &Lane, id: Uuid) -> Option<Activation> {
     let row = candidate(&work.set.executions, &(work.tenant_id, id));
     let mut execution = row.filter(|row| row.is_in_ready() && stands_in(&row.ready(), lane))?;
-    work.set.remove_ready(execution.ready());
-    note_workflow(work, &execution);
-    execution.status = ExecutionStatus::Running;
-    execution.started_ms.get_or_insert(work.now.ms);
-    execution.epoch += 1;
-    execution.marked = false;
-    execution.delivered_signals = execution.buffered_signals;
-    execution.cooperative = claim.claimer.cooperative;
-    execution.plain = claim.claimer.plain;
-    execution.worker = Some(claim.claimer.worker.clone());
-    execution.session = claim.claimer.session;
+    begin(work, &mut execution, &claim.claimer);
     let lease_ms =
         if claim.claimer.plain { work.limits.workflow_lease_ms } else { work.limits.session_lease_ms };
     let until_ms = work.now.lease_ms.saturating_add(lease_ms);
@@ -171,6 +161,21 @@ fn take_workflow(work: &mut Work<'_>, claim: &Claim, lane: &Lane, id: Uuid) -> O
     let new_events = new_events(work, &execution);
     work.set.executions.put(execution.clone());
     Some(Activation { token: execution.epoch, execution, new_events })
+}
+
+/// Takes an execution that stands in line out of it, under a new claim.
+pub(crate) fn begin(work: &mut Work<'_>, execution: &mut Execution, claimer: &Claimer) {
+    work.set.remove_ready(execution.ready());
+    note_workflow(work, execution);
+    execution.status = ExecutionStatus::Running;
+    execution.started_ms.get_or_insert(work.now.ms);
+    execution.epoch += 1;
+    execution.marked = false;
+    execution.delivered_signals = execution.buffered_signals;
+    execution.cooperative = claimer.cooperative;
+    execution.plain = claimer.plain;
+    execution.worker = Some(claimer.worker.clone());
+    execution.session = claimer.session;
 }
 
 /// The events the worker has not seen, if this batch wrote all of them.

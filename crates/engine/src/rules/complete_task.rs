@@ -5,15 +5,23 @@ use crate::code::{Code, Refusal};
 use crate::ids::TenantId;
 use crate::lifecycle::execution;
 use crate::lifecycle::task::{self, End};
+use crate::limits::Limits;
 use crate::reply::Reply;
 use crate::request::CompleteTask;
-use crate::rules::{Rule, Work};
+use crate::rules::{Rule, Work, continuation};
 use crate::state::Task;
 use crate::working_set::Needs;
 
 impl Rule for CompleteTask {
+    fn check(&self, limits: &Limits) -> Result<(), Refusal> {
+        self.next.as_ref().map_or(Ok(()), |next| next.step.check(limits))
+    }
+
     fn needs(&self, tenant_id: TenantId, needs: &mut Needs<'_>) {
         task::needs_with_end(needs, tenant_id, self.task_id);
+        if let Some(next) = &self.next {
+            continuation::needs(next, tenant_id, needs);
+        }
     }
 
     fn decide(&self, work: &mut Work<'_>) -> Result<Reply, Refusal> {
@@ -27,9 +35,10 @@ impl Rule for CompleteTask {
         row.accepted_epoch = row.epoch;
         add_to_history(work, &row, output.len());
         task::finish_running(work, &mut row, End::Completed { output });
-        let status = row.status;
+        let (status, execution_id) = (row.status, row.execution_id);
         work.set.tasks.put(row);
-        Ok(Reply::TaskReported { status, repeated: false })
+        let continued = self.next.as_ref().and_then(|next| continuation::carry_out(next, work, execution_id));
+        Ok(continued.unwrap_or(Reply::TaskReported { status, repeated: false }))
     }
 }
 

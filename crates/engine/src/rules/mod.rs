@@ -7,6 +7,7 @@ pub(crate) mod claim;
 mod clean_audit;
 mod clean_idempotency_keys;
 mod complete_task;
+mod continuation;
 mod create_task;
 mod delete;
 mod fail_task;
@@ -68,6 +69,21 @@ pub(crate) struct Work<'a> {
 }
 
 impl Work<'_> {
+    /// Does something that may be refused without the rest of the request: then it leaves no trace.
+    pub(crate) fn attempt<T>(
+        &mut self,
+        act: impl FnOnce(&mut Self) -> Result<T, Refusal>,
+    ) -> Result<T, Refusal> {
+        let (mark, noted) = (self.set.mark(), self.notes.len());
+        let outcome = act(self);
+        if outcome.is_err() {
+            self.set.undo_to(&mark);
+            self.notes.truncate(noted);
+            self.keep_on_refusal = false;
+        }
+        outcome
+    }
+
     pub(crate) fn note(&mut self, what: Noted) {
         self.notes.push(Note { tenant_id: self.tenant_id, what });
     }

@@ -163,7 +163,7 @@ fn a_payload_that_is_not_json_is_refused_wherever_it_stands() {
         scene.commands(vec![Command::ScheduleChild(ScheduleChild { input: broken(), ..child })]),
         scene.outcome(Outcome::Completed { output: broken() }),
         task(|t| t.input = broken()),
-        CompleteTask { task_id, token: None, output: broken() }.into(),
+        CompleteTask { task_id, token: None, output: broken(), next: None }.into(),
         HeartbeatTask { task_id, token: None, details: Some(broken()) }.into(),
         SetTaskState { task_id, name: "s".into(), value: broken() }.into(),
         // Other things that are not what they should be.

@@ -149,7 +149,10 @@ impl Scene {
                     reason: "not mine".into(),
                 }]),
             ),
-            (Code::TaskNotFound, CompleteTask { task_id: nobody, token: None, output: json("1") }.into()),
+            (
+                Code::TaskNotFound,
+                CompleteTask { task_id: nobody, token: None, output: json("1"), next: None }.into(),
+            ),
             (Code::TaskNotFound, CancelTask { task_id: nobody, cooperative: true }.into()),
             (Code::TaskNotFound, RetryTask { task_id: nobody }.into()),
             (Code::TaskNotFound, DeleteTask { task_id: nobody }.into()),

@@ -52,7 +52,7 @@ fn a_plain_client_whose_task_went_to_a_worker_on_the_stream_cannot_end_it() {
     world.advance(world.limits.task_lease_ms);
     world.fire_all();
     let second = world.claim_task("sort");
-    world.refused(CompleteTask { task_id, token: None, output: json("1") }, Code::StaleClaim);
+    world.refused(CompleteTask { task_id, token: None, output: json("1"), next: None }, Code::StaleClaim);
     world.must(complete(&second));
 }
 
@@ -70,13 +70,13 @@ fn without_a_token_nothing_is_accepted_unless_it_runs() {
         build_id: None,
     };
     world.refused(activation.clone(), Code::StaleClaim);
-    world.refused(CompleteTask { task_id, token: None, output: json("1") }, Code::StaleClaim);
+    world.refused(CompleteTask { task_id, token: None, output: json("1"), next: None }, Code::StaleClaim);
     world.claim(plain_claim(WorkClass::Workflow, "parent"));
     world.claim(plain_claim(WorkClass::Task, "sort"));
     world.must(activation.clone());
-    world.must(CompleteTask { task_id, token: None, output: json("1") });
+    world.must(CompleteTask { task_id, token: None, output: json("1"), next: None });
     world.refused(activation, Code::StaleClaim);
-    world.refused(CompleteTask { task_id, token: None, output: json("1") }, Code::StaleClaim);
+    world.refused(CompleteTask { task_id, token: None, output: json("1"), next: None }, Code::StaleClaim);
 }
 
 #[test]

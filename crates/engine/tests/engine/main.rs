@@ -7,6 +7,7 @@ mod backoff;
 mod bad_input;
 mod bad_state;
 mod clock;
+mod continuations;
 mod damage;
 mod fencing;
 mod large_history;

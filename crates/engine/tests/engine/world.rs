@@ -233,7 +233,7 @@ pub(crate) fn submit(activation: &Activation, commands: Vec<Command>, outcome: O
 }
 
 pub(crate) fn complete(delivery: &TaskDelivery) -> CompleteTask {
-    CompleteTask { task_id: delivery.task.id, token: Some(delivery.token), output: json("1") }
+    CompleteTask { task_id: delivery.task.id, token: Some(delivery.token), output: json("1"), next: None }
 }
 
 pub(crate) fn json(text: &str) -> Payload {

@@ -375,10 +375,12 @@ impl WorkflowContext {
         let mut core = self.core.lock();
         let Some(slot) = self.open(&mut core) else { return OperationFuture::new(self.cancelled(core)) };
         let started = match core.next_operation() {
-            Some(recorded) => Started::Recorded(recorded),
-            None => Started::Running(start()),
+            Some(recorded) => Some(Started::Recorded(recorded)),
+            None => core.may_act().then(|| Started::Running(start())),
         };
-        core.add_operation(name, slot, started);
+        if let Some(started) = started {
+            core.add_operation(name, slot, started);
+        }
         drop(core);
         OperationFuture::new(self.pending(slot))
     }

@@ -20,7 +20,7 @@ impl WorkflowContext {
     /// # Ok(()) });
     /// ```
     pub fn current_time_millis(&self) -> i64 {
-        self.core.lock().now_ms
+        self.core.lock().time_ms()
     }
 
     /// An id that is the same on every replay.

@@ -36,13 +36,23 @@ struct Described {
     full: Option<String>,
 }
 
+/// Whether the workflow goes ahead of its log, with an event that is not durable yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ahead {
+    No,
+    Yes,
+    /// It has asked for what only the log can give: this cannot be gone on with.
+    NeedsLog,
+}
+
 #[derive(Debug)]
 pub(crate) struct Core {
     pub(crate) execution_id: Uuid,
     pub(crate) kind: String,
     created_ms: i64,
     /// Time of the last event that was applied.
-    pub(crate) now_ms: i64,
+    now_ms: i64,
+    ahead: Ahead,
     pub(crate) slots: Slots,
     /// What identifies each emitted command, by kind, in order.
     emitted: [Vec<Described>; Kind::COUNT],
@@ -83,6 +93,7 @@ impl Core {
             kind: kind.to_owned(),
             created_ms,
             now_ms: created_ms,
+            ahead: Ahead::No,
             slots: Slots::default(),
             emitted: Default::default(),
             logged: Default::default(),
@@ -135,6 +146,49 @@ impl Core {
             compare(&mut self.violation, &row, description);
         }
         self.logged[kind as usize].push(row);
+    }
+
+    /// Takes in rows that commands of these kinds made, in order, without having read them.
+    pub(crate) fn learn_own(&mut self, kinds: &[Kind], mut sequence: i64) {
+        for kind in kinds {
+            let rows = &mut self.logged[*kind as usize];
+            if let Some(command) = self.emitted[*kind as usize].get(rows.len()) {
+                let description = command.plain.clone();
+                rows.push(Row { sequence, description, input: None, result: None, promise_id: None });
+            }
+            sequence += 1;
+        }
+    }
+
+    /// Whether this task is all that could be reported to the workflow by a worker.
+    pub(crate) fn waits_only_for(&self, task_id: &str) -> bool {
+        let open = |(slot, _): &(SlotId, String)| self.slots.is_open(*slot);
+        self.tasks.get(task_id).is_some_and(open)
+            && self.tasks.values().filter(|task| open(task)).count() == 1
+    }
+
+    pub(crate) fn go_ahead(&mut self) {
+        self.ahead = Ahead::Yes;
+    }
+
+    /// Back to the log. Whether nothing was asked for that only the log can give.
+    pub(crate) fn came_through(&mut self) -> bool {
+        std::mem::replace(&mut self.ahead, Ahead::No) == Ahead::Yes
+    }
+
+    /// Time of the last event that was applied.
+    pub(crate) fn time_ms(&mut self) -> i64 {
+        // The server has yet to say it.
+        self.may_act();
+        self.now_ms
+    }
+
+    /// Whether steps may run: what they do cannot be taken back, so what led to them must be durable.
+    pub(crate) fn may_act(&mut self) -> bool {
+        if self.ahead != Ahead::No {
+            self.ahead = Ahead::NeedsLog;
+        }
+        self.ahead == Ahead::No
     }
 
     /// Rows before this sequence that the workflow should have asked for by now and has not.

@@ -12,10 +12,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 
 use futures::future::BoxFuture;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::task::coop::Unconstrained;
 
-use super::command::Command;
+use super::command::{Command, Kind};
 use super::core::Shared;
 use super::event::{LogEvent, Origin};
 use super::operations::Started;
@@ -58,6 +58,18 @@ pub(crate) struct Instance {
     started: bool,
     /// Last event of the log that it has seen.
     pub(crate) seen: i64,
+    /// Kinds of the commands of its last step, in order: the rows that follow what it has seen, once the step is accepted.
+    unread: Vec<Kind>,
+}
+
+/// What came of going ahead of the log.
+#[derive(Debug)]
+pub(crate) enum Ahead {
+    Came(Vec<Command>, Outcome),
+    /// It asked for what only the log can give. It is of no more use.
+    NeedsLog,
+    /// It failed, and will fail in the same way when the log is there: to be told then. It is of no more use.
+    Failed,
 }
 
 impl std::fmt::Debug for Instance {
@@ -105,6 +117,7 @@ impl Instance {
             outcome: Outcome::Suspended,
             started: false,
             seen: 0,
+            unread: Vec::new(),
         }
     }
 
@@ -130,8 +143,47 @@ impl Instance {
         if self.outcome == Outcome::Suspended {
             self.check_foreign().map_err(|error| at(error, self.seen))?;
         }
+        Ok((self.take_commands(), self.outcome.clone()))
+    }
+
+    fn take_commands(&mut self) -> Vec<Command> {
         let commands = std::mem::take(&mut self.core.lock().new_commands);
-        Ok((commands, self.outcome.clone()))
+        self.unread = commands.iter().map(Command::kind).collect();
+        commands
+    }
+
+    pub(crate) fn kind(&self) -> String {
+        self.core.lock().kind.clone()
+    }
+
+    /// Whether it can go ahead of its log when this task succeeds: it waits for no other, and knows all of the log by itself.
+    pub(crate) fn waits_only_for(&self, task_id: &str) -> bool {
+        // A promise's row has an id that only the server knows.
+        self.outcome == Outcome::Suspended
+            && !self.unread.contains(&Kind::Promise)
+            && self.core.lock().waits_only_for(task_id)
+    }
+
+    /// Goes on with the success of a task before the log has it, as the event that follows everything it knows of.
+    pub(crate) fn go_ahead(&mut self, task_id: &str, output: Value) -> Ahead {
+        self.core.lock().learn_own(&self.unread, self.seen + 1);
+        self.seen += self.unread.len() as i64 + 1;
+        let event = LogEvent {
+            sequence: self.seen,
+            kind: "TASK_COMPLETED".to_owned(),
+            origin: Origin::External,
+            time_ms: 0,
+            data: json!({"taskExecutionId": task_id, "output": output}),
+        };
+        self.core.lock().go_ahead();
+        let driven = self.drive(|core| core.lock().apply(&event));
+        if !self.core.lock().came_through() {
+            return Ahead::NeedsLog;
+        }
+        if driven.and_then(|()| self.check_rest()).and_then(|()| self.check_foreign()).is_err() {
+            return Ahead::Failed;
+        }
+        Ahead::Came(self.take_commands(), self.outcome.clone())
     }
 
     async fn apply(&mut self, event: &LogEvent) -> Result<(), ActivationError> {
@@ -140,6 +192,10 @@ impl Instance {
         while !self.core.lock().operations.is_empty() {
             self.deliver_operations().await?;
         }
+        self.check_rest()
+    }
+
+    fn check_rest(&self) -> Result<(), ActivationError> {
         let waits = self.core.lock().slots.any_waiting();
         if self.outcome == Outcome::Suspended && !waits {
             return Err(foreign("it waits for something that is not of its context"));

@@ -49,6 +49,7 @@ pub struct TestEnvironment {
     tasks: HashMap<String, Mock>,
     children: HashMap<String, Mock>,
     evict: bool,
+    ahead: bool,
     seed: Option<u64>,
 }
 
@@ -56,6 +57,7 @@ impl std::fmt::Debug for TestEnvironment {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("TestEnvironment")
             .field("evict", &self.evict)
+            .field("ahead", &self.ahead)
             .field("seed", &self.seed)
             .finish_non_exhaustive()
     }
@@ -104,6 +106,14 @@ impl TestEnvironment {
     #[must_use]
     pub fn evict_always(mut self) -> Self {
         self.evict = true;
+        self
+    }
+
+    /// Lets the workflow go on with the success of a task before its log has it, as a worker does that has run the task itself.
+    /// It must make no difference.
+    #[must_use]
+    pub fn go_ahead(mut self) -> Self {
+        self.ahead = true;
         self
     }
 

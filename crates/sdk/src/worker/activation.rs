@@ -7,7 +7,7 @@ use flovyn_proto::v1;
 use serde_json::Value;
 use uuid::Uuid;
 
-use super::cache::Cache;
+use super::cache::{Cache, Kept};
 use super::desk::{Desk, Finished};
 use super::{Setup, WorkerEvent};
 use crate::client::pages;
@@ -24,31 +24,46 @@ pub(super) async fn run(setup: Arc<Setup>, cache: Arc<Cache>, desk: Arc<Desk>, w
     let token = work.claim_token;
     let id = work.id.clone();
     let (submit, instance) = match advance(&setup, &cache, &work).await {
-        Ok((instance, commands, outcome)) => {
-            let (last, status) = wire::ending(&outcome);
-            let submit = v1::SubmitWorkflowCommandsRequest {
-                workflow_execution_id: id.clone(),
-                commands: commands.into_iter().map(wire::command).chain(last).collect(),
-                status: status.into(),
-                claim_token: Some(token),
-                base_sequence: Some(instance.seen),
-                activation_failure: None,
-            };
-            (submit, (outcome == Outcome::Suspended).then_some(instance))
-        }
+        Ok((instance, commands, outcome)) => (
+            submission(&id, token, instance.seen, commands, &outcome),
+            (outcome == Outcome::Suspended).then_some(instance),
+        ),
         Err(error) => (failed(&setup, &work, error), None),
     };
-    let kept = instance.zip(Uuid::try_parse(&id).ok());
+    let execution_id = Uuid::try_parse(&id).unwrap_or_default();
+    if let Some(instance) = instance {
+        cache.put(execution_id, Kept { instance, token });
+    }
     desk.settle(id.clone(), token, Finished::Activation(submit), move |ack| {
+        if !ack.code.is_empty() || ack.repeated_result {
+            // Kept only if the server has what it asked for: otherwise memory and log would differ.
+            cache.forget(execution_id, token);
+        }
         if !ack.code.is_empty() {
             setup.metrics.activations_refused.fetch_add(1, Ordering::Relaxed);
             let (code, message) = (ack.code, ack.message);
             tracing::warn!(execution = id, code, message, "an activation was refused");
-        } else if let (false, Some((instance, id))) = (ack.repeated_result, kept) {
-            // Kept only if the server has what it asked for: otherwise memory and log would differ.
-            cache.put(id, instance);
         }
     });
+}
+
+/// What a step asks for, after all events up to `seen`.
+pub(super) fn submission(
+    id: &str,
+    token: i64,
+    seen: i64,
+    commands: Vec<Command>,
+    outcome: &Outcome,
+) -> v1::SubmitWorkflowCommandsRequest {
+    let (last, status) = wire::ending(outcome);
+    v1::SubmitWorkflowCommandsRequest {
+        workflow_execution_id: id.to_owned(),
+        commands: commands.into_iter().map(wire::command).chain(last).collect(),
+        status: status.into(),
+        claim_token: Some(token),
+        base_sequence: Some(seen),
+        activation_failure: None,
+    }
 }
 
 fn failed(

@@ -14,6 +14,8 @@ use tokio::task::JoinSet;
 use uuid::Uuid;
 
 use super::Setup;
+use super::ahead;
+use super::cache::Cache;
 use super::desk::{Desk, Finished};
 use crate::error::{Error, Result};
 use crate::replay::panic_message;
@@ -22,23 +24,30 @@ use crate::wire::{json, json_bytes};
 
 pub(super) async fn run(
     setup: Arc<Setup>,
+    cache: Arc<Cache>,
     desk: Arc<Desk>,
     task: v1::TaskExecutionInfo,
     cancelled: watch::Receiver<bool>,
 ) {
     setup.metrics.tasks.fetch_add(1, Ordering::Relaxed);
     let (id, token) = (task.task_execution_id.clone(), task.claim_token);
+    let execution_id = task.workflow_execution_id.clone();
     let link = {
         let desk = desk.clone();
         Arc::new(ServerLink::new(setup.channel.clone(), move |heartbeat| desk.heartbeat_task(heartbeat)))
     };
     let result = attempt(&setup, task, cancelled, link).await;
+    let (mut ahead, mut next) = (None, None);
     let result = match result {
-        Ok(output) => Sent::Complete(v1::CompleteTaskRequest {
-            task_execution_id: id.clone(),
-            output: json_bytes(&output),
-            claim_token: Some(token),
-        }),
+        Ok(output) => {
+            let complete = v1::CompleteTaskRequest {
+                task_execution_id: id.clone(),
+                output: json_bytes(&output),
+                claim_token: Some(token),
+            };
+            (ahead, next) = ahead::step(&setup, &cache, &complete, &execution_id).unzip();
+            Sent::Complete(complete)
+        }
         Err(error) => {
             setup.metrics.tasks_failed.fetch_add(1, Ordering::Relaxed);
             Sent::Fail(v1::FailTaskRequest {
@@ -50,7 +59,10 @@ pub(super) async fn run(
             })
         }
     };
-    desk.settle(id.clone(), token, Finished::Task(result), move |ack| {
+    desk.settle(id.clone(), token, Finished::Task(result, next), move |ack| {
+        if let Some(ahead) = ahead {
+            ahead.settled(&setup, &cache, &ack);
+        }
         if ack.code.is_empty() {
             setup.metrics.tasks_acknowledged.fetch_add(1, Ordering::Relaxed);
         } else {

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::future::Future;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -87,8 +88,12 @@ impl WorkerBuilder {
     #[must_use]
     pub fn workflow<W: WorkflowDefinition>(mut self, workflow: W) -> Self {
         let version = W::VERSION.map(str::to_owned);
-        let registered =
-            RegisteredWorkflow { version, schemas: W::schemas(), definition: Arc::new(workflow) };
+        let registered = RegisteredWorkflow {
+            version,
+            schemas: W::schemas(),
+            definition: Arc::new(workflow),
+            needs_log: AtomicBool::default(),
+        };
         self.workflows.insert(W::KIND.to_owned(), registered);
         self
     }
@@ -104,6 +109,7 @@ impl WorkerBuilder {
             version: None,
             schemas: Schemas::default(),
             definition: Arc::new(Dynamic(run)),
+            needs_log: AtomicBool::default(),
         };
         self.workflows.insert(kind.to_owned(), registered);
         self

@@ -175,7 +175,13 @@ fn take_in(setup: &Arc<Setup>, cache: &Arc<Cache>, desk: &Arc<Desk>, frame: v1::
     for task in frame.tasks {
         match desk.take_task(&task.task_execution_id, task.claim_token) {
             Some(cancelled) => {
-                work.push(Box::pin(attempt::run(setup.clone(), desk.clone(), task, cancelled)));
+                work.push(Box::pin(attempt::run(
+                    setup.clone(),
+                    cache.clone(),
+                    desk.clone(),
+                    task,
+                    cancelled,
+                )));
             }
             None => dropped(setup, &task.task_execution_id, task.claim_token),
         }

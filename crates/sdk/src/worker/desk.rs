@@ -18,17 +18,22 @@ const MAX_FRAME_BYTES: usize = 2 << 20;
 #[derive(Debug, Clone)]
 pub(super) enum Finished {
     Activation(v1::SubmitWorkflowCommandsRequest),
-    Task(v1::task_result::Result),
+    /// With the next step of its workflow, if that is known.
+    Task(v1::task_result::Result, Option<v1::SubmitWorkflowCommandsRequest>),
 }
 
 impl Finished {
     /// About what it takes on the wire.
     fn bytes(&self) -> usize {
-        match self {
-            Self::Activation(submit) => submit.encoded_len(),
-            Self::Task(v1::task_result::Result::Complete(complete)) => complete.output.len() + 128,
-            Self::Task(v1::task_result::Result::Fail(fail)) => fail.error.len() + 128,
-        }
+        let (result, next) = match self {
+            Self::Activation(submit) => return submit.encoded_len(),
+            Self::Task(result, next) => (result, next),
+        };
+        let content = match result {
+            v1::task_result::Result::Complete(complete) => complete.output.len(),
+            v1::task_result::Result::Fail(fail) => fail.error.len(),
+        };
+        content + 128 + next.as_ref().map_or(0, Message::encoded_len)
     }
 }
 
@@ -208,8 +213,8 @@ impl Desk {
                 Finished::Activation(submit) => {
                     frame.activations.push(v1::ActivationResult { r#ref: *number, submit: Some(submit) });
                 }
-                Finished::Task(result) => {
-                    frame.tasks.push(v1::TaskResult { r#ref: *number, result: Some(result) });
+                Finished::Task(result, next) => {
+                    frame.tasks.push(v1::TaskResult { r#ref: *number, result: Some(result), next });
                 }
             }
         }
@@ -275,7 +280,7 @@ impl Desk {
         let mut inner = self.lock();
         let slots = match finished {
             Finished::Activation(_) => &mut inner.workflows,
-            Finished::Task(_) => &mut inner.tasks,
+            Finished::Task(..) => &mut inner.tasks,
         };
         slots.running -= 1;
         slots.owed += 1;

@@ -4,9 +4,10 @@
 //! - `desk`: what is under way: slots, claims, results that are not acknowledged.
 //! - `connection`: the stream, and connecting again when it broke.
 //! - `activation`: one step of a workflow. `cache`: workflows that wait, in memory.
-//! - `attempt`: one attempt of a task.
+//! - `attempt`: one attempt of a task. `ahead`: the step of its workflow that follows, when both are here.
 
 mod activation;
+mod ahead;
 mod attempt;
 mod builder;
 mod cache;
@@ -18,7 +19,7 @@ use std::collections::HashMap;
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::task::JoinHandle;
@@ -52,6 +53,7 @@ pub enum WorkerEvent {
 pub struct WorkerMetrics {
     activations: AtomicU64,
     activations_failed: AtomicU64,
+    continued: AtomicU64,
     cold_starts: AtomicU64,
     tasks: AtomicU64,
     tasks_failed: AtomicU64,
@@ -73,6 +75,8 @@ readings! {
     /// Steps of workflows that were run.
     activations,
     activations_failed,
+    /// Steps among them that went with the result of the task that the workflow waited for, and were accepted.
+    continued,
     /// Workflows that were replayed from the start of their history.
     cold_starts,
     /// Attempts of tasks that were run.
@@ -96,6 +100,8 @@ struct RegisteredWorkflow {
     version: Option<String>,
     schemas: Schemas,
     definition: Arc<dyn AnyWorkflow>,
+    /// It was seen to ask for what only the log can give, such as the time: not to go ahead with.
+    needs_log: AtomicBool,
 }
 
 struct RegisteredTask {

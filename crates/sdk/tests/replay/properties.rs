@@ -46,6 +46,16 @@ proptest! {
     }
 
     #[test]
+    fn going_ahead_of_the_log_changes_nothing(program in program(), outside in outside(), seed: u64) {
+        block_on(async {
+            let behind = run(&environment(seed), &program, &outside).await;
+            let ahead = run(&environment(seed).go_ahead(), &program, &outside).await;
+            prop_assert_eq!(seen(&behind), seen(&ahead));
+            Ok(())
+        })?;
+    }
+
+    #[test]
     fn a_history_cut_anywhere_goes_on_as_it_did(program in program(), outside in outside(), seed: u64) {
         block_on(async {
             let (history, end) = record(&program, &outside, seed).await;

@@ -1,8 +1,10 @@
 //! What workers do with their connection and their slots.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use flovyn_sdk::worker::WorkerHandle;
 use flovyn_sdk::{StartOptions, TaskContext, TaskOptions, WorkflowContext};
 use serde_json::{Value, json};
 use tokio::sync::{Barrier, Notify};
@@ -16,7 +18,100 @@ on_both!(
     a_cancelled_task_is_told_to_stop,
     a_worker_that_stops_finishes_what_it_has,
     an_aborted_worker_holds_on_to_nothing,
+    a_worker_goes_on_with_what_its_own_tasks_came_to,
+    steps_and_the_time_wait_for_the_log,
+    what_happens_meanwhile_is_not_overlooked,
 );
+
+/// A worker with a task that returns its input, and this workflow.
+fn with_echo<F, R>(server: &TestServer, workflow: F) -> WorkerHandle
+where
+    F: Fn(WorkflowContext, Value) -> R + Send + Sync + 'static,
+    R: Future<Output = flovyn_sdk::Result<Value>> + Send + 'static,
+{
+    let echo = |_: TaskContext, input: Value| async move { Ok(input) };
+    server.worker().workflow_fn("w", workflow).task_fn("echo", echo).build().unwrap().start()
+}
+
+async fn run(server: &TestServer) -> (Value, Vec<String>) {
+    let handle = server.client().start_raw("w", Value::Null, StartOptions::default()).await.unwrap();
+    let output = handle.result(PATIENCE).await.unwrap();
+    let history = handle.history().await.unwrap();
+    (output, history.into_iter().map(|event| event.kind).collect())
+}
+
+async fn a_worker_goes_on_with_what_its_own_tasks_came_to(server: TestServer) {
+    let workflow = |context: WorkflowContext, _: Value| async move {
+        let mut sum = 0;
+        for number in 1..=20 {
+            sum += context.schedule_raw("echo", json!(number)).await?.as_i64().unwrap_or_default();
+            context.set_state("sum", &sum)?;
+        }
+        // Several at a time, and then again one.
+        let both = [context.schedule_raw("echo", json!(1)), context.schedule_raw("echo", json!(2))];
+        for task in both {
+            sum += task.await?.as_i64().unwrap_or_default();
+        }
+        context.schedule_raw("echo", json!(sum)).await
+    };
+    let worker = with_echo(&server, workflow);
+    let (output, kinds) = run(&server).await;
+    assert_eq!(output, json!(213));
+    let step = ["TASK_COMPLETED", "STATE_SET", "TASK_SCHEDULED"];
+    assert_eq!(kinds[2..2 + 3 * 20], step.repeat(20), "one step after the other");
+    let metrics = worker.metrics();
+    assert_eq!(metrics.cold_starts(), 1, "it stays in memory");
+    assert!(metrics.continued() >= 20, "{}", metrics.continued());
+    worker.stop().await;
+}
+
+async fn steps_and_the_time_wait_for_the_log(server: TestServer) {
+    let runs = Arc::new(AtomicUsize::new(0));
+    let counts = runs.clone();
+    let workflow = move |context: WorkflowContext, _: Value| {
+        let counts = counts.clone();
+        async move {
+            context.schedule_raw("echo", json!(1)).await?;
+            let step = move || counts.fetch_add(1, Ordering::SeqCst);
+            let number = context.run("count", step).await?;
+            context.schedule_raw("echo", json!(2)).await?;
+            Ok(json!({ "step": number, "time": context.current_time_millis() }))
+        }
+    };
+    let worker = with_echo(&server, workflow);
+    let handle = server.client().start_raw("w", Value::Null, StartOptions::default()).await.unwrap();
+    let output = handle.result(PATIENCE).await.unwrap();
+    let history = handle.history().await.unwrap();
+    let last = history.iter().rfind(|event| event.kind == "TASK_COMPLETED").unwrap();
+    assert_eq!(output, json!({ "step": 0, "time": last.time_ms }), "the time is the log's");
+    assert_eq!(runs.load(Ordering::SeqCst), 1);
+    worker.stop().await;
+}
+
+async fn what_happens_meanwhile_is_not_overlooked(server: TestServer) {
+    let (begun, go) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let (told, awaited) = (begun.clone(), go.clone());
+    let slow = move |_: TaskContext, _: Value| {
+        let (told, awaited) = (told.clone(), awaited.clone());
+        async move {
+            told.notify_one();
+            awaited.notified().await;
+            Ok(json!("done"))
+        }
+    };
+    let workflow = |context: WorkflowContext, _: Value| async move {
+        let output = context.schedule_raw("slow", Value::Null).await?;
+        // The signal came first, so it is there by now, whoever goes on with the workflow.
+        Ok(json!([output, context.has_signal("stop")]))
+    };
+    let worker = server.worker().workflow_fn("w", workflow).task_fn("slow", slow).build().unwrap().start();
+    let handle = server.client().start_raw("w", Value::Null, StartOptions::default()).await.unwrap();
+    begun.notified().await;
+    handle.signal("stop", &Value::Null).await.unwrap();
+    go.notify_one();
+    assert_eq!(handle.result(PATIENCE).await.unwrap(), json!(["done", true]));
+    worker.stop().await;
+}
 
 async fn slow_tasks_do_not_wait_for_each_other(server: TestServer) {
     const TASKS: usize = 20;

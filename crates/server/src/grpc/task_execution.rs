@@ -236,6 +236,7 @@ pub(super) fn completion(message: v1::CompleteTaskRequest) -> Result<CompleteTas
         task_id: id("task_execution_id", &message.task_execution_id)?,
         token: message.claim_token,
         output: payload(message.output),
+        next: None,
     })
 }
 

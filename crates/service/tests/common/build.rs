@@ -91,7 +91,7 @@ pub(crate) fn finish(activation: &Activation) -> SubmitActivation {
 
 pub(crate) fn complete(delivery: &TaskDelivery) -> CompleteTask {
     let token = (!delivery.task.plain).then_some(delivery.token);
-    CompleteTask { task_id: delivery.task.id, token, output: json("1") }
+    CompleteTask { task_id: delivery.task.id, token, output: json("1"), next: None }
 }
 
 pub(crate) fn fail(delivery: &TaskDelivery) -> FailTask {

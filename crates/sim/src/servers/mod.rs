@@ -76,6 +76,8 @@ pub struct Figures {
     pub met: usize,
     /// Reports of stale claims that were refused.
     pub stale: usize,
+    /// Steps of workflows that were accepted with the success of their task.
+    pub continued: usize,
     pub executions: usize,
     pub faults: BTreeMap<&'static str, usize>,
     pub virtual_ms: u64,
@@ -89,6 +91,7 @@ impl Figures {
         self.commits += other.commits;
         self.met += other.met;
         self.stale += other.stale;
+        self.continued += other.continued;
         self.executions += other.executions;
         self.virtual_ms += other.virtual_ms;
         for (fault, count) in &other.faults {

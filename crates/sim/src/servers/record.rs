@@ -59,15 +59,19 @@ pub(super) fn handed(world: &World, id: Id, token: i64) {
 
 /// A request goes out.
 pub(super) fn sent(world: &World, tenant: TenantId, op: &Op) {
-    let report = match op {
-        Op::CompleteTask(op) => Some((op.task_id, op.token)),
-        Op::FailTask(op) => Some((op.task_id, op.token)),
-        Op::SubmitActivation(op) => Some((op.execution_id, op.token)),
-        _ => None,
+    let reports = match op {
+        Op::CompleteTask(op) => {
+            let next = op.next.as_ref().map(|next| (next.step.execution_id, next.step.token));
+            [Some((op.task_id, op.token)), next]
+        }
+        Op::FailTask(op) => [Some((op.task_id, op.token)), None],
+        Op::SubmitActivation(op) => [Some((op.execution_id, op.token)), None],
+        _ => [None, None],
     };
     let mut inner = world.lock();
     inner.figures.operations += 1;
-    if let Some((id, Some(token))) = report {
+    for (id, token) in reports.into_iter().flatten() {
+        let Some(token) = token else { continue };
         *inner.record.sent.entry(((tenant, id), token)).or_default() += 1;
     }
 }
@@ -96,6 +100,21 @@ pub(super) fn acknowledged(world: &World, tenant: TenantId, op: &Op, reply: &Rep
             let id = (tenant, op.task_id);
             first(id, op.token, *repeated);
             world.lock().record.completed.insert((id, op.token.unwrap_or_default()));
+        }
+        (Op::CompleteTask(op), Reply::Continued { execution }) => {
+            let Some(next) = &op.next else {
+                return world.violated("P5 result", format!("task {} was continued by nobody", op.task_id));
+            };
+            let (task, workflow) = ((tenant, op.task_id), (tenant, next.step.execution_id));
+            handed(world, workflow, next.step.token.unwrap_or_default());
+            first(task, op.token, false);
+            first(workflow, next.step.token, false);
+            let mut inner = world.lock();
+            inner.figures.continued += 1;
+            inner.record.completed.insert((task, op.token.unwrap_or_default()));
+            if execution.is_terminal() {
+                inner.record.ended.insert(workflow);
+            }
         }
         (Op::FailTask(op), Reply::TaskReported { repeated, .. }) => {
             first((tenant, op.task_id), op.token, *repeated);

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use flovyn_engine::request::{FailTask, GiveBackTask, GiveBackWorkflow, HeartbeatTask};
+use flovyn_engine::request::{
+    Claimer, Continuation, FailTask, GiveBackTask, GiveBackWorkflow, HeartbeatTask,
+};
 use flovyn_engine::state::{ExecutionStatus, TaskStatus};
 use flovyn_engine::{Code, Op, Reply};
 use flovyn_proto::v1;
@@ -24,9 +26,10 @@ pub(super) async fn settle(
     holdings: &Arc<Holdings>,
     activations: Vec<v1::ActivationResult>,
     tasks: Vec<v1::TaskResult>,
+    claimer: &Claimer,
 ) -> Vec<v1::ResultAck> {
     let activations = activations.into_iter().map(|result| (result.r#ref, activation(result.submit)));
-    let tasks = tasks.into_iter().map(|result| (result.r#ref, task(result.result)));
+    let tasks = tasks.into_iter().map(|result| (result.r#ref, task(call, result, claimer)));
     let all = activations.chain(tasks).map(|(number, op)| one(call, holdings, number, op));
     join_all(all).await
 }
@@ -40,10 +43,11 @@ fn activation(submit: Option<v1::SubmitWorkflowCommandsRequest>) -> Settled {
     Ok((submit.execution_id, submit.token, submit.into()))
 }
 
-fn task(outcome: Option<TaskOutcome>) -> Settled {
-    match outcome {
+fn task(call: &Call, result: v1::TaskResult, claimer: &Claimer) -> Settled {
+    match result.result {
         Some(TaskOutcome::Complete(message)) => {
-            let complete = completion(message)?;
+            let mut complete = completion(message)?;
+            complete.next = result.next.and_then(|next| continuation(call, next, claimer));
             Ok((complete.task_id, complete.token, complete.into()))
         }
         Some(TaskOutcome::Fail(message)) => {
@@ -52,6 +56,19 @@ fn task(outcome: Option<TaskOutcome>) -> Settled {
         }
         None => Err(refuse(Code::InvalidCommand, "a task result has no content")),
     }
+}
+
+/// What a workflow does next. If something is wrong with it, the task's success must not suffer: the workflow's own
+/// activation will say what.
+fn continuation(
+    call: &Call,
+    next: v1::SubmitWorkflowCommandsRequest,
+    claimer: &Claimer,
+) -> Option<Box<Continuation>> {
+    let step = Op::from(submission(next).ok()?);
+    step.check(call.api().service().limits()).ok()?;
+    let Op::SubmitActivation(step) = step else { return None };
+    Some(Box::new(Continuation { claimer: claimer.clone(), step }))
 }
 
 async fn one(call: &Call, holdings: &Holdings, number: u64, settled: Settled) -> v1::ResultAck {
@@ -69,6 +86,7 @@ async fn one(call: &Call, holdings: &Holdings, number: u64, settled: Settled) ->
     };
     match result {
         Ok(reply) => {
+            ack.continued = matches!(reply, Reply::Continued { .. });
             ack.repeated_result = matches!(
                 reply,
                 Reply::Submitted { repeated: true, .. } | Reply::TaskReported { repeated: true, .. }

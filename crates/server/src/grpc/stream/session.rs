@@ -59,6 +59,8 @@ struct Session {
     id: Uuid,
     /// The header it was let in with.
     credential: Option<HeaderValue>,
+    /// As whom it claims work.
+    claimer: Arc<Claimer>,
     holdings: Arc<Holdings>,
     connection: u64,
     outbound: Outbound,
@@ -153,10 +155,17 @@ async fn begin(
     let limits = call.api().service().limits();
     let welcome =
         v1::StreamWelcome { session_id: hello.session.to_string(), lease_ms: limits.session_lease_ms, lost };
+    let claimer = Claimer {
+        worker: hello.register.name.clone(),
+        session: Some(hello.session),
+        plain: false,
+        cooperative: true,
+    };
     let session = Session {
         call: call.clone(),
         id: hello.session,
         credential,
+        claimer: Arc::new(claimer),
         holdings,
         connection,
         outbound: outbound.clone(),
@@ -182,17 +191,11 @@ async fn adopt(call: &Call, hello: &Hello) -> Result<(Vec<(Uuid, Held)>, Vec<Str
 
 impl Session {
     fn feeds(&self, hello: Hello) -> JoinSet<()> {
-        let claimer = Claimer {
-            worker: hello.register.name.clone(),
-            session: Some(self.id),
-            plain: false,
-            cooperative: true,
-        };
         let queue = hello.register.queue.clone().unwrap_or_default();
         let feed = |class, kinds, credit: &Arc<Semaphore>| Feed {
             call: self.call.clone(),
             class,
-            claimer: claimer.clone(),
+            claimer: (*self.claimer).clone(),
             queue: queue.clone(),
             kinds,
             credit: credit.clone(),
@@ -307,7 +310,8 @@ impl Session {
         if !cancels.is_empty() {
             self.cancel(cancels).await;
         }
-        let acks = results::settle(&self.call, &self.holdings, frame.activations, frame.tasks).await;
+        let acks =
+            results::settle(&self.call, &self.holdings, frame.activations, frame.tasks, &self.claimer).await;
         if !acks.is_empty() {
             self.send(v1::ServerFrame { acks, ..v1::ServerFrame::default() }).await;
         }

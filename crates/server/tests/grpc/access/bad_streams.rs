@@ -74,7 +74,7 @@ async fn results_without_content_and_impossible_timeouts_are_refused() {
     assert!(outcome.is(Code::InvalidArgument, "FLV0006"), "{outcome:?}");
     let empty = v1::WorkerFrame {
         activations: vec![v1::ActivationResult { r#ref: 1, submit: None }],
-        tasks: vec![v1::TaskResult { r#ref: 2, result: None }],
+        tasks: vec![v1::TaskResult { r#ref: 2, result: None, next: None }],
         ..frame(good())
     };
     let outcome = connect(&server, &[empty]).await;

@@ -45,7 +45,9 @@ pub(super) async fn spoil(
             frames[frame] = messages.replaced(entry.path, &frames[frame], index, content);
             let outcome = call(&world.server, entry.path, frames, TOKEN).await;
             let name = format!("{method}:{}", place.path);
-            let expected = expect(&name);
+            // A workflow's step that comes with a task's success is left out rather than refused, whatever is wrong with it.
+            let left_out = place.path.starts_with("tasks.next.");
+            let expected = if left_out { Expect::Fine } else { expect(&name) };
             if !fits(entry.path, expected, &outcome) {
                 let Outcome { grpc, flv, message, .. } = &outcome;
                 wrong.push(format!("{name}: expected {expected:?}, got {grpc:?} {flv} {message}"));

@@ -12,6 +12,8 @@ use crate::common::{TestServer, on_both};
 
 on_both!(
     a_task,
+    a_task_with_the_step_that_follows,
+    a_step_that_cannot_be_taken_does_not_harm_the_task,
     a_task_that_fails_for_good,
     a_timer,
     a_promise,
@@ -52,6 +54,76 @@ async fn a_task(server: TestServer) {
         app.history(&id).await,
         ["WORKFLOW_STARTED", "TASK_SCHEDULED", "TASK_COMPLETED", "WORKFLOW_COMPLETED"]
     );
+}
+
+/// A workflow that waits for the task that its worker has, and the step that would follow that task's success.
+async fn waiting_for_its_task(
+    worker: &mut Worker,
+    app: &mut App,
+) -> (String, v1::TaskExecutionInfo, v1::SubmitWorkflowCommandsRequest) {
+    let id = app.start().await;
+    let first = worker.activation().await;
+    worker.submit(&first, vec![schedule_task(Uuid::new_v4(), 3)], Suspended).await;
+    let next = v1::SubmitWorkflowCommandsRequest {
+        workflow_execution_id: id.clone(),
+        commands: vec![complete("50")],
+        status: Completed.into(),
+        claim_token: Some(first.claim_token + 1),
+        base_sequence: Some(3),
+        activation_failure: None,
+    };
+    (id, worker.task().await, next)
+}
+
+async fn a_task_with_the_step_that_follows(server: TestServer) {
+    let (mut worker, mut app) = (Worker::connect(&server).await, App::of(&server));
+    let (id, task, next) = waiting_for_its_task(&mut worker, &mut app).await;
+    let again = {
+        let scheduled = schedule_task(Uuid::new_v4(), 3);
+        v1::SubmitWorkflowCommandsRequest {
+            commands: vec![scheduled],
+            status: Suspended.into(),
+            ..next.clone()
+        }
+    };
+    let ack = worker.complete_task_and(&task, "49", Some(again)).await;
+    assert_eq!((ack.code.as_str(), ack.continued), ("", true));
+    let task = worker.task().await;
+    let last = v1::SubmitWorkflowCommandsRequest { claim_token: Some(3), base_sequence: Some(5), ..next };
+    let ack = worker.complete_task_and(&task, "50", Some(last)).await;
+    assert_eq!((ack.code.as_str(), ack.continued), ("", true));
+    let result = app.result(&id).await;
+    assert_eq!((result.status.as_str(), result.output.as_deref()), ("COMPLETED", Some(&b"50"[..])));
+    let step = ["TASK_SCHEDULED", "TASK_COMPLETED"];
+    assert_eq!(
+        app.history(&id).await,
+        [&["WORKFLOW_STARTED"], &step[..], &step, &["WORKFLOW_COMPLETED"]].concat()
+    );
+    assert_eq!(worker.unread(), (0, 0), "nothing was pushed for steps that came by themselves");
+}
+
+async fn a_step_that_cannot_be_taken_does_not_harm_the_task(server: TestServer) {
+    type Change = fn(&mut v1::SubmitWorkflowCommandsRequest);
+    let changes: [Change; 6] = [
+        |next| next.workflow_execution_id = "nonsense".to_owned(),
+        |next| next.status = 99,
+        |next| next.claim_token = None,
+        |next| next.base_sequence = Some(i64::MAX),
+        |next| next.commands = vec![v1::WorkflowCommand::default()],
+        |next| next.commands = vec![schedule_task(Uuid::nil(), 3); 2],
+    ];
+    let (mut worker, mut app) = (Worker::connect(&server).await, App::of(&server));
+    for change in changes {
+        let (id, task, mut next) = waiting_for_its_task(&mut worker, &mut app).await;
+        change(&mut next);
+        let ack = worker.complete_task_and(&task, "49", Some(next)).await;
+        assert_eq!((ack.code.as_str(), ack.continued), ("", false));
+        // It is activated as usual.
+        let second = worker.activation().await;
+        assert_eq!((second.id.as_str(), second.events.len()), (id.as_str(), 2));
+        worker.submit(&second, vec![complete("50")], Completed).await;
+        assert_eq!(app.result(&id).await.status, "COMPLETED");
+    }
 }
 
 async fn a_task_that_fails_for_good(server: TestServer) {

@@ -204,12 +204,22 @@ impl Worker {
         task: &v1::TaskExecutionInfo,
         output: &str,
     ) -> v1::ResultAck {
+        self.complete_task_and(task, output, None).await
+    }
+
+    /// With what the task's workflow does next.
+    pub(crate) async fn complete_task_and(
+        &mut self,
+        task: &v1::TaskExecutionInfo,
+        output: &str,
+        next: Option<v1::SubmitWorkflowCommandsRequest>,
+    ) -> v1::ResultAck {
         let complete = v1::CompleteTaskRequest {
             task_execution_id: task.task_execution_id.clone(),
             output: output.to_owned().into(),
             claim_token: Some(task.claim_token),
         };
-        self.task_result(v1::task_result::Result::Complete(complete)).await
+        self.task_result(v1::task_result::Result::Complete(complete), next).await
     }
 
     pub(crate) async fn fail_task(&mut self, task: &v1::TaskExecutionInfo, error: &str) -> v1::ResultAck {
@@ -220,13 +230,17 @@ impl Worker {
             non_retryable: false,
             next_retry_delay_ms: Some(0),
         };
-        self.task_result(v1::task_result::Result::Fail(fail)).await
+        self.task_result(v1::task_result::Result::Fail(fail), None).await
     }
 
-    async fn task_result(&mut self, result: v1::task_result::Result) -> v1::ResultAck {
+    async fn task_result(
+        &mut self,
+        result: v1::task_result::Result,
+        next: Option<v1::SubmitWorkflowCommandsRequest>,
+    ) -> v1::ResultAck {
         self.next_ref += 1;
         let number = self.next_ref;
-        let result = v1::TaskResult { r#ref: number, result: Some(result) };
+        let result = v1::TaskResult { r#ref: number, result: Some(result), next };
         self.send(v1::WorkerFrame { tasks: vec![result], task_credits: 1, ..v1::WorkerFrame::default() })
             .await;
         self.ack(number).await

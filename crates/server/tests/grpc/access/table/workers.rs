@@ -153,11 +153,15 @@ fn frames(ids: &Ids) -> Vec<Vec<u8>> {
     };
     let results = v1::WorkerFrame {
         activations: vec![v1::ActivationResult { r#ref: 1, submit: Some(submit(ids)) }],
-        tasks: vec![v1::TaskResult { r#ref: 2, result: Some(TaskOutcome::Complete(complete(ids))) }],
+        tasks: vec![v1::TaskResult {
+            r#ref: 2,
+            result: Some(TaskOutcome::Complete(complete(ids))),
+            next: Some(submit(ids)),
+        }],
         ..v1::WorkerFrame::default()
     };
     let last = v1::WorkerFrame {
-        tasks: vec![v1::TaskResult { r#ref: 3, result: Some(TaskOutcome::Fail(fail(ids))) }],
+        tasks: vec![v1::TaskResult { r#ref: 3, result: Some(TaskOutcome::Fail(fail(ids))), next: None }],
         goodbye: true,
         ..v1::WorkerFrame::default()
     };
