@@ -4,14 +4,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use flovyn_sdk::{Client, StartOptions};
+use flovyn_sdk::{Client, StartOptions, WorkflowHandle};
 use indicatif::ProgressBar;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
+use uuid::Uuid;
 
 use super::Workload;
 use super::process::{ServerProcess, Usage, WorkerProcess};
 use super::programs::SLEEP;
+use super::timers;
 use crate::figures::{Latencies, Line, cpu_seconds};
 
 /// Before anything is measured: caches and connections come to life.
@@ -32,9 +34,11 @@ pub(super) struct Load {
 #[derive(Debug, Default)]
 struct Seen {
     latencies: Latencies,
-    /// How much later than asked for timers fired, by the log's own times.
+    /// How much longer than asked for workflows slept, from their start to the timer, by the log's own times.
     late: Latencies,
     early: usize,
+    /// Those that slept.
+    slept: Vec<WorkflowHandle<Value>>,
 }
 
 impl Seen {
@@ -42,6 +46,7 @@ impl Seen {
         self.latencies.merge(other.latencies);
         self.late.merge(other.late);
         self.early += other.early;
+        self.slept.extend(other.slept);
     }
 }
 
@@ -82,7 +87,11 @@ pub(super) async fn run(
         seen.merge(ended.map_err(|error| error.to_string())??);
     }
     worker.kill().await?;
-    let line = figures(line, workload, concurrency, &seen, before, after).number("server_rss_mb", peak_mb);
+    let mut line =
+        figures(line, workload, concurrency, &seen, before, after).number("server_rss_mb", peak_mb);
+    if workload == Workload::Timer100ms {
+        line = timers::read(std::mem::take(&mut seen.slept)).await?.figures(line);
+    }
     // What a workflow costs each process, whatever else the machine is doing.
     let micros = |used: f64| used * 1e6 / (seen.latencies.count().max(1) as f64);
     Ok(line
@@ -99,6 +108,7 @@ async fn one_after_another(
     stops: Arc<AtomicBool>,
 ) -> Result<Seen, String> {
     let mut seen = Seen::default();
+    let mut slept = Vec::new();
     while !stops.load(Ordering::Relaxed) {
         let begin = Instant::now();
         let output = execute(&client, workload, input.clone()).await?;
@@ -107,14 +117,22 @@ async fn one_after_another(
         }
         seen.latencies.add(begin.elapsed());
         if workload == Workload::Timer100ms {
-            let slept = Duration::from_millis(output.as_u64().ok_or("the timer said nothing")?);
-            match slept.checked_sub(SLEEP) {
+            let (id, time) = read_sleep(&output).ok_or("the timer said nothing")?;
+            slept.push(id);
+            match time.checked_sub(SLEEP) {
                 Some(late) => seen.late.add(late),
                 None => seen.early += 1,
             }
         }
     }
+    seen.slept = slept.into_iter().map(|id| client.handle(id)).collect();
     Ok(seen)
+}
+
+/// Who slept, and how long.
+fn read_sleep(output: &Value) -> Option<(Uuid, Duration)> {
+    let id = output.get("execution")?.as_str()?.parse().ok()?;
+    Some((id, Duration::from_millis(output.get("sleptMs")?.as_u64()?)))
 }
 
 async fn execute(client: &Client, workload: Workload, input: Value) -> Result<Value, String> {

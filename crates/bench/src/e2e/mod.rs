@@ -7,6 +7,7 @@ mod process;
 mod programs;
 mod report;
 mod single;
+mod timers;
 
 use std::path::PathBuf;
 use std::time::Duration;

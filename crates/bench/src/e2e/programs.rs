@@ -51,7 +51,8 @@ fn programs(builder: WorkerBuilder) -> WorkerBuilder {
         .workflow_fn("timer100ms", |ctx, _| async move {
             let begin = ctx.current_time_millis();
             ctx.sleep(SLEEP).await?;
-            Ok(json!(ctx.current_time_millis() - begin))
+            let slept_ms = ctx.current_time_millis() - begin;
+            Ok(json!({ "execution": ctx.execution_id().to_string(), "sleptMs": slept_ms }))
         })
         .workflow_fn("replay10k", |ctx, tasks| async move {
             side_by_side(&ctx, usize::try_from(tasks.as_u64().unwrap_or_default()).unwrap_or_default())
