@@ -1,5 +1,5 @@
-//! Whole rows on the wire: one array of a table's own row type. One array for each column costs the database a
-//! buffer of its own for each of them, in every statement: more than the update of a single row.
+//! Whole rows on the wire: one array of a table's own row type. Of one array for each column the database would make
+//! a buffer each, in every statement, and read every row from all of them.
 //!
 //! The row type is the one that the statement was prepared with, and its fields are found by name: columns that a
 //! newer process has added go as NULL, and no statement of ours looks at them. One that is added while a statement
