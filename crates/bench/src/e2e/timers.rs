@@ -6,11 +6,12 @@ use flovyn_sdk::WorkflowHandle;
 use flovyn_sdk::client::HistoryEvent;
 use futures::{StreamExt, TryStreamExt};
 use serde_json::Value;
+use uuid::Uuid;
 
 use crate::figures::{Latencies, Line};
 
-/// Histories that are read, evenly out of all: enough for a percentile.
-const MOST: usize = 2_000;
+/// Histories that are read: all of a run of some seconds.
+const MOST: usize = 20_000;
 const AT_ONCE: usize = 32;
 
 #[derive(Debug, Default)]
@@ -21,16 +22,23 @@ pub(super) struct Fired {
 
 /// Looks into histories. To be called after the load: reading would take from it.
 pub(super) async fn read(executions: Vec<WorkflowHandle<Value>>) -> Result<Fired, String> {
-    let step = executions.len().div_ceil(MOST).max(1);
-    let histories = futures::stream::iter(executions.iter().step_by(step))
-        .map(|execution| execution.history())
-        .buffer_unordered(AT_ONCE);
+    let executions = drawn(executions, MOST, WorkflowHandle::id);
+    let histories =
+        futures::stream::iter(&executions).map(|execution| execution.history()).buffer_unordered(AT_ONCE);
     let histories: Vec<_> = histories.try_collect().await.map_err(|error| error.to_string())?;
     let mut fired = Fired::default();
     for history in histories {
         fired.add(late_ms(&history).ok_or("a workflow with a timer has none in its log")?);
     }
     Ok(fired)
+}
+
+/// As many as that, by the part of their ids that is random. Not every so-manieth: clients go in step, so that of each the
+/// same rounds would be taken, and a moment in which all timers were late be missed.
+fn drawn<T>(mut all: Vec<T>, most: usize, id: impl Fn(&T) -> Uuid) -> Vec<T> {
+    all.sort_by_key(|one| id(one).as_u64_pair().1);
+    all.truncate(most);
+    all
 }
 
 impl Fired {
@@ -74,6 +82,16 @@ mod tests {
             event(2, "TIMER_STARTED", 1_007, json!({ "timerId": "sleep", "durationMs": 100 })),
             event(3, "TIMER_FIRED", fired_ms, json!({ "timerId": "sleep" })),
         ]
+    }
+
+    #[test]
+    fn some_of_every_round_are_drawn_of_clients_that_go_in_step() {
+        const ROUNDS: u64 = 45;
+        let ids = (0..256 * ROUNDS)
+            .map(|number| Uuid::from_u64_pair(number % ROUNDS, number.wrapping_mul(0x9E37_79B9_7F4A_7C15)));
+        let drawn = drawn(ids.collect(), 2_000, |id| *id);
+        let rounds: std::collections::BTreeSet<u64> = drawn.iter().map(|id| id.as_u64_pair().0).collect();
+        assert_eq!((drawn.len(), rounds.len()), (2_000, 45));
     }
 
     #[test]
