@@ -41,6 +41,7 @@ pub(crate) fn carry_out(
 fn follows(next: &Continuation, execution: &Execution) -> bool {
     execution.is_in_ready()
         && execution.activation_failures == 0
+        && execution.accepted_epoch == execution.epoch
         && next.step.token == Some(execution.epoch + 1)
         && next.step.base_sequence == Some(execution.last_sequence)
         && next.claimer.session == execution.session

@@ -34,7 +34,9 @@ mod worker_token;
 
 pub(crate) use claim::needs_pool;
 
-use crate::code::Refusal;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use crate::code::{Code, Refusal};
 use crate::ids::{Ids, Now, TenantId};
 use crate::limits::Limits;
 use crate::note::{Note, Noted};
@@ -69,13 +71,14 @@ pub(crate) struct Work<'a> {
 }
 
 impl Work<'_> {
-    /// Does something that may be refused without the rest of the request: then it leaves no trace.
+    /// Does something that may be refused, or fail, without the rest of the request: then it leaves no trace.
     pub(crate) fn attempt<T>(
         &mut self,
         act: impl FnOnce(&mut Self) -> Result<T, Refusal>,
     ) -> Result<T, Refusal> {
         let (mark, noted) = (self.set.mark(), self.notes.len());
-        let outcome = act(self);
+        let outcome = catch_unwind(AssertUnwindSafe(|| act(self)))
+            .unwrap_or_else(|_| Err(Refusal::new(Code::Internal, "a rule failed")));
         if outcome.is_err() {
             self.set.undo_to(&mark);
             self.notes.truncate(noted);

@@ -111,6 +111,19 @@ fn a_step_of_another_claim_is_left_out() {
 }
 
 #[test]
+fn a_step_behind_one_that_was_not_accepted_is_left_out() {
+    let mut scene = Scene::new(Limits::default());
+    let signal = SignalWorkflow { execution_id: scene.id, name: "go".into(), value: json("1") };
+    scene.world.must(signal.clone());
+    let second = scene.world.claim(of_session(WorkClass::Workflow, "order")).workflows.remove(0);
+    // It comes to a step with one command, which never arrives; instead there is another signal.
+    scene.world.must(GiveBackWorkflow { execution_id: scene.id, token: second.token });
+    scene.world.must(signal);
+    let success = scene.success(Vec::new(), done());
+    scene.left_out(success);
+}
+
+#[test]
 fn while_somebody_runs_the_workflow_nobody_else_does() {
     let mut scene = Scene::new(Limits::default());
     scene.world.must(SignalWorkflow { execution_id: scene.id, name: "go".into(), value: json("1") });

@@ -60,6 +60,7 @@ pub(crate) struct Core {
     logged: [Vec<Row>; Kind::COUNT],
     /// Emitted, and not in the log when it was emitted.
     pub(crate) new_commands: Vec<Command>,
+    /// Those that have not ended.
     tasks: HashMap<String, (SlotId, String)>,
     timers: HashMap<String, SlotId>,
     /// By number; the server's id is in the row of the same number.
@@ -174,6 +175,11 @@ impl Core {
     /// Back to the log. Whether nothing was asked for that only the log can give.
     pub(crate) fn came_through(&mut self) -> bool {
         std::mem::replace(&mut self.ahead, Ahead::No) == Ahead::Yes
+    }
+
+    /// Time of the last event, without asking for it.
+    pub(crate) fn last_time_ms(&self) -> i64 {
+        self.now_ms
     }
 
     /// Time of the last event that was applied.
@@ -359,8 +365,8 @@ impl Core {
     }
 
     fn task_ended(&mut self, event: &LogEvent, resolution: impl FnOnce(&str) -> Result<Value, Error>) {
-        if let Some((slot, task_type)) = self.tasks.get(event.text("taskExecutionId")) {
-            self.slots.resolve(*slot, resolution(task_type));
+        if let Some((slot, task_type)) = self.tasks.remove(event.text("taskExecutionId")) {
+            self.slots.resolve(slot, resolution(&task_type));
         }
     }
 

@@ -64,7 +64,7 @@ pub(crate) struct Instance {
 
 /// What came of going ahead of the log.
 #[derive(Debug)]
-pub(crate) enum Ahead {
+pub(crate) enum WentAhead {
     Came(Vec<Command>, Outcome),
     /// It asked for what only the log can give. It is of no more use.
     NeedsLog,
@@ -165,25 +165,26 @@ impl Instance {
     }
 
     /// Goes on with the success of a task before the log has it, as the event that follows everything it knows of.
-    pub(crate) fn go_ahead(&mut self, task_id: &str, output: Value) -> Ahead {
+    pub(crate) fn go_ahead(&mut self, task_id: &str, output: Value) -> WentAhead {
         self.core.lock().learn_own(&self.unread, self.seen + 1);
         self.seen += self.unread.len() as i64 + 1;
         let event = LogEvent {
             sequence: self.seen,
             kind: "TASK_COMPLETED".to_owned(),
             origin: Origin::External,
-            time_ms: 0,
+            // Nobody may act upon it.
+            time_ms: self.core.lock().last_time_ms(),
             data: json!({"taskExecutionId": task_id, "output": output}),
         };
         self.core.lock().go_ahead();
         let driven = self.drive(|core| core.lock().apply(&event));
         if !self.core.lock().came_through() {
-            return Ahead::NeedsLog;
+            return WentAhead::NeedsLog;
         }
         if driven.and_then(|()| self.check_rest()).and_then(|()| self.check_foreign()).is_err() {
-            return Ahead::Failed;
+            return WentAhead::Failed;
         }
-        Ahead::Came(self.take_commands(), self.outcome.clone())
+        WentAhead::Came(self.take_commands(), self.outcome.clone())
     }
 
     async fn apply(&mut self, event: &LogEvent) -> Result<(), ActivationError> {

@@ -15,6 +15,6 @@ pub(crate) use self::command::Command;
 pub use self::command::{RetryPolicy, TaskOptions};
 pub(crate) use self::core::{Core, Shared};
 pub(crate) use self::event::{LogEvent, Origin};
-pub(crate) use self::instance::{ActivationError, Ahead, Instance, Outcome, panic_message};
+pub(crate) use self::instance::{ActivationError, Instance, Outcome, WentAhead, panic_message};
 pub(crate) use self::operations::Started;
 pub(crate) use self::slots::SlotId;

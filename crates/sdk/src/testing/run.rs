@@ -13,7 +13,7 @@ use crate::client::HistoryEvent;
 use crate::context::WorkflowContext;
 use crate::definition::AnyWorkflow;
 use crate::error::{Error, Result};
-use crate::replay::{Ahead, Command, Core, Instance, LogEvent, Origin, Outcome, Shared};
+use crate::replay::{Command, Core, Instance, LogEvent, Origin, Outcome, Shared, WentAhead};
 
 /// When every test begins.
 const BEGINNING_MS: i64 = 1_700_000_000_000;
@@ -227,7 +227,7 @@ impl TestRun {
             None => self.instance(),
         };
         let (commands, outcome) = match self.go_ahead(&mut instance) {
-            Some(Ahead::Came(commands, outcome)) => (commands, outcome),
+            Some(WentAhead::Came(commands, outcome)) => (commands, outcome),
             left => {
                 if left.is_some() {
                     instance = self.instance();
@@ -249,7 +249,7 @@ impl TestRun {
     }
 
     /// Goes ahead of the log, which in truth is there already, where a worker would.
-    fn go_ahead(&self, instance: &mut Instance) -> Option<Ahead> {
+    fn go_ahead(&self, instance: &mut Instance) -> Option<WentAhead> {
         let seen = usize::try_from(instance.seen).unwrap_or_default();
         let (last, before) = self.log.events[seen..].split_last()?;
         let task_id = last.text("taskExecutionId");

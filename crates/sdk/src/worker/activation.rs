@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use super::cache::{Cache, Kept};
 use super::desk::{Desk, Finished};
-use super::{Setup, WorkerEvent};
+use super::{Setup, WorkerEvent, unharmed};
 use crate::client::pages;
 use crate::context::WorkflowContext;
 use crate::error::{Error, Result};
@@ -31,13 +31,19 @@ pub(super) async fn run(setup: Arc<Setup>, cache: Arc<Cache>, desk: Arc<Desk>, w
         Err(error) => (failed(&setup, &work, error), None),
     };
     let execution_id = Uuid::try_parse(&id).unwrap_or_default();
+    let mut ticket = None;
     if let Some(instance) = instance {
-        cache.put(execution_id, Kept { instance, token });
+        // What is dropped for it is users' code, and must not keep the result back.
+        unharmed("while a workflow was kept", || {
+            ticket = Some(cache.put(execution_id, Kept { instance, token }))
+        });
     }
     desk.settle(id.clone(), token, Finished::Activation(submit), move |ack| {
-        if !ack.code.is_empty() || ack.repeated_result {
+        match ticket {
+            Some(ticket) if ack.code.is_empty() && !ack.repeated_result => cache.accept(execution_id, ticket),
             // Kept only if the server has what it asked for: otherwise memory and log would differ.
-            cache.forget(execution_id, token);
+            Some(ticket) => drop(cache.forget(execution_id, ticket)),
+            None => {}
         }
         if !ack.code.is_empty() {
             setup.metrics.activations_refused.fetch_add(1, Ordering::Relaxed);

@@ -10,18 +10,19 @@ use prost::Message;
 use uuid::Uuid;
 
 use super::activation::submission;
-use super::cache::{Cache, Kept};
+use super::cache::{Cache, Kept, Ticket};
 use super::{Setup, unharmed};
-use crate::replay::{Ahead, Outcome};
+use crate::replay::{Instance, Outcome, WentAhead};
 use crate::wire::json;
 
-/// Larger steps go by themselves, in frames of their own.
-const MAX_BYTES: usize = 256 << 10;
+/// A success and a step that are larger together go in frames of their own.
+const MAX_BYTES: usize = 2 << 20;
 
 /// A step that is on its way.
 pub(super) struct Step {
     execution_id: Uuid,
-    token: i64,
+    /// Where its workflow is kept, unless it has ended.
+    kept: Option<Ticket>,
 }
 
 /// The next step of the workflow that waits for this task's success, if it can be known.
@@ -47,32 +48,33 @@ fn go(
     let task_id = &task.task_execution_id;
     let needs_log = |kind: &str| setup.workflows.get(kind).map(|registered| &registered.needs_log);
     let may = |kind: &str| needs_log(kind).is_some_and(|needs| !needs.load(Ordering::Relaxed));
-    let Kept { mut instance, token } =
-        cache.take_if(id, |instance| instance.waits_only_for(task_id) && may(&instance.kind()))?;
+    let wanted = |instance: &Instance| instance.waits_only_for(task_id) && may(&instance.kind());
+    let (place, Kept { mut instance, token }) = cache.take_if(id, wanted)?;
     // As the log will have it, not as the task made it.
-    let output = json(&task.output).ok()?;
-    match instance.go_ahead(task_id, output) {
-        Ahead::Came(commands, outcome) => {
-            let token = token + 1;
-            let submit = submission(execution_id, token, instance.seen, commands, &outcome);
-            if submit.encoded_len() > MAX_BYTES {
-                return None;
-            }
-            setup.metrics.activations.fetch_add(1, Ordering::Relaxed);
-            if outcome == Outcome::Suspended {
-                cache.put(id, Kept { instance, token });
-            }
-            Some((Step { execution_id: id, token }, submit))
-        }
-        Ahead::NeedsLog => {
+    let went = json(&task.output).map(|output| instance.go_ahead(task_id, output));
+    let Ok(WentAhead::Came(commands, outcome)) = went else {
+        if let (Ok(WentAhead::NeedsLog), Some(needs)) = (&went, needs_log(&instance.kind())) {
             // Others of its kind will most likely do so too, and each has to be replayed for it.
-            if let Some(needs) = needs_log(&instance.kind()) {
-                needs.store(true, Ordering::Relaxed);
-            }
-            None
+            needs.store(true, Ordering::Relaxed);
         }
-        Ahead::Failed => None,
+        cache.forget(id, place);
+        return None;
+    };
+    let token = token + 1;
+    let submit = submission(execution_id, token, instance.seen, commands, &outcome);
+    if submit.encoded_len() + task.output.len() > MAX_BYTES {
+        needs_log(&instance.kind())?.store(true, Ordering::Relaxed);
+        cache.forget(id, place);
+        return None;
     }
+    let kept = match outcome {
+        Outcome::Suspended => Some(cache.put_back(id, place, Kept { instance, token })?),
+        // An activation that came meanwhile knows more than this one.
+        _ if !cache.forget(id, place) => return None,
+        _ => None,
+    };
+    setup.metrics.activations.fetch_add(1, Ordering::Relaxed);
+    Some((Step { execution_id: id, kept }, submit))
 }
 
 impl Step {
@@ -80,9 +82,12 @@ impl Step {
     pub(super) fn settled(self, setup: &Setup, cache: &Cache, ack: &v1::ResultAck) {
         if ack.continued {
             setup.metrics.continued.fetch_add(1, Ordering::Relaxed);
-        } else {
+        }
+        match self.kept {
+            Some(ticket) if ack.continued => cache.accept(self.execution_id, ticket),
             // Memory has what the log has not.
-            cache.forget(self.execution_id, self.token);
+            Some(ticket) => drop(cache.forget(self.execution_id, ticket)),
+            None => {}
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Workflows that wait, in memory: the next event is all they need. Bounded; what was used longest ago goes first.
 //!
-//! One is put in when its step is sent, and goes when the step is refused. That is early enough: until the step is accepted the
-//! server says nothing that would fit what the instance has seen.
+//! One is put in when its step is sent. Until the server has accepted that step, memory may have what the log has not: an
+//! activation does not use it. The success of a task may, since the server looks again whether what follows fits its log.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -24,19 +24,40 @@ pub(super) struct Kept {
     pub(super) token: i64,
 }
 
+/// Names an entry, as long as nobody has taken or replaced it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Ticket(u64);
+
+#[derive(Debug)]
+struct Entry {
+    ticket: Ticket,
+    /// None while it goes ahead.
+    kept: Option<Kept>,
+    accepted: bool,
+}
+
 #[derive(Debug, Default)]
 struct Inner {
-    instances: HashMap<Uuid, (u64, Kept)>,
+    entries: HashMap<Uuid, Entry>,
     /// By when they were put in.
-    ages: BTreeMap<u64, Uuid>,
+    ages: BTreeMap<Ticket, Uuid>,
     clock: u64,
 }
 
 impl Inner {
-    fn remove(&mut self, id: Uuid) -> Option<Kept> {
-        let (age, kept) = self.instances.remove(&id)?;
-        self.ages.remove(&age);
-        Some(kept)
+    fn next(&mut self) -> Ticket {
+        self.clock += 1;
+        Ticket(self.clock)
+    }
+
+    fn remove(&mut self, id: Uuid) -> Option<Entry> {
+        let entry = self.entries.remove(&id)?;
+        self.ages.remove(&entry.ticket);
+        Some(entry)
+    }
+
+    fn named(&mut self, id: Uuid, ticket: Ticket) -> Option<&mut Entry> {
+        self.entries.get_mut(&id).filter(|entry| entry.ticket == ticket)
     }
 }
 
@@ -49,48 +70,136 @@ impl Cache {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes the instance out, if it has seen exactly this much of the log.
+    /// For an activation: takes the instance out, if it has seen exactly this much of the log. Whatever else was here is not as the
+    /// log is, and goes.
     pub(super) fn take(&self, id: Uuid, seen: i64) -> Option<Instance> {
-        let kept = self.lock().remove(id)?;
+        let entry = self.lock().remove(id)?;
+        let kept = entry.kept.filter(|_| entry.accepted)?;
         (kept.instance.seen == seen).then_some(kept.instance)
     }
 
-    /// Takes the instance out, if it is as wanted.
-    pub(super) fn take_if(&self, id: Uuid, wanted: impl FnOnce(&Instance) -> bool) -> Option<Kept> {
+    /// To go ahead: takes the instance out, if it is as wanted, and leaves its place to it.
+    pub(super) fn take_if(&self, id: Uuid, wanted: impl FnOnce(&Instance) -> bool) -> Option<(Ticket, Kept)> {
         let mut inner = self.lock();
-        let (_, kept) = inner.instances.get(&id)?;
-        wanted(&kept.instance).then(|| inner.remove(id))?
+        let entry = inner.entries.get_mut(&id)?;
+        let ticket = entry.ticket;
+        let kept = entry.kept.take_if(|kept| wanted(&kept.instance))?;
+        Some((ticket, kept))
     }
 
-    /// Drops the instance, if it is as it was after this claim.
-    pub(super) fn forget(&self, id: Uuid, token: i64) {
+    /// Puts it back where it was taken from. Nothing: an activation came meanwhile, and has taken its place.
+    pub(super) fn put_back(&self, id: Uuid, ticket: Ticket, kept: Kept) -> Option<Ticket> {
         let mut inner = self.lock();
-        let stale = inner.instances.get(&id).is_some_and(|(_, kept)| kept.token == token);
-        let dropped = stale.then(|| inner.remove(id));
-        // Without the lock: it is users' code that goes with it.
-        drop(inner);
-        drop(dropped);
+        inner.named(id, ticket)?;
+        Some(self.insert(inner, id, kept))
     }
 
-    pub(super) fn put(&self, id: Uuid, kept: Kept) {
-        if self.size == 0 {
-            return;
-        }
-        let mut inner = self.lock();
-        inner.clock += 1;
-        let age = inner.clock;
-        if let Some((old, _)) = inner.instances.insert(id, (age, kept)) {
-            inner.ages.remove(&old);
-        }
-        inner.ages.insert(age, id);
-        let mut dropped = Vec::new();
-        while inner.instances.len() > self.size
+    /// Keeps it for the time after its step, which is not accepted yet.
+    pub(super) fn put(&self, id: Uuid, kept: Kept) -> Ticket {
+        self.insert(self.lock(), id, kept)
+    }
+
+    fn insert(&self, mut inner: MutexGuard<'_, Inner>, id: Uuid, kept: Kept) -> Ticket {
+        let ticket = inner.next();
+        let mut dropped = vec![inner.remove(id)];
+        inner.entries.insert(id, Entry { ticket, kept: Some(kept), accepted: false });
+        inner.ages.insert(ticket, id);
+        while inner.entries.len() > self.size
             && let Some((_, oldest)) = inner.ages.pop_first()
         {
-            dropped.extend(inner.instances.remove(&oldest));
+            dropped.push(inner.entries.remove(&oldest));
         }
         // Without the lock: it is users' code that goes with them.
         drop(inner);
         drop(dropped);
+        ticket
+    }
+
+    /// The server has its step.
+    pub(super) fn accept(&self, id: Uuid, ticket: Ticket) {
+        if let Some(entry) = self.lock().named(id, ticket) {
+            entry.accepted = true;
+        }
+    }
+
+    /// Gives it up: the server does not have its step, or it is over. `false`: it was not here any more.
+    pub(super) fn forget(&self, id: Uuid, ticket: Ticket) -> bool {
+        let mut inner = self.lock();
+        let dropped = inner.named(id, ticket).is_some().then(|| inner.remove(id));
+        drop(inner);
+        dropped.is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::replay::{Core, Shared};
+
+    const ID: Uuid = Uuid::from_u128(1);
+
+    fn kept(token: i64, seen: i64) -> Kept {
+        let mut instance =
+            Instance::new(Shared::new(Core::new(ID, "w", 0)), Box::pin(std::future::pending()));
+        instance.seen = seen;
+        Kept { instance, token }
+    }
+
+    #[test]
+    fn an_activation_uses_only_what_the_server_has_accepted() {
+        let cache = Cache::new(9);
+        cache.put(ID, kept(1, 5));
+        assert!(cache.take(ID, 5).is_none(), "its step may have been refused");
+        let ticket = cache.put(ID, kept(2, 5));
+        assert!(
+            cache.take_if(ID, |_| true).is_some_and(|(_, kept)| kept.token == 2),
+            "the server looks again"
+        );
+        let again = cache.put_back(ID, ticket, kept(2, 5)).unwrap();
+        cache.accept(ID, ticket);
+        assert!(cache.take(ID, 5).is_none(), "the acknowledgement was of another step");
+        let ticket = cache.put(ID, kept(3, 5));
+        cache.accept(ID, again);
+        cache.accept(ID, ticket);
+        assert!(cache.take(ID, 5).is_some());
+    }
+
+    #[test]
+    fn what_goes_ahead_gives_way_to_an_activation() {
+        let cache = Cache::new(9);
+        let ticket = cache.put(ID, kept(1, 5));
+        cache.accept(ID, ticket);
+        let (ticket, ahead) = cache.take_if(ID, |_| true).unwrap();
+        assert!(cache.take(ID, 5).is_none(), "it is out");
+        assert_eq!(cache.put_back(ID, ticket, ahead), None, "it would stand for what the log has not");
+        let replayed = cache.put(ID, kept(2, 6));
+        cache.accept(ID, replayed);
+        assert!(cache.take(ID, 6).is_some(), "what was replayed is still there");
+    }
+
+    #[test]
+    fn a_refusal_takes_only_what_it_is_about() {
+        let cache = Cache::new(9);
+        let refused = cache.put(ID, kept(2, 6));
+        let replayed = cache.put(ID, kept(2, 6));
+        cache.accept(ID, replayed);
+        assert!(!cache.forget(ID, refused));
+        assert!(cache.take(ID, 6).is_some());
+        let refused = cache.put(ID, kept(3, 7));
+        assert!(cache.forget(ID, refused));
+        assert!(cache.take_if(ID, |_| true).is_none());
+    }
+
+    #[test]
+    fn the_oldest_goes_first_and_without_room_nothing_stays() {
+        let cache = Cache::new(1);
+        let first = cache.put(ID, kept(1, 5));
+        cache.accept(ID, first);
+        cache.put(Uuid::from_u128(2), kept(1, 5));
+        assert!(cache.take(ID, 5).is_none());
+        let none = Cache::new(0);
+        let ticket = none.put(ID, kept(1, 5));
+        none.accept(ID, ticket);
+        assert!(none.take(ID, 5).is_none());
     }
 }

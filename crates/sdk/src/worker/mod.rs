@@ -100,7 +100,7 @@ struct RegisteredWorkflow {
     version: Option<String>,
     schemas: Schemas,
     definition: Arc<dyn AnyWorkflow>,
-    /// It was seen to ask for what only the log can give, such as the time: not to go ahead with.
+    /// It was seen to ask for what only the log can give, such as the time, or for more than fits: not to go ahead with.
     needs_log: AtomicBool,
 }
 
