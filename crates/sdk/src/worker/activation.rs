@@ -106,7 +106,10 @@ async fn advance(
 ) -> Result<Advanced, ActivationError> {
     let lost = |error: Error| ActivationError::new("HISTORY_UNAVAILABLE", error.to_string());
     let id = Uuid::try_parse(&work.id).map_err(|_| lost(Error::failed("the server sent no id")))?;
-    let (mut instance, events) = match cache.take(id, work.events_after) {
+    let mut kept = None;
+    // What is dropped there is users' code, and must not take this activation along.
+    unharmed("while a workflow was looked for", || kept = cache.take(id, work.events_after));
+    let (mut instance, events) = match kept {
         Some(instance) => (instance, new_events(setup, id, work).await.map_err(lost)?),
         None => {
             setup.metrics.cold_starts.fetch_add(1, Ordering::Relaxed);
