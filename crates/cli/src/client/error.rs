@@ -29,8 +29,9 @@ pub(crate) enum ClientError {
     /// Not from Flovyn, but from something else that listens there or stands in between.
     #[error("{url} does not answer as Flovyn does: {0}", described(*status, points_to, start))]
     Foreign { url: String, status: u16, points_to: Option<String>, start: String },
-    #[error("{url} does not answer in HTTP: {why}")]
-    NotHttp { url: String, why: String },
+    /// No word of what it said: that depends on who speaks first.
+    #[error("{url} does not answer in HTTP")]
+    NotHttp { url: String },
     #[error("there is no safe connection to {url}: {why}")]
     NotTls { url: String, why: String },
     /// It may be from Flovyn, but is not what is expected here.
@@ -112,7 +113,7 @@ impl ClientError {
         } else if io.is_some() || broke {
             Self::Broken(why)
         } else {
-            Self::NotHttp { url, why }
+            Self::NotHttp { url }
         }
     }
 
