@@ -32,6 +32,7 @@ pub(crate) fn claim(class: WorkClass, max: usize, session: Uuid) -> Claim {
         kinds: vec![ClaimKind { kind: kind.into(), versions: Vec::new(), timeout_ms: None }],
         max,
         only: None,
+        provisional: false,
     }
 }
 

@@ -152,7 +152,7 @@ impl Batch {
         let mut work = Work {
             tenant_id: request.tenant_id,
             set: &mut self.set,
-            now,
+            now: request.at.unwrap_or(now),
             limits: &self.limits,
             ids: Ids::new(request.seed),
             keep_on_refusal: false,

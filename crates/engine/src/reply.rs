@@ -116,6 +116,8 @@ pub struct Activation {
     pub token: i64,
     /// Events after the accepted base, where this batch holds them all; otherwise they are to be read.
     pub new_events: Option<Vec<Told>>,
+    /// Its start is written together with its first step.
+    pub provisional: bool,
 }
 
 /// A task to run.

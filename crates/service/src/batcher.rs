@@ -5,8 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use flovyn_engine::planted::{Bug, planted};
-use flovyn_engine::request::Op;
-use flovyn_engine::{Code, Decided, Refusal, Reply, Request};
+use flovyn_engine::{Code, Decided, Refusal, Reply};
 use flovyn_store::{StoreError, TransactOptions};
 use futures::future::BoxFuture;
 use tokio::sync::{mpsc, watch};
@@ -14,11 +13,13 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use uuid::Uuid;
 
+use crate::answer::Committed;
 use crate::backlog::Backlog;
 use crate::dispatch::Poller;
 use crate::driver::{Driver, Summary};
-use crate::job::{self, Asker, Job};
+use crate::job::{self, Job};
 use crate::pace::Pace;
+use crate::provisional::{self, Provisional};
 use crate::service::{QUEUE, Shared};
 use crate::stats::Stats;
 
@@ -26,7 +27,7 @@ use crate::stats::Stats;
 const MAX_BYTES: usize = 4 << 20;
 const MAX_ROWS: usize = 5_000;
 /// A batch from which on those it answered are given turns to ask again before the next one begins, and how many.
-const MANY: usize = 8;
+pub(crate) const MANY: usize = 8;
 const MAX_TURNS: usize = 8;
 /// With so many waiting there is nothing to gain: while this batch is committed, the others get their turn, and the
 /// one before is answered.
@@ -46,6 +47,7 @@ pub(crate) struct Batcher {
     /// Requests put off by the last batch, then what did not fit into it.
     backlog: Backlog,
     pace: Pace,
+    provisional: Provisional,
     stopped: watch::Receiver<bool>,
     /// Requests in the last batch.
     last_batch: usize,
@@ -56,25 +58,47 @@ impl Batcher {
         shared: Arc<Shared>,
         jobs: mpsc::Receiver<Job>,
         stopped: watch::Receiver<bool>,
+        patience: Duration,
     ) -> Self {
-        Self { shared, jobs, backlog: Backlog::default(), pace: Pace::default(), stopped, last_batch: 0 }
+        Self {
+            shared,
+            jobs,
+            backlog: Backlog::default(),
+            pace: Pace::default(),
+            provisional: Provisional::new(patience),
+            stopped,
+            last_batch: 0,
+        }
     }
 
     /// Runs until the service stops, then finishes what was accepted before.
     pub(crate) async fn run(mut self) {
         let mut waiting = JoinSet::new();
-        let mut unanswered = None;
+        let mut unanswered: Option<(Vec<Job>, Committed)> = None;
         loop {
             self.receive();
             if self.backlog.len() < ENOUGH
-                && let Some((jobs, committed)) = unanswered.take()
+                && let Some((mut jobs, mut committed)) = unanswered.take()
             {
+                let put_off = self.shared.hand_over(&mut jobs, &mut committed);
+                self.put_off(put_off);
+                if jobs.len() < MANY {
+                    // Work and results are on their way before this thread turns to those who only wait to be told.
+                    tokio::task::yield_now().await;
+                }
                 let put_off = self.shared.answer(jobs, committed);
                 self.put_off(put_off);
                 // Those who have been answered pass it on before the next batch may block this thread.
                 tokio::task::yield_now().await;
             }
-            let Some((batch, wait)) = self.next_batch(&mut waiting).await else { break };
+            let Some((mut batch, mut wait)) = self.next_batch(&mut waiting).await else { break };
+            if wait && self.provisional.is_waiting() {
+                // Nothing that follows may overtake what a worker has been told of.
+                self.put_off(std::mem::take(&mut batch));
+                wait = false;
+            }
+            let may_tell = !wait && self.backlog.is_empty() && self.provisional.may_tell(&batch);
+            self.provisional.join(&mut batch);
             self.last_batch = batch.len();
             if wait {
                 // It waits for rows that others have locked: not a reason for everybody else to wait as well.
@@ -83,10 +107,18 @@ impl Batcher {
             }
             // The store gets its work first, and the last batch is answered meanwhile.
             let (shared, began) = (&self.shared, Instant::now());
-            let answer = async { unanswered.take().map(|(jobs, committed)| shared.answer(jobs, committed)) };
-            let (attempted, answered) = tokio::join!(biased; shared.attempt(&batch, wait), answer);
+            let answer =
+                async { unanswered.take().map(|(jobs, committed)| shared.answer_all(jobs, committed)) };
+            let (attempted, answered) = tokio::join!(biased; shared.attempt(&batch, wait, may_tell), answer);
             self.put_off(answered.unwrap_or_default());
             match attempted {
+                Ok(Committed { decided, handed, takers: Some(takers), .. }) => {
+                    let put_off = self.shared.hand_over_first(batch.len(), decided, handed);
+                    self.put_off(put_off);
+                    self.provisional.hold(batch, takers);
+                    // It is on its way before this thread turns to its clock.
+                    tokio::task::yield_now().await;
+                }
                 Ok(committed) => {
                     if committed.summary.rows > 0 {
                         self.pace.took(batch.len(), began.elapsed(), Instant::now());
@@ -113,7 +145,7 @@ impl Batcher {
     }
 
     /// Waits for more to arrive. After a batch of many, those it answered are about to ask again: they get a
-    /// turn first, as long as more keeps coming. No timer: a lone request never waits for anybody.
+    /// turn first, as long as more keeps coming. No timer: nobody waits for requests that may never come.
     async fn collect(&mut self) {
         let mut turns = if self.last_batch < MANY { 0 } else { MAX_TURNS };
         loop {
@@ -149,10 +181,12 @@ impl Batcher {
                 biased;
                 job = self.jobs.recv() => match job {
                     Some(job) => self.backlog.push_back(job),
+                    None if self.provisional.is_waiting() => return Some((Vec::new(), false)),
                     None if waiting.is_empty() => return None,
                     None => self.put_off(waiting.join_next().await?.unwrap_or_default()),
                 },
                 Some(jobs) = waiting.join_next() => self.put_off(jobs.unwrap_or_default()),
+                () = self.provisional.is_late() => return Some((Vec::new(), false)),
                 // Nobody asks for anything: what was kept for those who do is given up.
                 () = tokio::time::sleep(RESTS_AFTER), if !self.shared.tails.is_empty() => {
                     self.shared.tails.clear();
@@ -203,13 +237,6 @@ async fn stops(stopped: &mut watch::Receiver<bool>) {
     let _ = stopped.wait_for(|stopped| *stopped).await;
 }
 
-/// What a batch came to.
-struct Committed {
-    decided: Vec<Decided>,
-    handed: Vec<Poller>,
-    summary: Summary,
-}
-
 /// A batch of which nothing is known to be written.
 struct Failed {
     error: StoreError,
@@ -224,28 +251,33 @@ impl Shared {
             if jobs.is_empty() {
                 return Vec::new();
             }
-            match self.attempt(&jobs, wait).await {
-                Ok(committed) => self.answer(jobs, committed),
+            match self.attempt(&jobs, wait, false).await {
+                Ok(committed) => self.answer_all(jobs, committed),
                 Err(failed) => self.recover(jobs, wait, failed).await,
             }
         })
     }
 
-    async fn attempt(&self, jobs: &[Job], wait_for_locks: bool) -> Result<Committed, Failed> {
+    async fn attempt(&self, jobs: &[Job], wait_for_locks: bool, may_tell: bool) -> Result<Committed, Failed> {
         let requests = jobs.iter().map(|job| job.request.clone()).collect();
-        let driver =
-            Driver::new(requests, self.limits.clone(), self.dispatch.clone(), !self.watchers.is_empty());
+        let watched = !self.watchers.is_empty();
+        let driver = Driver::new(requests, self.limits.clone(), self.dispatch.clone(), watched, may_tell);
         let driver = Arc::new(Mutex::new(driver));
         let options = TransactOptions { batch_id: Uuid::new_v4(), wait_for_locks };
         let result = self.store.transact(driver.clone(), options).await;
-        let (decided, handed, summary) = driver.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let mut driver = driver.lock().unwrap_or_else(PoisonError::into_inner);
+        let takers = driver.take_takers();
+        let (decided, handed, summary) = driver.take();
+        drop(driver);
         match result {
             Ok(()) => {
-                self.measure(&decided, &summary);
-                Ok(Committed { decided, handed, summary })
+                if takers.is_none() {
+                    self.measure(&decided, &summary);
+                }
+                Ok(Committed { decided, handed, summary, takers })
             }
             Err(StoreError::Unavailable(_)) if planted(Bug::AcknowledgedBeforeCommit) => {
-                Ok(Committed { decided, handed, summary })
+                Ok(Committed { decided, handed, summary, takers: None })
             }
             Err(error) => {
                 // It may have been written all the same.
@@ -282,8 +314,8 @@ impl Shared {
                 break;
             }
             Stats::add(&self.stats.conflicts, 1);
-            match self.attempt(&jobs, wait || alone).await {
-                Ok(committed) => return self.answer(jobs, committed),
+            match self.attempt(&jobs, wait || alone, false).await {
+                Ok(committed) => return self.answer_all(jobs, committed),
                 Err(next) => (error, give_back) = (next.error, next.give_back),
             }
         }
@@ -309,134 +341,6 @@ impl Shared {
         give_back
     }
 
-    fn answer(&self, jobs: Vec<Job>, committed: Committed) -> Vec<Job> {
-        let Committed { mut decided, handed, mut summary } = committed;
-        self.tails.add(std::mem::take(&mut summary.events));
-        for decided in &mut decided {
-            if let Decided::Reply(Reply::Claimed(claimed)) = decided {
-                self.tails.complete(&mut claimed.workflows);
-            }
-        }
-        if summary.rows > 0 {
-            Stats::add(&self.stats.commits, 1);
-            Stats::add(&self.stats.rows, summary.rows);
-        }
-        Stats::add(&self.stats.requests, decided.len());
-        let for_pollers = decided.split_off(jobs.len());
-        // Whoever came to wait since this batch was decided was not seen by it. Before anybody is answered: they may ask for
-        // what they have just been told of.
-        let mut put_off = self.dispatch.take_one_of_each(&summary.left_ready);
-        for (job, decided) in jobs.into_iter().zip(decided) {
-            if let Decided::Reply(Reply::Claimed(claimed)) = &decided {
-                if claimed.is_empty() {
-                    self.dispatch.found_nothing(&job.request);
-                }
-                put_off.extend(self.wake_next(&job.request, claimed.len()));
-            }
-            self.answer_job(job, decided, &mut put_off);
-        }
-        for (poller, decided) in handed.into_iter().zip(for_pollers) {
-            let job = Job { request: poller.request, asker: Asker::Poll(poller.asker), misses: 0 };
-            self.answer_job(job, decided, &mut put_off);
-        }
-        self.after_commit(summary);
-        put_off
-    }
-
-    fn answer_job(&self, mut job: Job, decided: Decided, put_off: &mut Vec<Job>) {
-        let result = match decided {
-            Decided::Deferred => {
-                Stats::add(&self.stats.deferred, 1);
-                job.misses += 1;
-                put_off.push(job);
-                return;
-            }
-            Decided::Reply(reply) => {
-                self.note_repeated(&job.request, &reply);
-                Ok(reply)
-            }
-            Decided::Refused(refusal) => {
-                match refusal.code {
-                    Code::Internal => tracing::error!(%refusal, "a rule failed"),
-                    Code::StaleClaim => {
-                        Stats::add(&self.stats.stale_claims, 1);
-                        tracing::info!(%refusal, "refused: its claim has ended");
-                    }
-                    _ => {}
-                }
-                Err(refusal)
-            }
-        };
-        match job.asker {
-            Asker::Call(sender) => {
-                if let (Op::ResumeQueue(op), Ok(_)) = (&job.request.op, &result) {
-                    self.dispatch.forget_empty();
-                    let lanes = self.dispatch.lanes_of_queue(job.request.tenant_id, &op.queue);
-                    put_off.extend(self.dispatch.take_one_of_each(&lanes));
-                }
-                drop(sender.send(result));
-            }
-            Asker::Start(sender, follower) => {
-                // Before anybody can have been handed it: no end is missed.
-                if let Ok(Reply::Started(started)) = &result {
-                    self.followers.add((job.request.tenant_id, started.execution_id), follower);
-                }
-                drop(sender.send(result));
-            }
-            Asker::Poll(poll) => match result {
-                Ok(Reply::Claimed(claimed)) if claimed.is_empty() && poll.may_wait() => {
-                    // Nothing there: every batch that is decided from now on and makes such work ready sees this poller, and one
-                    // that was decided meanwhile brings it when it is answered.
-                    self.dispatch.park(job.request, poll);
-                }
-                Ok(Reply::Claimed(claimed)) => {
-                    if let Err(Ok(claimed)) = poll.sender.send(Ok(claimed)) {
-                        Stats::add(&self.stats.given_back, claimed.len());
-                        put_off.extend(job::give_back(job.request.tenant_id, &claimed));
-                    }
-                }
-                Ok(_) => {}
-                Err(refusal) => drop(poll.sender.send(Err(refusal))),
-            },
-            Asker::None => {}
-        }
-    }
-
-    /// A report that came twice is acknowledged twice and counts once.
-    fn note_repeated(&self, request: &Request, reply: &Reply) {
-        if let Reply::Submitted { repeated: true, .. } | Reply::TaskReported { repeated: true, .. } = reply {
-            Stats::add(&self.stats.repeated_reports, 1);
-            tracing::info!(tenant = %request.tenant_id, what = request.op.name(), "accepted before: acknowledged, without effect");
-        }
-    }
-
-    /// Whoever found as much as it could take has probably not found all: the next poller searches too.
-    fn wake_next(&self, request: &Request, found: usize) -> Vec<Job> {
-        match job::claim_of(request) {
-            Some(claim) if claim.only.is_none() && found >= claim.max => {
-                self.dispatch.take_one_of_each(&claim.lanes(request.tenant_id))
-            }
-            _ => Vec::new(),
-        }
-    }
-
-    fn after_commit(&self, mut summary: Summary) {
-        self.followers.tell(std::mem::take(&mut summary.ended));
-        match summary.watched {
-            true => self.watchers.tell(&summary.changed),
-            // Whoever began to watch while this batch was being committed may have read what was there before it.
-            false => self.watchers.tell_all(),
-        }
-        for cancel in &summary.cancelled {
-            // Without any session here there is nobody to tell.
-            let _ = self.cancels.send(*cancel);
-        }
-        self.soon.committed(std::mem::take(&mut summary.due));
-        if self.hints && !summary.left_ready.is_empty() {
-            self.store.hint_ready(&summary.left_ready);
-        }
-    }
-
     fn fail_for_good(&self, what: &str) {
         if !self.failed.swap(true, Ordering::SeqCst) {
             tracing::error!(what, "storage has failed for good; this process must stop");
@@ -451,6 +355,7 @@ fn give_back_all(jobs: &[Job], handed: &[Poller], decided: &[Decided]) -> Vec<Jo
     let requests = jobs.iter().map(|job| &job.request).chain(handed.iter().map(|poller| &poller.request));
     let claims = requests.zip(decided).filter_map(|(request, decided)| match decided {
         Decided::Reply(Reply::Claimed(claimed)) => Some(job::give_back(request.tenant_id, claimed)),
+        Decided::Reply(Reply::Started(started)) => Some(provisional::give_back(request, started)),
         _ => None,
     });
     claims.flatten().collect()

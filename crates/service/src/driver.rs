@@ -5,18 +5,22 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use flovyn_engine::state::{Execution, Lane, Task, TaskStatus, WorkClass};
-use flovyn_engine::{Batch, BatchStep, Change, Decided, Limits, Loaded, Mutations, Note, Now, Request};
+use flovyn_engine::{
+    Batch, BatchStep, Change, Decided, Limits, Loaded, Mutations, Note, Now, Reply, Request,
+};
 use flovyn_store::{Decider, Step};
 
 use crate::dispatch::{Dispatch, HandOff, Poller};
 use crate::follow::Outcome;
+use crate::job::claim_of;
 use crate::loops::soon::DueChanges;
+use crate::provisional::Takers;
 use crate::service::TaskCancel;
 use crate::tails::{self, Written};
 use crate::watch::Subject;
 
 /// A batch up to this size is small.
-const FEW_REQUESTS: usize = 2;
+const FEW_REQUESTS: usize = 6;
 const FEW_ROWS: usize = 64;
 const FEW_BYTES: usize = 64 << 10;
 
@@ -27,6 +31,10 @@ pub(crate) struct Driver {
     /// Pollers whose claims stand behind the batch's own requests, in order.
     handed: Vec<Poller>,
     assigned: bool,
+    /// Whether starts may be handed over before they are written.
+    may_tell: bool,
+    /// Nothing was written: what was started has been handed over and waits for its first step.
+    takers: Option<Takers>,
     /// When it is decided: known once something has been loaded.
     now: Option<Now>,
     /// Whether anybody waits for changes.
@@ -63,6 +71,7 @@ impl Driver {
         limits: Arc<Limits>,
         dispatch: Dispatch,
         watched: bool,
+        may_tell: bool,
     ) -> Self {
         Self {
             small: is_small(&requests),
@@ -70,10 +79,17 @@ impl Driver {
             dispatch,
             handed: Vec::new(),
             assigned: false,
+            may_tell,
+            takers: None,
             now: None,
             watched,
             summary: Summary::default(),
         }
+    }
+
+    /// Who has been handed what is not written yet. Nothing: it was written.
+    pub(crate) fn take_takers(&mut self) -> Option<Takers> {
+        self.takers.take()
     }
 
     /// Answers of the batch's own requests, then of the hand-offs, with the pollers they are for.
@@ -99,6 +115,29 @@ impl Driver {
             self.batch.push(request);
             self.handed.push(poller);
         }
+    }
+
+    /// Who has what was started, if all of it has gone to workers who know that it is not written yet.
+    fn tell_first(&self) -> Option<Takers> {
+        let decided = self.batch.decided();
+        let (own, handed) = decided.split_at(decided.len() - self.handed.len());
+        let mut taken = Vec::new();
+        for (poller, decided) in self.handed.iter().zip(handed) {
+            if let (Decided::Reply(Reply::Claimed(claimed)), Some(claim)) =
+                (decided, claim_of(&poller.request))
+            {
+                taken.extend(claimed.workflows.iter().map(|activation| (activation.execution.id, claim)));
+            }
+        }
+        let taker = |decided: &Decided| match decided {
+            Decided::Reply(Reply::Started(started)) if started.key_new => {
+                let (id, claim) = taken.iter().find(|(id, _)| *id == started.execution_id)?;
+                claim.provisional.then(|| (*id, claim.claimer.clone()))
+            }
+            _ => None,
+        };
+        let each = own.iter().map(taker).collect::<Option<Vec<_>>>()?;
+        Some(Takers { each, at: self.now? })
     }
 
     fn summarise(&mut self, mutations: &Mutations) {
@@ -160,6 +199,10 @@ impl Decider for Driver {
         match step {
             BatchStep::Load(wants) => Step::Load(wants),
             BatchStep::Decided => {
+                self.takers = if self.may_tell { self.tell_first() } else { None };
+                if self.takers.is_some() {
+                    return Step::Done;
+                }
                 let mutations = self.batch.take_mutations();
                 self.summarise(&mutations);
                 self.summary.notes = self.batch.take_notes();

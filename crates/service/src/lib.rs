@@ -3,6 +3,7 @@
 //! Nothing is acknowledged before its batch is durable. No timer delays a batch: the next one is whatever arrived
 //! while the last one was being committed.
 
+mod answer;
 mod backlog;
 mod batcher;
 mod chatter;
@@ -14,6 +15,7 @@ mod job;
 pub mod loops;
 pub mod metrics;
 mod pace;
+mod provisional;
 mod service;
 mod stats;
 mod tails;

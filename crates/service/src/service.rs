@@ -39,6 +39,9 @@ pub struct Options {
     /// Tells other processes about ready work, and listens to them. Without, polling alone finds it.
     pub hints: bool,
     pub loops: loops::Options,
+    /// How long a start that has been handed to a worker waits for its first step, to be written with it, when there is
+    /// nothing else to write.
+    pub first_step_within: Duration,
     /// Where figures go.
     pub recorder: SharedRecorder,
     /// Ids and jitter are drawn from it. It differs between processes, so that their ids do not meet.
@@ -52,6 +55,7 @@ impl Default for Options {
             on_fatal: Box::new(|what| tracing::error!(what, "fatal storage error")),
             hints: true,
             loops: loops::Options::default(),
+            first_step_within: Duration::from_millis(4),
             recorder: Arc::new(metrics::NoopRecorder),
             seed: uuid::Uuid::new_v4().as_u64_pair().0,
         }
@@ -83,6 +87,12 @@ pub(crate) struct Shared {
     pub(crate) failed: AtomicBool,
     pub(crate) on_fatal: Box<dyn Fn(&str) + Send + Sync>,
     seeds: AtomicU64,
+}
+
+impl Shared {
+    pub(crate) fn seed(&self) -> u64 {
+        self.seeds.fetch_add(0x9E37_79B9_7F4A_7C15, Ordering::Relaxed)
+    }
 }
 
 /// A claimed task whose worker should stop: it was asked to, or its claim has ended.
@@ -139,7 +149,9 @@ impl Service {
             tasks: Arc::default(),
         };
         let mut tasks = loops::start(&service, &options.loops, &stopped);
-        tasks.push(tokio::spawn(Batcher::new(shared, receiver, stopped).run()));
+        // Other processes may lock, pause or write what a start that is not written yet depends on.
+        let patience = if shared.store.is_shared() { Duration::ZERO } else { options.first_step_within };
+        tasks.push(tokio::spawn(Batcher::new(shared, receiver, stopped, patience).run()));
         *service.tasks.try_lock().expect("nobody else has the service yet") = tasks;
         service
     }
@@ -282,7 +294,7 @@ impl Service {
     }
 
     fn seed(&self) -> u64 {
-        self.shared.seeds.fetch_add(0x9E37_79B9_7F4A_7C15, Ordering::Relaxed)
+        self.shared.seed()
     }
 
     pub(crate) fn send(&self, request: Request, asker: Asker) -> Result<(), Refusal> {

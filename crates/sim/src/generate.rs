@@ -135,6 +135,7 @@ impl Generator {
             kinds,
             max: 1 + rng.below(4),
             only: None,
+            provisional: false,
         }
     }
 

@@ -38,6 +38,9 @@ pub struct Claim {
     pub max: usize,
     /// Direct hand-off: only these, made ready by the same batch.
     pub only: Option<Vec<Uuid>>,
+    /// Also takes executions whose start is written together with their first step, and holds back until then what
+    /// cannot be undone.
+    pub provisional: bool,
 }
 
 impl ClaimKind {

@@ -15,7 +15,7 @@ pub use workflow::*;
 use std::sync::Arc;
 
 use crate::code::Refusal;
-use crate::ids::TenantId;
+use crate::ids::{Now, TenantId};
 use crate::limits::Limits;
 use crate::rules::Rule;
 
@@ -27,6 +27,8 @@ pub struct Request {
     pub op: Op,
     /// Who is named in the audit log. Nobody for workers, loops and the server itself: then nothing is written.
     pub actor: Option<Arc<Actor>>,
+    /// When it was first decided, if somebody was told of that before it is written: decided again, it comes to the same.
+    pub at: Option<Now>,
 }
 
 macro_rules! ops {
@@ -73,7 +75,7 @@ ops! {
 
 impl Request {
     pub fn new(tenant_id: TenantId, seed: u64, op: impl Into<Op>) -> Self {
-        Self { tenant_id, seed, op: op.into(), actor: None }
+        Self { tenant_id, seed, op: op.into(), actor: None, at: None }
     }
 
     /// About how many rows it will touch, to bound a batch.

@@ -57,7 +57,7 @@ impl Rule for Claim {
 
     fn decide(&self, work: &mut Work<'_>) -> Result<Reply, Refusal> {
         let mut claimed = Claimed::default();
-        if work.set.queues.get(&(work.tenant_id, self.queue.clone())).is_some() {
+        if is_paused(work, &self.queue) {
             return Ok(Reply::Claimed(claimed));
         }
         let lanes = self.lanes(work.tenant_id);
@@ -72,7 +72,7 @@ impl Rule for Claim {
                 }
                 match self.class {
                     WorkClass::Task => claimed.tasks.extend(take_task(work, self, lane, id)),
-                    _ => claimed.workflows.extend(take_workflow(work, self, lane, id)),
+                    _ => claimed.workflows.extend(take_workflow(work, &self.claimer, lane, id)),
                 }
                 // Taken or not, this batch is done with it.
                 drop_candidate(work, lane, id);
@@ -143,12 +143,25 @@ fn stands_in(ready: &Ready, lane: &Lane) -> bool {
     ready.lane == *lane
 }
 
-fn take_workflow(work: &mut Work<'_>, claim: &Claim, lane: &Lane, id: Uuid) -> Option<Activation> {
+pub(crate) fn is_paused(work: &Work<'_>, queue: &Text) -> bool {
+    work.set.queues.get(&(work.tenant_id, queue.clone())).is_some()
+}
+
+/// Claims an execution that this very request has started, for whom it was handed to. Its queue may have been paused since.
+pub(crate) fn take_new(work: &mut Work<'_>, claimer: &Claimer, id: Uuid) {
+    let Some(execution) = work.set.executions.get(&(work.tenant_id, id)) else { return };
+    if execution.is_in_ready() {
+        let lane = execution.ready().lane;
+        take_workflow(work, claimer, &lane, id);
+        drop_candidate(work, &lane, id);
+    }
+}
+
+fn take_workflow(work: &mut Work<'_>, claimer: &Claimer, lane: &Lane, id: Uuid) -> Option<Activation> {
     let row = candidate(&work.set.executions, &(work.tenant_id, id));
     let mut execution = row.filter(|row| row.is_in_ready() && stands_in(&row.ready(), lane))?;
-    begin(work, &mut execution, &claim.claimer);
-    let lease_ms =
-        if claim.claimer.plain { work.limits.workflow_lease_ms } else { work.limits.session_lease_ms };
+    begin(work, &mut execution, claimer);
+    let lease_ms = if claimer.plain { work.limits.workflow_lease_ms } else { work.limits.session_lease_ms };
     let until_ms = work.now.lease_ms.saturating_add(lease_ms);
     execution.lease_until_ms = Some(until_ms);
     execution.lease_alarm_ms = alarm::no_later_than(
@@ -160,7 +173,7 @@ fn take_workflow(work: &mut Work<'_>, claim: &Claim, lane: &Lane, id: Uuid) -> O
     );
     let new_events = new_events(work, &execution);
     work.set.executions.put(execution.clone());
-    Some(Activation { token: execution.epoch, execution, new_events })
+    Some(Activation { token: execution.epoch, execution, new_events, provisional: false })
 }
 
 /// Takes an execution that stands in line out of it, under a new claim.

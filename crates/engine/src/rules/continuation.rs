@@ -23,7 +23,10 @@ pub(crate) fn carry_out(
 ) -> Option<Reply> {
     let attempt = |work: &mut Work<'_>| {
         let mut execution = execution::find_open(work, next.step.execution_id)?;
-        if owner != Some(execution.id) || !follows(next, &execution) || is_paused(work, &execution) {
+        if owner != Some(execution.id)
+            || !follows(next, &execution)
+            || claim::is_paused(work, &execution.queue)
+        {
             return Err(Refusal::new(Code::StaleClaim, "the workflow has to see more than this success"));
         }
         // Without a lease: the claim ends in this transaction.
@@ -45,8 +48,4 @@ fn follows(next: &Continuation, execution: &Execution) -> bool {
         && next.step.token == Some(execution.epoch + 1)
         && next.step.base_sequence == Some(execution.last_sequence)
         && next.claimer.session == execution.session
-}
-
-fn is_paused(work: &Work<'_>, execution: &Execution) -> bool {
-    work.set.queues.get(&(work.tenant_id, execution.queue.clone())).is_some()
 }

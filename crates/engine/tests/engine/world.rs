@@ -210,7 +210,7 @@ impl World {
 pub(crate) fn claim(class: WorkClass, kind: &str) -> Claim {
     let claimer = Claimer { worker: "stream".into(), session: None, plain: false, cooperative: true };
     let kinds = vec![ClaimKind { kind: kind.into(), versions: Vec::new(), timeout_ms: None }];
-    Claim { class, claimer, queue: QUEUE.into(), kinds, max: 1, only: None }
+    Claim { class, claimer, queue: QUEUE.into(), kinds, max: 1, only: None, provisional: false }
 }
 
 /// A client of the plain public protocol that asks for one item.

@@ -36,11 +36,14 @@ struct Described {
     full: Option<String>,
 }
 
-/// Whether the workflow goes ahead of its log, with an event that is not durable yet.
+/// Whether the workflow goes ahead of its log, with events that are not durable yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Ahead {
     No,
+    /// With one that the server has yet to put into it.
     Yes,
+    /// With those that the server is about to write: it knows their time.
+    Provisional,
     /// It has asked for what only the log can give: this cannot be gone on with.
     NeedsLog,
 }
@@ -172,9 +175,14 @@ impl Core {
         self.ahead = Ahead::Yes;
     }
 
+    /// Goes on with events that the server has not written yet.
+    pub(crate) fn go_provisionally(&mut self) {
+        self.ahead = Ahead::Provisional;
+    }
+
     /// Back to the log. Whether nothing was asked for that only the log can give.
     pub(crate) fn came_through(&mut self) -> bool {
-        std::mem::replace(&mut self.ahead, Ahead::No) == Ahead::Yes
+        std::mem::replace(&mut self.ahead, Ahead::No) != Ahead::NeedsLog
     }
 
     /// Time of the last event, without asking for it.
@@ -184,8 +192,10 @@ impl Core {
 
     /// Time of the last event that was applied.
     pub(crate) fn time_ms(&mut self) -> i64 {
-        // The server has yet to say it.
-        self.may_act();
+        if self.ahead == Ahead::Yes {
+            // The server has yet to say it.
+            self.ahead = Ahead::NeedsLog;
+        }
         self.now_ms
     }
 

@@ -146,6 +146,19 @@ impl Instance {
         Ok((self.take_commands(), self.outcome.clone()))
     }
 
+    /// The same with events that are not durable yet. Nothing: it wants to do what cannot be undone.
+    pub(crate) async fn advance_provisionally(
+        &mut self,
+        events: &[LogEvent],
+    ) -> Result<Option<(Vec<Command>, Outcome)>, ActivationError> {
+        self.core.lock().go_provisionally();
+        let advanced = self.advance(events).await;
+        if !self.core.lock().came_through() {
+            return Ok(None);
+        }
+        advanced.map(Some)
+    }
+
     fn take_commands(&mut self) -> Vec<Command> {
         let commands = std::mem::take(&mut self.core.lock().new_commands);
         self.unread = commands.iter().map(Command::kind).collect();
@@ -319,4 +332,49 @@ fn operation_lost(name: &str, error: tokio::task::JoinError) -> ActivationError 
 pub(crate) fn panic_message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "panicked".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::context::WorkflowContext;
+    use crate::replay::Core;
+
+    fn begun<F: Future<Output = Result<Value>> + Send + 'static>(
+        workflow: impl FnOnce(WorkflowContext) -> F,
+    ) -> Instance {
+        let core = Shared::new(Core::new(Uuid::nil(), "kind", 0));
+        let future = workflow(WorkflowContext::new(core.clone()));
+        Instance::new(core, Box::pin(future))
+    }
+
+    fn start() -> LogEvent {
+        let (kind, data) = ("WORKFLOW_STARTED".to_owned(), json!({"input": null}));
+        LogEvent { sequence: 1, kind, origin: Origin::External, time_ms: 7, data }
+    }
+
+    #[tokio::test]
+    async fn what_cannot_be_undone_waits_until_the_start_is_durable() {
+        let ran = Arc::new(AtomicBool::new(false));
+        let runs = ran.clone();
+        let acts = move |context: WorkflowContext| async move {
+            context.run("act", move || runs.store(true, Ordering::SeqCst)).await?;
+            Ok(Value::Null)
+        };
+        let advanced = begun(acts.clone()).advance_provisionally(&[start()]).await;
+        assert_eq!(advanced, Ok(None));
+        assert!(!ran.load(Ordering::SeqCst));
+        let (_, outcome) = begun(acts).advance(&[start()]).await.unwrap();
+        assert_eq!(outcome, Outcome::Completed(Value::Null));
+        assert!(ran.load(Ordering::SeqCst));
+    }
+
+    #[tokio::test]
+    async fn the_time_of_a_start_is_known_before_it_is_durable() {
+        let reads = |context: WorkflowContext| async move { Ok(json!(context.current_time_millis())) };
+        let advanced = begun(reads).advance_provisionally(&[start()]).await.unwrap();
+        assert_eq!(advanced.unwrap().1, Outcome::Completed(json!(7)));
+    }
 }

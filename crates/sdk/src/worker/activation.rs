@@ -23,12 +23,13 @@ pub(super) async fn run(setup: Arc<Setup>, cache: Arc<Cache>, desk: Arc<Desk>, w
     setup.metrics.activations.fetch_add(1, Ordering::Relaxed);
     let token = work.claim_token;
     let id = work.id.clone();
-    let (submit, instance) = match advance(&setup, &cache, &work).await {
-        Ok((instance, commands, outcome)) => (
-            submission(&id, token, instance.seen, commands, &outcome),
+    let (finished, instance) = match advance(&setup, &cache, &work).await {
+        Ok(Some((instance, commands, outcome))) => (
+            Finished::Activation(submission(&id, token, instance.seen, commands, &outcome)),
             (outcome == Outcome::Suspended).then_some(instance),
         ),
-        Err(error) => (failed(&setup, &work, error), None),
+        Ok(None) => (Finished::GivenBack(v1::HeldClaim { id: id.clone(), claim_token: token }), None),
+        Err(error) => (Finished::Activation(failed(&setup, &work, error)), None),
     };
     let execution_id = Uuid::try_parse(&id).unwrap_or_default();
     let mut ticket = None;
@@ -38,7 +39,7 @@ pub(super) async fn run(setup: Arc<Setup>, cache: Arc<Cache>, desk: Arc<Desk>, w
             ticket = Some(cache.put(execution_id, Kept { instance, token }))
         });
     }
-    desk.settle(id.clone(), token, Finished::Activation(submit), move |ack| {
+    desk.settle(id.clone(), token, finished, move |ack| {
         match ticket {
             Some(ticket) if ack.code.is_empty() && !ack.repeated_result => cache.accept(execution_id, ticket),
             // Kept only if the server has what it asked for: otherwise memory and log would differ.
@@ -99,11 +100,12 @@ fn failed(
     }
 }
 
+/// Nothing: its start has to be durable first.
 async fn advance(
     setup: &Setup,
     cache: &Cache,
     work: &v1::WorkflowExecution,
-) -> Result<Advanced, ActivationError> {
+) -> Result<Option<Advanced>, ActivationError> {
     let lost = |error: Error| ActivationError::new("HISTORY_UNAVAILABLE", error.to_string());
     let id = Uuid::try_parse(&work.id).map_err(|_| lost(Error::failed("the server sent no id")))?;
     let mut kept = None;
@@ -120,8 +122,11 @@ async fn advance(
             (start(setup, id, work, &events)?, events)
         }
     };
-    let (commands, outcome) = instance.advance(&events).await?;
-    Ok((instance, commands, outcome))
+    let advanced = match work.provisional {
+        true => instance.advance_provisionally(&events).await?,
+        false => Some(instance.advance(&events).await?),
+    };
+    Ok(advanced.map(|(commands, outcome)| (instance, commands, outcome)))
 }
 
 /// The events after those that the server knows this session has seen; the rest of them by pages.

@@ -96,6 +96,7 @@ fn hello(setup: &Setup) -> v1::StreamHello {
         workflows: setup.workflows.iter().map(workflow).collect(),
         tasks: setup.tasks.iter().map(task).collect(),
         held: Vec::new(),
+        provisional: true,
     }
 }
 

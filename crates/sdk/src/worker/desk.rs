@@ -18,6 +18,8 @@ const MAX_FRAME_BYTES: usize = 2 << 20;
 #[derive(Debug, Clone)]
 pub(super) enum Finished {
     Activation(v1::SubmitWorkflowCommandsRequest),
+    /// An activation that has to wait until its start is durable.
+    GivenBack(v1::HeldClaim),
     /// With the next step of its workflow, if that is known.
     Task(v1::task_result::Result, Option<v1::SubmitWorkflowCommandsRequest>),
 }
@@ -27,6 +29,7 @@ impl Finished {
     fn bytes(&self) -> usize {
         let (result, next) = match self {
             Self::Activation(submit) => return submit.encoded_len(),
+            Self::GivenBack(claim) => return claim.encoded_len(),
             Self::Task(result, next) => (result, next),
         };
         let content = match result {
@@ -211,7 +214,12 @@ impl Desk {
             taken += 1;
             match result.finished.clone() {
                 Finished::Activation(submit) => {
-                    frame.activations.push(v1::ActivationResult { r#ref: *number, submit: Some(submit) });
+                    let submit = Some(submit);
+                    frame.activations.push(v1::ActivationResult { r#ref: *number, submit, give_back: None });
+                }
+                Finished::GivenBack(claim) => {
+                    let give_back = Some(claim);
+                    frame.activations.push(v1::ActivationResult { r#ref: *number, submit: None, give_back });
                 }
                 Finished::Task(result, next) => {
                     frame.tasks.push(v1::TaskResult { r#ref: *number, result: Some(result), next });
@@ -279,7 +287,7 @@ impl Desk {
     ) {
         let mut inner = self.lock();
         let slots = match finished {
-            Finished::Activation(_) => &mut inner.workflows,
+            Finished::Activation(_) | Finished::GivenBack(_) => &mut inner.workflows,
             Finished::Task(..) => &mut inner.tasks,
         };
         slots.running -= 1;

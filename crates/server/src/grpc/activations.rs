@@ -33,6 +33,7 @@ pub(super) fn execution(activation: &Activation, input: Payload) -> v1::Workflow
         workflow_task_time_millis: row.created_ms,
         claim_token: activation.token,
         events_after: row.base_sequence,
+        provisional: activation.provisional,
         ..v1::WorkflowExecution::default()
     }
 }

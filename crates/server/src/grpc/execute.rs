@@ -2,6 +2,7 @@
 //!
 //! Starts of one frame share a commit, and outcomes come from the batches that end executions: nothing is read for them.
 
+use std::pin::pin;
 use std::time::Duration;
 
 use axum::http::HeaderMap;
@@ -85,6 +86,8 @@ impl Execute {
         mut inbound: Streaming<v1::ExecuteFrame>,
         mut follower: Follower,
     ) -> Result<(), Status> {
+        let (api, outbound) = (self.call.api().clone(), self.outbound.clone());
+        let (mut drains, mut closed) = (pin!(api.drains()), pin!(outbound.closed()));
         let mut under_way: JoinSet<Vec<Item>> = JoinSet::new();
         let shared = self.call.api().service().store().is_shared();
         let mut look = ticks(LOOK_EVERY);
@@ -107,8 +110,8 @@ impl Execute {
                 ended = follower.next() => self.send_ended(ended, &mut follower).await?,
                 _ = look.tick(), if shared => self.look_at_open().await?,
                 _ = look_at_credential.tick() => self.may_stay().await?,
-                () = self.call.api().drains() => return Err(refuse(Code::ShuttingDown, "the server is stopping")),
-                () = self.outbound.closed() => return Ok(()),
+                () = &mut drains => return Err(refuse(Code::ShuttingDown, "the server is stopping")),
+                () = &mut closed => return Ok(()),
             }
         }
         Ok(())

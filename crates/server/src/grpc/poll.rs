@@ -107,6 +107,7 @@ async fn claim(call: &Call, poll: &Poll<'_>) -> Result<Option<Claim>, Status> {
         kinds: Vec::new(),
         max: 1,
         only: None,
+        provisional: false,
     };
     if kinds.is_empty() {
         kinds.push(ClaimKind::any());

@@ -40,7 +40,15 @@ pub(crate) fn kind(kind: &str) -> ClaimKind {
 
 fn claim(class: WorkClass, name: &str) -> Claim {
     let claimer = Claimer { worker: "stream".into(), session: None, plain: false, cooperative: true };
-    Claim { class, claimer, queue: QUEUE.into(), kinds: vec![kind(name)], max: 1, only: None }
+    Claim {
+        class,
+        claimer,
+        queue: QUEUE.into(),
+        kinds: vec![kind(name)],
+        max: 1,
+        only: None,
+        provisional: false,
+    }
 }
 
 /// A worker on the stream asks for one workflow.

@@ -92,7 +92,7 @@ impl Place {
         self.start(self.store().await, Options { loops, hints, ..Options::default() })
     }
 
-    fn start(&self, store: Arc<dyn Store>, options: Options) -> Server {
+    pub(crate) fn start(&self, store: Arc<dyn Store>, options: Options) -> Server {
         let clock = self.store.is_some().then(|| self.clock.clone());
         Server { service: Service::start(store, options), clock }
     }

@@ -18,6 +18,7 @@ mod load;
 mod loops;
 mod order;
 mod pollers;
+mod provisional;
 mod races;
 mod repeats;
 mod routing;

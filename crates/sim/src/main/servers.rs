@@ -131,6 +131,7 @@ fn print_figures(arguments: &Arguments, total: &Figures, violations: usize, vali
         "commits_lost_to_another_server": total.met,
         "stale_reports_refused": total.stale,
         "steps_with_a_success": total.continued,
+        "handed_before_written": total.provisional,
         "executions": total.executions,
         "faults": total.faults,
         "violations": violations,

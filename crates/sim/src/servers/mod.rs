@@ -78,6 +78,8 @@ pub struct Figures {
     pub stale: usize,
     /// Steps of workflows that were accepted with the success of their task.
     pub continued: usize,
+    /// Claims of executions that were not written yet.
+    pub provisional: usize,
     pub executions: usize,
     pub faults: BTreeMap<&'static str, usize>,
     pub virtual_ms: u64,
@@ -92,6 +94,7 @@ impl Figures {
         self.met += other.met;
         self.stale += other.stale;
         self.continued += other.continued;
+        self.provisional += other.provisional;
         self.executions += other.executions;
         self.virtual_ms += other.virtual_ms;
         for (fault, count) in &other.faults {
@@ -136,7 +139,7 @@ async fn simulate(plan: &Plan) -> Run {
     let world = World::new(plan);
     let tenants: Vec<Uuid> = TENANTS.iter().map(|id| Uuid::from_u128(*id)).collect();
     seed_tenants(&world, &tenants).await;
-    let cluster = Cluster::start(world.clone(), SERVERS);
+    let cluster = Cluster::start(world.clone(), if world.alone { 1 } else { SERVERS });
     for tenant in &tenants {
         start_workers(&cluster, *tenant);
     }

@@ -165,7 +165,7 @@ store_around!(SimulatedStore, reads, {
     }
 
     fn is_shared(&self) -> bool {
-        true
+        !self.world.alone
     }
 
     fn hint_ready(&self, lanes: &[Lane]) {

@@ -133,6 +133,7 @@ impl Worker {
             kinds: vec![ClaimKind { kind: kind.into(), versions: Vec::new(), timeout_ms: None }],
             max: 1 + world.below(3),
             only: None,
+            provisional: world.below(2) == 0,
         };
         let claimed = self.cluster.poll(self.tenant, claim).await.ok_or(Died)?;
         if claimed.is_empty() {
@@ -165,8 +166,35 @@ impl Worker {
         let id = item.execution.id;
         record::handed(world, (self.tenant, id), item.token);
         world.say(|| format!("{} got {} claim {}", self.name, super::short(id), item.token));
+        if item.provisional {
+            return self.activate_provisionally(item).await;
+        }
         let history = self.history(&item).await.ok_or(Died)?;
         self.think(60).await?;
+        self.submit(&item, history).await
+    }
+
+    /// The log does not have it yet: what came with it is all there is.
+    async fn activate_provisionally(&self, item: Activation) -> Result<(), Died> {
+        let world = &self.cluster.world;
+        world.lock().figures.provisional += 1;
+        self.think(8).await?;
+        let (execution_id, token) = (item.execution.id, item.token);
+        if world.below(5) == 0 {
+            return self.report_on(GiveBackWorkflow { execution_id, token }.into(), true).await;
+        }
+        let told = item.new_events.clone().unwrap_or_default();
+        let history = told.into_iter().map(|(event, task)| LoggedEvent { event, task }).collect();
+        self.submit(&item, history).await?;
+        let history = self.history(&item).await.ok_or(Died)?;
+        if !history.is_empty() {
+            self.compare(&item, &history);
+        }
+        Ok(())
+    }
+
+    async fn submit(&self, item: &Activation, history: Vec<LoggedEvent>) -> Result<(), Died> {
+        let (world, id) = (&self.cluster.world, item.execution.id);
         let decision = program::decide(id, &history);
         let failed = world.below(40) == 0;
         let (commands, outcome) = match failed {
@@ -184,7 +212,7 @@ impl Worker {
             outcome,
             build_id: Some(BUILD.into()),
         };
-        self.report(submit.into()).await
+        self.report_on(submit.into(), item.provisional).await
     }
 
     /// The whole log. What came with the claim must be the end of it.
@@ -201,7 +229,9 @@ impl Worker {
             let complete = page.len() < PAGE;
             history.extend(page);
             if complete {
-                self.compare(item, &history);
+                if !item.provisional {
+                    self.compare(item, &history);
+                }
                 return Some(history);
             }
         }
@@ -263,18 +293,28 @@ impl Worker {
         let read =
             self.cluster.exchange(async move |service| service.store().execution_get(tenant, id).await).await;
         let execution = read?.ok()??;
-        let activation = Activation { token: execution.epoch, execution, new_events: None };
+        let activation =
+            Activation { token: execution.epoch, execution, new_events: None, provisional: false };
         let history = self.history(&activation).await?;
         Some(Known { worker: self.name.clone(), execution: activation.execution, history })
     }
 
     /// Reports until there is an answer, or too many times.
     async fn report(&self, op: Op) -> Result<(), Died> {
+        self.report_on(op, false).await
+    }
+
+    async fn report_on(&self, op: Op, provisional: bool) -> Result<(), Died> {
         let world = &self.cluster.world;
+        let mut unwritten = false;
         for _ in 0..TRIES {
             match self.cluster.call(self.tenant, op.clone(), true).await {
                 Answer::Reply(_) => return Ok(()),
                 Answer::Refused(refusal) if may_try_again(refusal.code) => {}
+                // It is not written yet, or never was.
+                Answer::Refused(refusal) if provisional && refusal.code == Code::ExecutionNotFound => {
+                    unwritten = true;
+                }
                 Answer::Refused(refusal) => {
                     match refusal.code {
                         Code::StaleClaim | Code::ExecutionFinished => world.lock().figures.stale += 1,
@@ -286,6 +326,6 @@ impl Worker {
             }
             world.sleep(50 + world.below(200)).await;
         }
-        Err(Died)
+        if unwritten { Ok(()) } else { Err(Died) }
     }
 }

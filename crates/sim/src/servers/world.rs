@@ -40,6 +40,8 @@ pub(super) struct World {
     pub(super) clock: Arc<DatabaseClock>,
     /// Rows are locked as PostgreSQL does it; otherwise versions alone keep writers apart.
     pub(super) locking: bool,
+    /// One server has the database for itself, and knows that.
+    pub(super) alone: bool,
     pub(super) lock_freed: Notify,
     inner: Mutex<Inner>,
 }
@@ -74,6 +76,7 @@ impl World {
             memory: Arc::new(MemoryStore::new(clock.clone())),
             clock,
             locking: plan.seed.is_multiple_of(2),
+            alone: plan.seed % 4 == 3,
             lock_freed: Notify::new(),
             inner: Mutex::new(inner),
         })

@@ -46,6 +46,8 @@ pub(super) struct Feed {
     pub(super) claimer: Claimer,
     pub(super) queue: flovyn_engine::ids::Text,
     pub(super) kinds: Vec<ClaimKind>,
+    /// Whether it knows of executions that are written with their first step.
+    pub(super) provisional: bool,
     pub(super) credit: Arc<Semaphore>,
     pub(super) pulse: Arc<Pulse>,
     pub(super) holdings: Arc<Holdings>,
@@ -61,6 +63,7 @@ impl Feed {
         }
         while let Ok(first) = self.credit.acquire().await {
             tokio::select! {
+                biased;
                 () = self.pulse.is_heard() => {}
                 () = self.outbound.closed() => return,
             }
@@ -132,6 +135,7 @@ impl Feed {
             kinds: self.kinds.clone(),
             max,
             only: None,
+            provisional: self.provisional,
         }
     }
 

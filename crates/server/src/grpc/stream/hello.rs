@@ -20,6 +20,7 @@ pub(super) struct Hello {
     pub(super) workflows: Vec<ClaimKind>,
     pub(super) tasks: Vec<ClaimKind>,
     pub(super) held: FxHashMap<Uuid, i64>,
+    pub(super) provisional: bool,
 }
 
 pub(super) fn read(frame: &mut v1::WorkerFrame) -> Result<Hello, Status> {
@@ -48,7 +49,7 @@ pub(super) fn read(frame: &mut v1::WorkerFrame) -> Result<Hello, Status> {
     for claim in &hello.held {
         held.insert(id("held.id", &claim.id)?, claim.claim_token);
     }
-    let capabilities = capabilities(&hello);
+    let (capabilities, provisional) = (capabilities(&hello), hello.provisional);
     let register = RegisterWorker {
         id: Some(session),
         name: hello.worker_name.into(),
@@ -59,7 +60,7 @@ pub(super) fn read(frame: &mut v1::WorkerFrame) -> Result<Hello, Status> {
         capabilities,
         session: true,
     };
-    Ok(Hello { session, register, workflows, tasks, held })
+    Ok(Hello { session, register, workflows, tasks, held, provisional })
 }
 
 fn capabilities(hello: &v1::StreamHello) -> Vec<Capability> {

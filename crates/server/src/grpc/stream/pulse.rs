@@ -37,8 +37,10 @@ impl Pulse {
 
     /// Completes when the worker has been heard of lately.
     pub(super) async fn is_heard(&self) {
-        let mut heard = self.heard.subscribe();
-        // The sender is our own: it cannot have gone.
-        let _ = heard.wait_for(|at| at.elapsed() < self.patience).await;
+        let lately = |at: &Instant| at.elapsed() < self.patience;
+        if !lately(&self.heard.borrow()) {
+            // The sender is our own: it cannot have gone.
+            let _ = self.heard.subscribe().wait_for(lately).await;
+        }
     }
 }

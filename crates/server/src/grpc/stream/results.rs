@@ -28,7 +28,7 @@ pub(super) async fn settle(
     tasks: Vec<v1::TaskResult>,
     claimer: &Claimer,
 ) -> Vec<v1::ResultAck> {
-    let activations = activations.into_iter().map(|result| (result.r#ref, activation(result.submit)));
+    let activations = activations.into_iter().map(|result| (result.r#ref, activation(result)));
     let tasks = tasks.into_iter().map(|result| (result.r#ref, task(call, result, claimer)));
     let all = activations.chain(tasks).map(|(number, op)| one(call, holdings, number, op));
     join_all(all).await
@@ -37,9 +37,14 @@ pub(super) async fn settle(
 /// What a result is about, and the request it stands for.
 type Settled = Result<(Uuid, Option<i64>, Op), Status>;
 
-fn activation(submit: Option<v1::SubmitWorkflowCommandsRequest>) -> Settled {
+fn activation(result: v1::ActivationResult) -> Settled {
+    if let Some(claim) = result.give_back {
+        let execution_id = id("give_back.id", &claim.id)?;
+        let give_back = GiveBackWorkflow { execution_id, token: claim.claim_token };
+        return Ok((execution_id, Some(claim.claim_token), give_back.into()));
+    }
     let missing = || refuse(Code::InvalidCommand, "an activation result has no content");
-    let submit = submission(submit.ok_or_else(missing)?)?;
+    let submit = submission(result.submit.ok_or_else(missing)?)?;
     Ok((submit.execution_id, submit.token, submit.into()))
 }
 

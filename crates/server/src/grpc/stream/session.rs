@@ -1,5 +1,6 @@
 //! One connection of a worker, from its hello to its end.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -198,6 +199,7 @@ impl Session {
             claimer: (*self.claimer).clone(),
             queue: queue.clone(),
             kinds,
+            provisional: hello.provisional,
             credit: credit.clone(),
             pulse: self.pulse.clone(),
             holdings: self.holdings.clone(),
@@ -231,6 +233,8 @@ impl Session {
         self.look_for_cancels().await;
         let mut look_at_credential = tokio::time::interval(CREDENTIAL_EVERY);
         look_at_credential.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut taken_over = pin!(self.holdings.taken_over(self.connection));
+        let mut drains = pin!(self.call.api().drains());
         let mut next = Some(first);
         loop {
             if let Some(frame) = next.take() {
@@ -276,8 +280,8 @@ impl Session {
                         return End::Broken;
                     }
                 }
-                () = self.holdings.taken_over(self.connection) => return End::TakenOver,
-                () = self.call.api().drains() => {
+                () = &mut taken_over => return End::TakenOver,
+                () = &mut drains => {
                     self.send(v1::ServerFrame { drain: true, ..v1::ServerFrame::default() }).await;
                     return End::Draining;
                 }

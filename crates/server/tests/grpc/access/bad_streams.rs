@@ -73,7 +73,7 @@ async fn results_without_content_and_impossible_timeouts_are_refused() {
     let outcome = connect(&server, &[frame(v1::StreamHello { tasks: vec![task], ..good() })]).await;
     assert!(outcome.is(Code::InvalidArgument, "FLV0006"), "{outcome:?}");
     let empty = v1::WorkerFrame {
-        activations: vec![v1::ActivationResult { r#ref: 1, submit: None }],
+        activations: vec![v1::ActivationResult { r#ref: 1, ..v1::ActivationResult::default() }],
         tasks: vec![v1::TaskResult { r#ref: 2, result: None, next: None }],
         ..frame(good())
     };

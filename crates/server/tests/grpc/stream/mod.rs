@@ -6,6 +6,7 @@ mod client;
 mod execute;
 mod history;
 mod life;
+mod provisional;
 mod sessions;
 mod silence;
 mod worker;

@@ -18,7 +18,7 @@ async fn submit_task(server: &TestServer) -> String {
 }
 
 /// Waits until so many claims wait for work.
-async fn claims_wait(server: &TestServer, count: usize) {
+pub(crate) async fn claims_wait(server: &TestServer, count: usize) {
     let mut moments = tokio::time::interval(Duration::from_millis(5));
     let waited = async {
         while server.server.api().service().pollers() != count {

@@ -56,6 +56,7 @@ pub(crate) fn hello(session: Uuid) -> v1::StreamHello {
             ..v1::StreamTaskType::default()
         }],
         held: Vec::new(),
+        provisional: false,
     }
 }
 
@@ -190,9 +191,22 @@ impl Worker {
     }
 
     pub(crate) async fn submit_raw(&mut self, submit: v1::SubmitWorkflowCommandsRequest) -> v1::ResultAck {
+        self.activation_result(Some(submit), None).await
+    }
+
+    /// Gives an activation back that has to wait until its start is written.
+    pub(crate) async fn give_back(&mut self, id: &str, claim_token: i64) -> v1::ResultAck {
+        self.activation_result(None, Some(v1::HeldClaim { id: id.to_owned(), claim_token })).await
+    }
+
+    async fn activation_result(
+        &mut self,
+        submit: Option<v1::SubmitWorkflowCommandsRequest>,
+        give_back: Option<v1::HeldClaim>,
+    ) -> v1::ResultAck {
         self.next_ref += 1;
         let number = self.next_ref;
-        let result = v1::ActivationResult { r#ref: number, submit: Some(submit) };
+        let result = v1::ActivationResult { r#ref: number, submit, give_back };
         let frame =
             v1::WorkerFrame { activations: vec![result], workflow_credits: 1, ..v1::WorkerFrame::default() };
         self.send(frame).await;

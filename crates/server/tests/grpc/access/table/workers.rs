@@ -135,6 +135,19 @@ pub(in super::super) fn hello(ids: &Ids) -> v1::StreamHello {
     }
 }
 
+/// The session once more: it gives back what it holds, and leaves.
+fn giving_back(ids: &Ids) -> Vec<Vec<u8>> {
+    let claim = v1::HeldClaim { id: ids.execution.clone(), claim_token: ids.execution_token };
+    let task = v1::HeldClaim { id: ids.task.clone(), claim_token: ids.task_token };
+    let first = v1::WorkerFrame {
+        hello: Some(v1::StreamHello { held: vec![claim.clone(), task], ..hello(ids) }),
+        activations: vec![v1::ActivationResult { r#ref: 1, submit: None, give_back: Some(claim) }],
+        goodbye: true,
+        ..v1::WorkerFrame::default()
+    };
+    vec![first.encode_to_vec()]
+}
+
 /// The session once more: it names what it holds, sends results for it, and leaves.
 fn frames(ids: &Ids) -> Vec<Vec<u8>> {
     let held = [(&ids.execution, ids.execution_token), (&ids.task, ids.task_token)];
@@ -152,7 +165,7 @@ fn frames(ids: &Ids) -> Vec<Vec<u8>> {
         ..v1::WorkerFrame::default()
     };
     let results = v1::WorkerFrame {
-        activations: vec![v1::ActivationResult { r#ref: 1, submit: Some(submit(ids)) }],
+        activations: vec![v1::ActivationResult { r#ref: 1, submit: Some(submit(ids)), give_back: None }],
         tasks: vec![v1::TaskResult {
             r#ref: 2,
             result: Some(TaskOutcome::Complete(complete(ids))),
@@ -184,5 +197,6 @@ fn workers() -> Vec<Entry> {
         }),
         // What becomes of its results is said in the answers, not by the end of the stream.
         Entry { path: CONNECT, foreign: Foreign::Own, control: Code::Ok, frames },
+        Entry { path: CONNECT, foreign: Foreign::Own, control: Code::Ok, frames: giving_back },
     ]
 }
