@@ -152,7 +152,7 @@ impl Batch {
         let mut work = Work {
             tenant_id: request.tenant_id,
             set: &mut self.set,
-            now: request.at.unwrap_or(now),
+            now: request.provisional.as_ref().map_or(now, |provisional| provisional.at),
             limits: &self.limits,
             ids: Ids::new(request.seed),
             keep_on_refusal: false,
@@ -162,6 +162,9 @@ impl Batch {
         // A fault in one rule must not hurt the other requests: what it wrote is taken back.
         let outcome = catch_unwind(AssertUnwindSafe(|| {
             let reply = rule.decide(&mut work)?;
+            if let Some(provisional) = &request.provisional {
+                rules::take_started(&mut work, &provisional.taker, &reply);
+            }
             if let Some(actor) = &request.actor {
                 audit::record(&mut work, &request.op, actor, &reply);
             }

@@ -117,7 +117,7 @@ impl Shared {
             Decided::Deferred => {
                 Stats::add(&self.stats.deferred, 1);
                 job.misses += 1;
-                if job.request.at.is_some() {
+                if job.request.provisional.is_some() {
                     // What follows it may be decided before it: then that was about nothing.
                     job.request = provisional::anew(&job.request, self.seed());
                 }

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use flovyn_engine::ids::{ExecutionId, TenantId, Text};
 use flovyn_engine::reply::Started;
-use flovyn_engine::request::{Claimer, GiveBackWorkflow, Op};
+use flovyn_engine::request::{self, Claimer, GiveBackWorkflow, Op};
 use flovyn_engine::{Now, Request};
 use rustc_hash::FxHashMap;
 use tokio::time::{Instant, Sleep};
@@ -27,8 +27,6 @@ const NOT_AGAIN_FOR: Duration = Duration::from_millis(100);
 const LONGEST: Duration = Duration::from_secs(60);
 /// More starts than that have each other to share a commit with.
 const FEW: usize = 2;
-/// The token of an execution's first claim.
-const FIRST_CLAIM: i64 = 1;
 /// Kinds that are remembered as slow.
 const MAX_SLOW: usize = 1_000;
 
@@ -154,28 +152,20 @@ fn kind(job: &Job) -> Option<Kind> {
 
 /// The same start, decided again as it was, and claimed in the same request.
 fn taken(job: Job, taker: Claimer, at: Now) -> Job {
-    let mut request = Request::clone(&job.request);
-    request.at = Some(at);
-    if let Op::StartWorkflow(start) = &mut request.op {
-        start.taken_by = Some(Box::new(taker));
-    }
-    Job { request: Arc::new(request), ..job }
+    let provisional = Some(Box::new(request::Provisional { at, taker }));
+    Job { request: Arc::new(Request { provisional, ..Request::clone(&job.request) }), ..job }
 }
 
 /// A start that nobody has been told of.
 pub(crate) fn anew(request: &Request, seed: u64) -> Arc<Request> {
-    let mut request = Request { at: None, seed, ..request.clone() };
-    if let Op::StartWorkflow(start) = &mut request.op {
-        start.taken_by = None;
-    }
-    Arc::new(request)
+    Arc::new(Request { provisional: None, seed, ..request.clone() })
 }
 
 /// Undoes the claim of a start that may have been written: its worker may have been told that there is no such execution.
 pub(crate) fn give_back(request: &Request, started: &Started) -> Vec<Job> {
-    let taken =
-        matches!(&request.op, Op::StartWorkflow(start) if start.taken_by.is_some() && started.key_new);
-    let claim = GiveBackWorkflow { execution_id: started.execution_id, token: FIRST_CLAIM };
+    let taken = request.provisional.is_some() && started.key_new;
+    let token = request::Provisional::TOKEN;
+    let claim = GiveBackWorkflow { execution_id: started.execution_id, token };
     let give_back = || Job::new(Request::new(request.tenant_id, 0, claim), Asker::None);
     taken.then(give_back).into_iter().collect()
 }

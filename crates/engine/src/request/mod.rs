@@ -27,8 +27,22 @@ pub struct Request {
     pub op: Op,
     /// Who is named in the audit log. Nobody for workers, loops and the server itself: then nothing is written.
     pub actor: Option<Arc<Actor>>,
-    /// When it was first decided, if somebody was told of that before it is written: decided again, it comes to the same.
-    pub at: Option<Now>,
+    /// For a start that a worker was handed before it is written.
+    pub provisional: Option<Box<Provisional>>,
+}
+
+/// Decided again, such a start comes to what its worker was told.
+#[derive(Debug, Clone)]
+pub struct Provisional {
+    /// When it was first decided.
+    pub at: Now,
+    /// Who has it: it is theirs from its first moment on.
+    pub taker: Claimer,
+}
+
+impl Provisional {
+    /// The token of the claim that is made with the start.
+    pub const TOKEN: i64 = 1;
 }
 
 macro_rules! ops {
@@ -75,7 +89,7 @@ ops! {
 
 impl Request {
     pub fn new(tenant_id: TenantId, seed: u64, op: impl Into<Op>) -> Self {
-        Self { tenant_id, seed, op: op.into(), actor: None, at: None }
+        Self { tenant_id, seed, op: op.into(), actor: None, provisional: None }
     }
 
     /// About how many rows it will touch, to bound a batch.

@@ -3,7 +3,7 @@
 use uuid::Uuid;
 
 use crate::ids::{ExecutionId, Payload, PromiseId, TaskId, Text};
-use crate::request::{Claimer, TaskSpec};
+use crate::request::TaskSpec;
 use crate::state::Lane;
 
 /// A key that makes a request happen once, and how long it is remembered.
@@ -28,8 +28,6 @@ pub struct StartWorkflow {
     pub scheduled_ms: Option<i64>,
     pub execution_timeout_ms: Option<i64>,
     pub traceparent: Option<Text>,
-    /// Whom it was handed to before it is written: it is theirs from its first moment on.
-    pub taken_by: Option<Box<Claimer>>,
 }
 
 /// The execution that is told of the outcome, and the name it knows this one by.
@@ -54,7 +52,6 @@ impl StartWorkflow {
             scheduled_ms: None,
             execution_timeout_ms: None,
             traceparent: None,
-            taken_by: None,
         }
     }
 }

@@ -10,7 +10,7 @@ use crate::lifecycle::{alarm, key, task};
 use crate::limits::Limits;
 use crate::note::Noted;
 use crate::planted::{Bug, planted};
-use crate::reply::{Activation, Claimed, Reply, TaskDelivery};
+use crate::reply::{Activation, Claimed, Reply, Started, TaskDelivery};
 use crate::request::{Claim, Claimer};
 use crate::rules::{Rule, Work};
 use crate::state::{
@@ -147,12 +147,13 @@ pub(crate) fn is_paused(work: &Work<'_>, queue: &Text) -> bool {
     work.set.queues.get(&(work.tenant_id, queue.clone())).is_some()
 }
 
-/// Claims an execution that this very request has started, for whom it was handed to. Its queue may have been paused since.
-pub(crate) fn take_new(work: &mut Work<'_>, claimer: &Claimer, id: Uuid) {
+/// Claims what this very request has started, for whom it was handed to. Its queue may have been paused since.
+pub(crate) fn take_started(work: &mut Work<'_>, taker: &Claimer, reply: &Reply) {
+    let Reply::Started(Started { execution_id: id, key_new: true, .. }) = *reply else { return };
     let Some(execution) = work.set.executions.get(&(work.tenant_id, id)) else { return };
     if execution.is_in_ready() {
         let lane = execution.ready().lane;
-        take_workflow(work, claimer, &lane, id);
+        take_workflow(work, taker, &lane, id);
         drop_candidate(work, &lane, id);
     }
 }

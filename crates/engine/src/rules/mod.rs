@@ -32,7 +32,7 @@ mod tenant;
 mod worker;
 mod worker_token;
 
-pub(crate) use claim::needs_pool;
+pub(crate) use claim::{needs_pool, take_started};
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 

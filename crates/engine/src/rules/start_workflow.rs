@@ -10,7 +10,7 @@ use crate::note::Noted;
 use crate::planted::{Bug, planted};
 use crate::reply::{Reply, Started};
 use crate::request::{KeySpec, StartWorkflow, StartWorkflows};
-use crate::rules::{Rule, Work, claim};
+use crate::rules::{Rule, Work};
 use crate::state::{Execution, ExecutionStatus, HolderClass, KeySpace, Label};
 use crate::working_set::Needs;
 
@@ -32,11 +32,7 @@ impl Rule for StartWorkflow {
     }
 
     fn decide(&self, work: &mut Work<'_>) -> Result<Reply, Refusal> {
-        let started = start(work, self, None)?;
-        if let Some(claimer) = self.taken_by.as_ref().filter(|_| started.key_new) {
-            claim::take_new(work, claimer, started.execution_id);
-        }
-        Ok(Reply::Started(started))
+        start(work, self, None).map(Reply::Started)
     }
 }
 
@@ -273,6 +269,5 @@ pub(crate) fn like(
             .deadline_ms
             .map(|at| at - execution.scheduled_ms.unwrap_or(execution.created_ms).max(execution.created_ms)),
         traceparent: execution.traceparent.clone(),
-        taken_by: None,
     }
 }

@@ -95,7 +95,6 @@ pub(super) fn start(
         scheduled_ms: message.scheduled_at_ms,
         execution_timeout_ms: message.execution_timeout_ms,
         traceparent,
-        taken_by: None,
     })
 }
 
