@@ -7,6 +7,7 @@ pub mod config;
 mod fetch;
 mod finish;
 pub mod grpc;
+mod hot_path;
 pub mod http;
 pub mod issuer;
 pub mod live;

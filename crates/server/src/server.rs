@@ -18,6 +18,7 @@ use tonic::transport::server::TcpIncoming;
 use crate::activity;
 use crate::api::{Api, Authenticators};
 use crate::config::{Auth, Config, ConfigError};
+use crate::hot_path::HotPath;
 use crate::http::{self, HttpState};
 use crate::issuer::Issuer;
 use crate::metrics::Metrics;
@@ -65,6 +66,8 @@ pub enum StartError {
         "cannot listen on {address} for {listener}: {error}; stop what uses it, or choose another address"
     )]
     Bind { listener: &'static str, address: SocketAddr, error: std::io::Error },
+    #[error("no thread to serve on: {0}; raise the limit of threads for this process")]
+    Threads(std::io::Error),
 }
 
 /// A running server. Dropping it stops nothing gracefully: call [`Server::stop`].
@@ -81,6 +84,7 @@ pub struct Server {
     sampling: JoinHandle<()>,
     key_refresh: Option<JoinHandle<()>>,
     fatal: watch::Receiver<Option<String>>,
+    _hot_path: HotPath,
 }
 
 impl Server {
@@ -100,19 +104,18 @@ impl Server {
         let (http_listener, http_addr) = bind("HTTP", config.http.address).await?;
 
         let (fatal_sender, fatal) = watch::channel(None);
-        let service = Service::start(
-            store,
-            ServiceOptions {
-                limits: config.limits.apply(),
-                on_fatal: Box::new(move |what| {
-                    tracing::error!(what, "storage failed for good");
-                    fatal_sender.send_replace(Some(what.to_owned()));
-                }),
-                recorder: metrics.recorder(),
-                loops: LoopOptions { audit_kept: config.audit.kept(), ..LoopOptions::default() },
-                ..ServiceOptions::default()
-            },
-        );
+        let hot_path = HotPath::start(store.as_ref()).map_err(StartError::Threads)?;
+        let options = ServiceOptions {
+            limits: config.limits.apply(),
+            on_fatal: Box::new(move |what| {
+                tracing::error!(what, "storage failed for good");
+                fatal_sender.send_replace(Some(what.to_owned()));
+            }),
+            recorder: metrics.recorder(),
+            loops: LoopOptions { audit_kept: config.audit.kept(), ..LoopOptions::default() },
+            ..ServiceOptions::default()
+        };
+        let service = hot_path.run(|| Service::start(store, options));
         if let Err(error) = provision(&service, &config.tenants).await {
             service.stop().await;
             return Err(StartError::Provision(error));
@@ -123,7 +126,7 @@ impl Server {
         let key_refresh = authenticators.issuer.clone().map(|issuer| tokio::spawn(issuer.keep_fresh()));
         let api = Api::new(service, authenticators, drains.clone(), metrics.clone());
         let (grpc_tls, http_tls) = tls.map(|tls| (tls.grpc, tls.http)).unzip();
-        let grpc = serve_grpc(api.clone(), grpc_listener, grpc_tls, until_true(drains))?;
+        let grpc = hot_path.run(|| serve_grpc(api.clone(), grpc_listener, grpc_tls, until_true(drains)))?;
         let for_everybody = local_only && http_addr.ip().is_loopback();
         let ui = flovyn_ui::Options {
             own_credential: ui_credential.filter(|_| for_everybody),
@@ -163,6 +166,7 @@ impl Server {
             sampling,
             key_refresh,
             fatal,
+            _hot_path: hot_path,
         })
     }
 

@@ -1,0 +1,61 @@
+//! The threads on which the batch loop and the connections of workers and clients run.
+
+use std::thread::available_parallelism;
+
+use flovyn_store::Store;
+use tokio::runtime::{Builder, Handle, Runtime};
+
+/// Where the database is in this process, the way from a socket to the disk and back is short, and waking another thread
+/// takes longer than most of its steps: it has few threads. Pages and REST have those of the caller, so that a long
+/// list delays no worker. With a database elsewhere everybody waits for that, and all threads are shared.
+#[derive(Debug)]
+pub(crate) struct HotPath {
+    own: Option<Runtime>,
+}
+
+impl HotPath {
+    pub(crate) fn start(store: &dyn Store) -> std::io::Result<Self> {
+        if store.is_shared() {
+            return Ok(Self { own: None });
+        }
+        let threads = available_parallelism().map_or(1, |cores| (cores.get() / 2).max(1));
+        let mut builder = Builder::new_multi_thread();
+        let runtime = builder.worker_threads(threads).thread_name("flovyn-hot").enable_all().build()?;
+        Ok(Self { own: Some(runtime) })
+    }
+
+    /// Carries out what spawns tasks, so that they run here.
+    pub(crate) fn run<T>(&self, what: impl FnOnce() -> T) -> T {
+        let here = self.own.as_ref().map_or_else(Handle::current, |own| own.handle().clone());
+        let _entered = here.enter();
+        what()
+    }
+}
+
+impl Drop for HotPath {
+    fn drop(&mut self) {
+        if let Some(own) = self.own.take() {
+            // Where a server is dropped nothing may block.
+            own.shutdown_background();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use flovyn_store::sqlite::{Options, SqliteStore};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn with_the_database_in_this_process_it_has_threads_of_its_own() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = SqliteStore::open(folder.path().join("test.db"), Options::default()).unwrap();
+        let hot_path = HotPath::start(&store).unwrap();
+        let thread =
+            hot_path.run(|| tokio::spawn(async { std::thread::current().name().map(str::to_owned) }));
+        assert_eq!(thread.await.unwrap().as_deref(), Some("flovyn-hot"));
+        // Here, where nothing may block.
+        drop(hot_path);
+    }
+}
