@@ -1,13 +1,14 @@
-//! The threads on which the batch loop and the connections of workers and clients run.
+//! The threads on which the service and the gRPC connections run.
 
 use std::thread::available_parallelism;
+use std::time::Duration;
 
 use flovyn_store::Store;
 use tokio::runtime::{Builder, Handle, Runtime};
 
 /// Where the database is in this process, the way from a socket to the disk and back is short, and waking another thread
-/// takes longer than most of its steps: it has few threads. Pages and REST have those of the caller, so that a long
-/// list delays no worker. With a database elsewhere everybody waits for that, and all threads are shared.
+/// takes longer than most of its steps: it has few threads. Pages and REST run on those of the caller, so that a large page
+/// delays no worker. With a database elsewhere everybody waits for that, and all threads are shared.
 #[derive(Debug)]
 pub(crate) struct HotPath {
     own: Option<Runtime>,
@@ -29,6 +30,14 @@ impl HotPath {
         let here = self.own.as_ref().map_or_else(Handle::current, |own| own.handle().clone());
         let _entered = here.enter();
         what()
+    }
+
+    /// Waits until its threads have ended: what they had in hand is closed then.
+    pub(crate) async fn end(mut self, within: Duration) {
+        if let Some(own) = self.own.take() {
+            // It cannot panic, and nothing depends on it any more.
+            let _ = tokio::task::spawn_blocking(move || own.shutdown_timeout(within)).await;
+        }
     }
 }
 
@@ -55,7 +64,8 @@ mod tests {
         let thread =
             hot_path.run(|| tokio::spawn(async { std::thread::current().name().map(str::to_owned) }));
         assert_eq!(thread.await.unwrap().as_deref(), Some("flovyn-hot"));
-        // Here, where nothing may block.
-        drop(hot_path);
+        hot_path.end(Duration::from_secs(10)).await;
+        // Where nothing may block.
+        drop(HotPath::start(&store).unwrap());
     }
 }

@@ -84,7 +84,7 @@ pub struct Server {
     sampling: JoinHandle<()>,
     key_refresh: Option<JoinHandle<()>>,
     fatal: watch::Receiver<Option<String>>,
-    _hot_path: HotPath,
+    hot_path: HotPath,
 }
 
 impl Server {
@@ -100,11 +100,12 @@ impl Server {
         let tls = config.tls.as_ref().map(tls::load).transpose()?;
         let clock = virtual_clock.then(|| Arc::new(VirtualClock::default()));
         let store = open_store(&config.database_url.0, clock.clone()).await?;
-        let (grpc_listener, grpc_addr) = bind("gRPC", config.grpc.address).await?;
+        let hot_path = HotPath::start(store.as_ref()).map_err(StartError::Threads)?;
+        let binding = hot_path.run(|| tokio::spawn(bind("gRPC", config.grpc.address)));
+        let (grpc_listener, grpc_addr) = binding.await.map_err(|end| StartError::Threads(end.into()))??;
         let (http_listener, http_addr) = bind("HTTP", config.http.address).await?;
 
         let (fatal_sender, fatal) = watch::channel(None);
-        let hot_path = HotPath::start(store.as_ref()).map_err(StartError::Threads)?;
         let options = ServiceOptions {
             limits: config.limits.apply(),
             on_fatal: Box::new(move |what| {
@@ -166,7 +167,7 @@ impl Server {
             sampling,
             key_refresh,
             fatal,
-            _hot_path: hot_path,
+            hot_path,
         })
     }
 
@@ -214,6 +215,7 @@ impl Server {
         let store = Arc::downgrade(self.api.service().store());
         drop(self.api);
         closed(&store, until).await;
+        self.hot_path.end(until.saturating_duration_since(tokio::time::Instant::now())).await;
         tracing::info!("stopped");
     }
 }

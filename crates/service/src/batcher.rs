@@ -2,12 +2,14 @@
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::available_parallelism;
 use std::time::Duration;
 
 use flovyn_engine::planted::{Bug, planted};
 use flovyn_engine::{Code, Decided, Refusal, Reply};
 use flovyn_store::{StoreError, TransactOptions};
 use futures::future::BoxFuture;
+use tokio::runtime::Handle;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -34,8 +36,8 @@ const MAX_TURNS: usize = 8;
 const ENOUGH: usize = 64;
 /// After so long without a request, memory that only makes the next one faster is given up.
 const RESTS_AFTER: Duration = Duration::from_secs(2);
-/// For how many turns a thread stays awake for the first step of what has been handed over: some 0.3 ms, twice what most
-/// steps take. Counted, since a clock may stand still.
+/// For how many turns a thread stays awake for the first step of what has been handed over: with nothing else to do some
+/// 0.3 ms. Counted, since a clock may stand still.
 const AWAKE_FOR: usize = 300;
 /// After so many misses a request goes alone and waits for its rows.
 const MAX_MISSES: u32 = 5;
@@ -54,6 +56,8 @@ pub(crate) struct Batcher {
     stopped: watch::Receiver<bool>,
     /// Requests in the last batch.
     last_batch: usize,
+    /// Turns for which it stays awake for a first step.
+    awake_for: usize,
 }
 
 impl Batcher {
@@ -71,6 +75,7 @@ impl Batcher {
             provisional: Provisional::new(patience),
             stopped,
             last_batch: 0,
+            awake_for: if alone_on_its_runtime() { AWAKE_FOR } else { 0 },
         }
     }
 
@@ -165,8 +170,8 @@ impl Batcher {
 
     /// A first step is near: a thread that slept would have to be woken for it, which takes longer than the step.
     async fn stay_awake(&mut self) {
-        for _ in 0..AWAKE_FOR {
-            if !self.backlog.is_empty() || !self.provisional.is_waiting() {
+        for _ in 0..self.awake_for {
+            if !self.backlog.is_empty() || !self.provisional.may_still_come() {
                 return;
             }
             tokio::task::yield_now().await;
@@ -245,6 +250,13 @@ impl Batcher {
         batch.sort_by_key(|job| job::claim_of(&job.request).is_some());
         Some((batch, false))
     }
+}
+
+/// Whether this thread's staying awake wakes no other thread of the runtime over and over, and leaves a processor to whoever it
+/// waits for.
+fn alone_on_its_runtime() -> bool {
+    Handle::current().metrics().num_workers() == 1
+        && available_parallelism().is_ok_and(|cores| cores.get() > 1)
 }
 
 async fn stops(stopped: &mut watch::Receiver<bool>) {

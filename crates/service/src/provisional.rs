@@ -90,6 +90,11 @@ impl Provisional {
         self.waiting.is_some()
     }
 
+    /// Whether a first step is waited for, and not late.
+    pub(crate) fn may_still_come(&self) -> bool {
+        self.waiting.as_ref().is_some_and(|waiting| Instant::now() < waiting.until)
+    }
+
     /// Completes when the first step has not come in time.
     pub(crate) async fn is_late(&mut self) {
         let Some(until) = self.waiting.as_ref().map(|waiting| waiting.until) else {

@@ -15,9 +15,9 @@ use flovyn_proto::v1::execute_item::What;
 use flovyn_service::{Ended, Follower, Outcome, Starter};
 use futures::StreamExt;
 use futures::future::join_all;
-use futures::stream::FuturesUnordered;
 use rustc_hash::FxHashMap;
 use tokio::sync::mpsc;
+use tokio::task::JoinSet;
 use tokio::time::MissedTickBehavior;
 use tonic::{Status, Streaming};
 
@@ -88,8 +88,7 @@ impl Execute {
     ) -> Result<(), Status> {
         let (api, outbound) = (self.call.api().clone(), self.outbound.clone());
         let (mut drains, mut closed) = (pin!(api.drains()), pin!(outbound.closed()));
-        // Here and not in tasks of their own: who is told of a start and of its end at once is woken once.
-        let mut under_way = FuturesUnordered::new();
+        let mut under_way: JoinSet<Vec<Item>> = JoinSet::new();
         let shared = self.call.api().service().store().is_shared();
         let mut look = ticks(LOOK_EVERY);
         let mut look_at_credential = ticks(CREDENTIAL_EVERY);
@@ -98,13 +97,16 @@ impl Execute {
             tokio::select! {
                 frame = inbound.next(), if more && under_way.len() < FRAMES_UNDER_WAY => match frame {
                     Some(Ok(frame)) => {
-                        under_way.push(self.carry_out(frame, &mut follower)?);
+                        under_way.spawn(self.carry_out(frame, &mut follower)?);
                     }
                     // It has said all and waits for the rest.
                     None => more = false,
                     Some(Err(status)) => return Err(status),
                 },
-                Some(items) = under_way.next() => self.send_known(items).await?,
+                Some(items) = under_way.join_next() => {
+                    let items = items.map_err(|_| refuse(Code::Internal, "an item failed"))?;
+                    self.send_known(items).await?;
+                }
                 ended = follower.next() => self.send_ended(ended, &mut follower).await?,
                 _ = look.tick(), if shared => self.look_at_open().await?,
                 _ = look_at_credential.tick() => self.may_stay().await?,
