@@ -43,6 +43,7 @@ macro_rules! store_around {
             fn execution_list(tenant: TenantId, filter: &ExecutionFilter, page: Page) -> Vec<Execution>;
             fn execution_labels(tenant: TenantId, id: ExecutionId) -> Vec<Label>;
             fn execution_states(tenant: TenantId, id: ExecutionId) -> Vec<StateEntry>;
+            fn execution_ends(tenant: TenantId, ids: &[ExecutionId]) -> Vec<Event>;
             fn event_page(tenant: TenantId, id: ExecutionId, after: i64, limit: usize) -> Vec<LoggedEvent>;
             fn timer_list(tenant: TenantId, id: ExecutionId, open_only: bool, limit: usize) -> Vec<Timer>;
             fn promise_list(tenant: TenantId, id: ExecutionId, open_only: bool, limit: usize) -> Vec<Promise>;

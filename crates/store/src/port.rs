@@ -247,6 +247,8 @@ pub trait Store: Inspect + 'static {
     ) -> StoreResult<Vec<Execution>>;
     async fn execution_labels(&self, tenant: TenantId, id: ExecutionId) -> StoreResult<Vec<Label>>;
     async fn execution_states(&self, tenant: TenantId, id: ExecutionId) -> StoreResult<Vec<StateEntry>>;
+    /// The last events of those among these executions that have ended, by execution.
+    async fn execution_ends(&self, tenant: TenantId, ids: &[ExecutionId]) -> StoreResult<Vec<Event>>;
     /// Events after a sequence, in order, with the payloads of own tasks.
     async fn event_page(
         &self,

@@ -33,7 +33,8 @@ const MAX_OPEN: usize = 10_000;
 const FRAMES_UNDER_WAY: usize = 32;
 /// Results in one frame.
 const MAX_RESULTS: usize = 500;
-/// On a database that other processes write to, open executions are looked at this often: their commits tell us nothing.
+/// On a database that other processes write to, executions that stay open are looked at this often: their commits tell us
+/// nothing.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// How often the credential is looked at.
 const CREDENTIAL_EVERY: Duration = Duration::from_secs(15);
@@ -46,10 +47,19 @@ pub(super) struct Execute {
     /// The headers it was let in with.
     headers: HeaderMap,
     outbound: Outbound,
-    /// Under which numbers the caller knows what has not ended.
-    open: FxHashMap<ExecutionId, Vec<u64>>,
+    /// What has not ended.
+    open: FxHashMap<ExecutionId, Open>,
     /// Ends that came before we were told what they belong to.
     early: FxHashMap<ExecutionId, Outcome>,
+}
+
+/// An execution that has not ended.
+#[derive(Default)]
+struct Open {
+    /// Under which numbers the caller knows it.
+    numbers: Vec<u64>,
+    /// It was open already when the time came to look.
+    stays: bool,
 }
 
 /// What came of one item.
@@ -90,6 +100,7 @@ impl Execute {
         let (mut drains, mut closed) = (pin!(api.drains()), pin!(outbound.closed()));
         let mut under_way: JoinSet<Vec<Item>> = JoinSet::new();
         let shared = self.call.api().service().store().is_shared();
+        let mut looks: JoinSet<Result<Outcomes, Status>> = JoinSet::new();
         let mut look = ticks(LOOK_EVERY);
         let mut look_at_credential = ticks(CREDENTIAL_EVERY);
         let mut more = true;
@@ -106,9 +117,23 @@ impl Execute {
                 Some(items) = under_way.join_next() => {
                     let items = items.map_err(|_| refuse(Code::Internal, "an item failed"))?;
                     self.send_known(items).await?;
+                    if under_way.is_empty() {
+                        // What is left was told by a look before its own commit told it.
+                        self.early.clear();
+                    }
                 }
                 ended = follower.next() => self.send_ended(ended, &mut follower).await?,
-                _ = look.tick(), if shared => self.look_at_open().await?,
+                _ = look.tick(), if shared && looks.is_empty() => {
+                    let ids = self.those_that_stay();
+                    if !ids.is_empty() {
+                        let call = self.call.clone();
+                        looks.spawn(async move { outcomes(&call, &ids).await });
+                    }
+                }
+                Some(found) = looks.join_next() => {
+                    let found = found.map_err(|_| refuse(Code::Internal, "a look failed"))??;
+                    self.send_found(found).await?;
+                }
                 _ = look_at_credential.tick() => self.may_stay().await?,
                 () = &mut drains => return Err(refuse(Code::ShuttingDown, "the server is stopping")),
                 () = &mut closed => return Ok(()),
@@ -157,7 +182,7 @@ impl Execute {
                     }
                     match outcome.or_else(|| self.early.remove(&execution_id)) {
                         Some(outcome) => reply.ended.push(ended(number, outcome)),
-                        None => self.open.entry(execution_id).or_default().push(number),
+                        None => self.open.entry(execution_id).or_default().numbers.push(number),
                     }
                 }
                 Err(status) => reply.refused.push(refusal(number, &status)),
@@ -171,9 +196,7 @@ impl Execute {
         let mut next = Some(first);
         while let Some(Ended { execution_id, outcome }) = next {
             match self.open.remove(&execution_id) {
-                Some(numbers) => {
-                    reply.ended.extend(numbers.into_iter().map(|number| ended(number, outcome.clone())));
-                }
+                Some(open) => open.tell(outcome, &mut reply),
                 None => drop(self.early.insert(execution_id, outcome)),
             }
             next = if reply.ended.len() < MAX_RESULTS { follower.try_next() } else { None };
@@ -189,13 +212,19 @@ impl Execute {
         Ok(())
     }
 
-    async fn look_at_open(&mut self) -> Result<(), Status> {
+    /// What was open at the last look as well: nearly all others end by a commit of this process before it comes to that.
+    fn those_that_stay(&mut self) -> Vec<ExecutionId> {
+        let stays =
+            |(id, open): (&ExecutionId, &mut Open)| std::mem::replace(&mut open.stays, true).then_some(*id);
+        self.open.iter_mut().filter_map(stays).collect()
+    }
+
+    async fn send_found(&mut self, found: Outcomes) -> Result<(), Status> {
         let mut reply = v1::ExecuteReply::default();
-        let ids: Vec<ExecutionId> = self.open.keys().copied().collect();
-        for id in ids {
-            if let Some(outcome) = outcome(&self.call, id).await? {
-                let numbers = self.open.remove(&id).unwrap_or_default();
-                reply.ended.extend(numbers.into_iter().map(|number| ended(number, outcome.clone())));
+        for (id, outcome) in found {
+            // It may have been told meanwhile.
+            if let Some(open) = self.open.remove(&id) {
+                open.tell(outcome, &mut reply);
             }
         }
         self.send(reply).await
@@ -207,6 +236,12 @@ impl Execute {
             Ok(_) | Err(AuthError::Unavailable) => Ok(()),
             Err(error) => Err(not_allowed(error)),
         }
+    }
+}
+
+impl Open {
+    fn tell(self, outcome: Outcome, reply: &mut v1::ExecuteReply) {
+        reply.ended.extend(self.numbers.into_iter().map(|number| ended(number, outcome.clone())));
     }
 }
 
@@ -244,13 +279,16 @@ async fn find(call: &Call, id: &str) -> Result<Known, Status> {
     Ok(Known { execution_id, started: None, outcome: outcome(call, execution_id).await? })
 }
 
-/// How an execution ended, if it has.
+type Outcomes = Vec<(ExecutionId, Outcome)>;
+
+/// How executions ended, of those that have.
+async fn outcomes(call: &Call, ids: &[ExecutionId]) -> Result<Outcomes, Status> {
+    let ends = call.api().service().store().execution_ends(call.tenant_id(), ids).await.map_err(not_read)?;
+    Ok(ends.iter().filter_map(|event| Some((event.execution_id, Outcome::of(event)?))).collect())
+}
+
 async fn outcome(call: &Call, id: ExecutionId) -> Result<Option<Outcome>, Status> {
-    let store = call.api().service().store();
-    let row = store.execution_get(call.tenant_id(), id).await.map_err(not_read)?;
-    let Some(row) = row.filter(|row| row.status.is_terminal()) else { return Ok(None) };
-    let last = store.event_page(call.tenant_id(), id, row.last_sequence - 1, 1).await.map_err(not_read)?;
-    Ok(last.first().and_then(|logged| Outcome::of(&logged.event)))
+    Ok(outcomes(call, &[id]).await?.pop().map(|(_, outcome)| outcome))
 }
 
 fn ended(number: u64, outcome: Outcome) -> v1::ExecuteEnded {

@@ -202,6 +202,10 @@ impl Store for MemoryStore {
         rows!(self.states, usize::MAX, |row| (row.tenant_id, row.execution_id) == (tenant, id))
     }
 
+    async fn execution_ends(&self, tenant: TenantId, ids: &[ExecutionId]) -> StoreResult<Vec<Event>> {
+        Ok(self.tables().execution_ends(tenant, ids))
+    }
+
     async fn event_page(
         &self,
         tenant: TenantId,

@@ -114,6 +114,12 @@ impl MemoryTables {
         newest(found, |row| (row.time_ms, row.id), page)
     }
 
+    pub(super) fn execution_ends(&self, tenant: TenantId, ids: &[ExecutionId]) -> Vec<Event> {
+        let wanted = |row: &&Execution| row.tenant_id == tenant && ids.contains(&row.id) && !row.purging;
+        let ended = self.executions.values().filter(wanted).filter(|row| row.finished_ms.is_some());
+        ended.filter_map(|row| self.events.get(&(tenant, row.id, row.last_sequence)).cloned()).collect()
+    }
+
     pub(super) fn event_page(
         &self,
         tenant: TenantId,

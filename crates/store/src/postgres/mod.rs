@@ -281,6 +281,10 @@ impl Store for PostgresStore {
         self.shared.records(rest, vec![tenant.value(), id.value()]).await
     }
 
+    async fn execution_ends(&self, tenant: TenantId, ids: &[ExecutionId]) -> StoreResult<Vec<Event>> {
+        query::execution_ends(&self.shared, tenant, ids).await
+    }
+
     async fn event_page(
         &self,
         tenant: TenantId,

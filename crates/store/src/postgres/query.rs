@@ -211,6 +211,23 @@ fn all_of<R: Record>() -> String {
     format!("SELECT {columns} FROM {} t WHERE t.tenant_id = $1 ORDER BY {order}", R::TABLE)
 }
 
+pub(super) async fn execution_ends(
+    shared: &Shared,
+    tenant_id: TenantId,
+    ids: &[ExecutionId],
+) -> StoreResult<Vec<Event>> {
+    let text = format!(
+        "SELECT {} FROM workflow_execution x \
+         JOIN workflow_event t ON t.tenant_id = x.tenant_id AND t.execution_id = x.id AND t.sequence = x.last_sequence \
+         WHERE x.tenant_id = $1 AND x.id = ANY($2) AND x.finished_ms IS NOT NULL AND x.purging = 0 ORDER BY x.id",
+        columns::<Event>()
+    );
+    let ids = Array::Uuid(ids.iter().copied().map(Some).collect());
+    let parameters = vec![Parameter::One(tenant_id.value()), Parameter::Many(ids)];
+    let answers = shared.rows(&[Request::text(text, parameters)]).await?;
+    answers.iter().flatten().map(codec::read).collect()
+}
+
 /// Events with the payloads of those own tasks that they are rendered with.
 pub(super) fn event_page_sql() -> String {
     format!(

@@ -22,6 +22,7 @@ mod sql;
 mod tests;
 mod writer;
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
@@ -245,6 +246,11 @@ impl Store for SqliteStore {
 
     async fn execution_states(&self, tenant: TenantId, id: ExecutionId) -> StoreResult<Vec<StateEntry>> {
         self.read(move |conn| owned(conn, tenant, id, usize::MAX)).await
+    }
+
+    async fn execution_ends(&self, tenant: TenantId, ids: &[ExecutionId]) -> StoreResult<Vec<Event>> {
+        let ids: BTreeSet<ExecutionId> = ids.iter().copied().collect();
+        self.read(move |conn| query::execution_ends(conn, tenant, &ids)).await
     }
 
     async fn event_page(

@@ -191,6 +191,17 @@ pub(super) fn worker_get(
     Ok(Some((worker, owned(conn, tenant, id, usize::MAX)?)))
 }
 
+pub(super) fn execution_ends(
+    conn: &Connection,
+    tenant: TenantId,
+    ids: &BTreeSet<ExecutionId>,
+) -> StoreResult<Vec<Event>> {
+    let tail = "WHERE tenant_id = ?1 AND execution_id = ?2 AND sequence = (SELECT last_sequence \
+        FROM workflow_execution WHERE tenant_id = ?1 AND id = ?2 AND finished_ms IS NOT NULL AND purging = 0)";
+    let end = |id: &ExecutionId| rows::<Event>(conn, tail, &pair(tenant, *id));
+    Ok(ids.iter().map(end).collect::<StoreResult<Vec<_>>>()?.into_iter().flatten().collect())
+}
+
 pub(super) fn event_page(
     conn: &Connection,
     tenant: TenantId,
