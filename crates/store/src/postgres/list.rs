@@ -34,12 +34,12 @@ impl<'a> Conditions<'a> {
         format!("${}", self.values.len())
     }
 
-    /// Terminal states are found by the column `outcome`, open ones among those whose outcome is 0.
-    fn and_status(&mut self, number: i16, is_terminal: bool) {
+    /// Terminal states are found by a column of their own, open ones among those where it is 0.
+    fn and_status(&mut self, outcome: &str, number: i16, is_terminal: bool) {
         if is_terminal {
-            self.and("t.outcome = ?", Value::Small(number));
+            self.and(&format!("{outcome} = ?"), Value::Small(number));
         } else {
-            self.and_fixed("t.outcome = 0");
+            self.and_fixed(&format!("{outcome} = 0"));
             self.and("t.status = ?", Value::Small(number));
         }
     }
@@ -95,7 +95,7 @@ pub(super) fn execution_list_sql<'a>(
     }
     conditions.and_fixed("t.purging = 0");
     if let Some(status) = &filter.status {
-        conditions.and_status(status.number(), status.is_terminal());
+        conditions.and_status("t.outcome", status.number(), status.is_terminal());
     }
     if let Some(kind) = &filter.kind {
         conditions.and("t.kind = ?", kind.value());
@@ -183,7 +183,7 @@ fn task_conditions<'a>(tenant: &'a TenantId, filter: &'a TaskFilter) -> Conditio
     conditions.and_fixed("t.execution_id IS NULL");
     conditions.and_fixed("t.purging = 0");
     if let Some(status) = &filter.status {
-        conditions.and_status(status.number(), status.is_terminal());
+        conditions.and_status("t.listed_outcome", status.number(), status.is_terminal());
     }
     if let Some(task_type) = &filter.task_type {
         conditions.and("t.task_type = ?", task_type.value());

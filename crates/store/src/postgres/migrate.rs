@@ -17,6 +17,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0002_quota.sql"),
     include_str!("migrations/0003_turn.sql"),
     include_str!("migrations/0004_audit.sql"),
+    include_str!("migrations/0005_task_listing.sql"),
 ];
 
 /// Any number that no other program uses on the same database ("flovyn" in ASCII).

@@ -177,9 +177,9 @@ impl Store for PostgresStore {
         before_ms: i64,
         limit: usize,
     ) -> StoreResult<Vec<TaskId>> {
-        let text = "SELECT id FROM task_execution WHERE tenant_id = $1 AND execution_id IS NULL \
-                    AND finished_ms < $2 AND purging = 0 ORDER BY finished_ms, id LIMIT $3";
-        self.shared.ids(text, vec![tenant.value(), Value::Int(before_ms), codec::limit(limit)]).await
+        self.shared
+            .ids(query::TASK_FINISHED, vec![tenant.value(), Value::Int(before_ms), codec::limit(limit)])
+            .await
     }
 
     async fn lanes_with_work(&self, lanes: &[Lane]) -> StoreResult<Vec<Lane>> {

@@ -107,6 +107,10 @@ pub(super) async fn lanes_with_work(shared: &Arc<Shared>, lanes: &[Lane]) -> Sto
     Ok(found)
 }
 
+/// Standalone tasks only: others have nothing in that column.
+pub(super) const TASK_FINISHED: &str = "SELECT id FROM task_execution WHERE tenant_id = $1 \
+    AND listed_finished_ms < $2 AND purging = 0 ORDER BY listed_finished_ms, id LIMIT $3";
+
 /// Jumps from lane to lane by the index instead of reading every row of the queue.
 pub(super) const LANES_OF_QUEUE: &str = "\
     WITH RECURSIVE lane AS (\

@@ -30,6 +30,11 @@ async fn plain_session() -> (TestDatabase, Client) {
 
 /// Fills a table: `n` counts the rows, and columns not named get a value that all rows share.
 async fn fill<R: Record>(client: &Client, rows: usize, given: &[(&str, &str)]) {
+    client.batch_execute(&insert_of::<R>(rows, given)).await.unwrap();
+    client.batch_execute(&format!("ANALYZE {}", R::TABLE)).await.unwrap();
+}
+
+fn insert_of<R: Record>(rows: usize, given: &[(&str, &str)]) -> String {
     let value = |name: &str, kind: ColumnType| {
         let own = given.iter().find(|(column, _)| *column == name).map(|(_, value)| *value);
         own.unwrap_or(match kind {
@@ -44,10 +49,7 @@ async fn fill<R: Record>(client: &Client, rows: usize, given: &[(&str, &str)]) {
     let names: Vec<&str> = R::COLUMNS.iter().map(|column| column.name).collect();
     let values: Vec<&str> = R::COLUMNS.iter().map(|column| value(column.name, column.kind)).collect();
     let (names, values) = (names.join(", "), values.join(", "));
-    let insert =
-        format!("INSERT INTO {0} ({names}) SELECT {values} FROM generate_series(1, {rows}) n", R::TABLE);
-    client.batch_execute(&insert).await.unwrap();
-    client.batch_execute(&format!("ANALYZE {}", R::TABLE)).await.unwrap();
+    format!("INSERT INTO {0} ({names}) SELECT {values} FROM generate_series(1, {rows}) n", R::TABLE)
 }
 
 async fn plan(client: &Client, text: &str, parameters: &[Parameter<'_>]) -> String {
@@ -186,10 +188,40 @@ async fn standalone_tasks_are_listed_by_index() {
         let (text, values) = list::task_list_sql(&TENANT, &filter, PAGE);
         assert_ordered_by(&plan(&client, &text, &one_by_one(&values)).await, index);
     }
+    let values = [TENANT.value(), Value::Int(15_000), codec::limit(10)];
+    let finished = plan(&client, query::TASK_FINISHED, &one_by_one(&values)).await;
+    assert_ordered_by(&finished, "task_execution_finished");
     let tasks =
         "SELECT t.id FROM task_execution t WHERE t.tenant_id = $1 AND t.execution_id = $2 ORDER BY t.id";
     let values = [TENANT.value(), Value::Uuid(Uuid::from_u128(8))];
     assert_ordered_by(&plan(&client, tasks, &one_by_one(&values)).await, "task_execution_owner");
+}
+
+/// An update that touches no index is about half as expensive, and leaves nothing behind in any.
+#[tokio::test]
+async fn no_index_is_touched_before_a_row_has_ended_nor_when_a_workflows_task_ends() {
+    let (_database, mut client) = plain_session().await;
+    let transaction = client.transaction().await.unwrap();
+    let ends = "status = 4, finished_ms = 7, started_ms = 6";
+    let cases = [
+        ("workflow_execution", "NULL", "status = 1, session = gen_random_uuid(), lease_until_ms = 5", true),
+        ("workflow_execution", "NULL", ends, false),
+        ("task_execution", "NULL", "status = 1, session = gen_random_uuid(), lease_until_ms = 5", true),
+        ("task_execution", "NULL", ends, false),
+        ("task_execution", "gen_random_uuid()", ends, true),
+    ];
+    let insert = |table: &str, owner: &str| match table {
+        "task_execution" => insert_of::<Task>(1, &[("execution_id", owner), ("finished_ms", "NULL")]),
+        _ => insert_of::<Execution>(1, &[("finished_ms", "NULL")]),
+    };
+    for (table, owner, change, in_place) in cases {
+        transaction.batch_execute(&format!("DELETE FROM {table}; {}", insert(table, owner))).await.unwrap();
+        let count = "SELECT n_tup_hot_upd FROM pg_stat_xact_user_tables WHERE relname = $1";
+        let before: i64 = transaction.query_one(count, &[&table]).await.unwrap().get(0);
+        transaction.batch_execute(&format!("UPDATE {table} SET {change}")).await.unwrap();
+        let after: i64 = transaction.query_one(count, &[&table]).await.unwrap().get(0);
+        assert_eq!(after - before, i64::from(in_place), "{table} of {owner}: {change}");
+    }
 }
 
 #[tokio::test]
