@@ -73,6 +73,9 @@ enum Command {
         url: String,
         #[arg(long)]
         token: Vec<String>,
+        /// Takes nothing before it is asked for results.
+        #[arg(long)]
+        paused: bool,
     },
     /// A page of executions out of very many, by each filter.
     Listing {
@@ -106,7 +109,7 @@ async fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let result = match arguments.command {
         Command::E2e(options) => e2e::run(arguments.store, options).await.map(|()| None),
-        Command::E2eWorker { url, token } => e2e::worker(&url, &token).await.map(|()| None),
+        Command::E2eWorker { url, token, paused } => e2e::worker(&url, &token, paused).await.map(|()| None),
         Command::Engine { seconds, clients } => {
             engine::run(arguments.store, seconds, &clients).await.map(Some)
         }

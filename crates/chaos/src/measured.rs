@@ -10,12 +10,13 @@ use uuid::Uuid;
 /// it had fallen silent counts from then on: two silent workers in a row are two claims.
 pub(crate) fn redeliveries_ms(snapshot: &Snapshot, silenced: &[(u32, u64)]) -> Vec<u64> {
     let mut waits = Vec::new();
-    let mut by_task: BTreeMap<Uuid, Vec<&Attempt>> = BTreeMap::new();
+    let mut by_task: BTreeMap<Uuid, Vec<Attempt>> = BTreeMap::new();
     for attempt in &snapshot.attempts {
-        by_task.entry(attempt.task_id).or_default().push(attempt);
+        by_task.entry(attempt.task_id).or_default().push(attempt.clone());
     }
-    for attempts in by_task.values_mut() {
-        attempts.sort_unstable_by_key(|attempt| attempt.attempt);
+    for task in &snapshot.tasks {
+        // A snapshot has its rows in key order.
+        let attempts = task.ended_attempts(by_task.remove(&task.id).unwrap_or_default());
         for pair in attempts.windows(2) {
             let [lost, next] = pair else { continue };
             if let Some(silent_ms) = silent_since_ms(lost, silenced) {

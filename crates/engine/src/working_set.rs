@@ -139,7 +139,7 @@ macro_rules! define {
             scanned: BTreeSet<Scan>,
             lanes_scanned: BTreeSet<Lane>,
             /// Ready rows by lane in order of work, as far as they are known; claims take from the front.
-            pub(crate) pool: BTreeMap<Lane, BTreeSet<(i64, uuid::Uuid)>>,
+            pub(crate) pool: BTreeMap<Lane, BTreeSet<PlaceInLane>>,
         }
 
         /// A place in what a request writes, to come back to.
@@ -200,7 +200,7 @@ macro_rules! define {
             /// Takes in the answer to `wants`.
             pub fn supply(&mut self, wants: &Wants, loaded: Loaded) {
                 for row in &loaded.ready {
-                    self.pool.entry(row.lane.clone()).or_default().insert((row.sort_ms, row.id));
+                    self.pool.entry(row.lane.clone()).or_default().insert(row.place());
                 }
                 $(
                     for key in loaded.busy.$field { self.$field.supply(key, Found::Busy, false); }
@@ -283,14 +283,14 @@ impl WorkingSet {
 
     /// Makes work claimable.
     pub(crate) fn add_ready(&mut self, row: Ready) {
-        self.pool.entry(row.lane.clone()).or_default().insert((row.sort_ms, row.id));
+        self.pool.entry(row.lane.clone()).or_default().insert(row.place());
         self.ready.put(row);
     }
 
     /// Takes work out of the ready table, whether its row was loaded or not.
     pub(crate) fn remove_ready(&mut self, row: Ready) {
         if let Some(lane) = self.pool.get_mut(&row.lane) {
-            lane.remove(&(row.sort_ms, row.id));
+            lane.remove(&row.place());
         }
         self.ready.delete_known(row);
     }
@@ -298,7 +298,7 @@ impl WorkingSet {
     fn rebuild_pool(&mut self) {
         self.pool.clear();
         for row in self.ready.current() {
-            self.pool.entry(row.lane.clone()).or_default().insert((row.sort_ms, row.id));
+            self.pool.entry(row.lane.clone()).or_default().insert(row.place());
         }
     }
 }

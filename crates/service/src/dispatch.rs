@@ -292,7 +292,7 @@ fn narrowed(request: &Request, items: &[&Ready]) -> Option<Arc<Request>> {
         claim = items.iter().fold(claim, |claim, item| claim.with_lane(&item.lane));
     }
     claim.max = items.len().min(claim.max);
-    claim.only = Some(items.iter().map(|item| item.id).collect());
+    claim.only = Some(items.iter().map(|item| item.place()).collect());
     Some(Arc::new(Request::new(request.tenant_id, request.seed, Op::Claim(claim))))
 }
 

@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 /// Requests in a batch, at most: a few milliseconds of work. What comes meanwhile, a timer above all, waits for its end, and a
 /// longer one hardly saves anything more of an fsync.
-const MAX_REQUESTS: usize = 128;
+const MAX_REQUESTS: usize = 256;
 /// As few as a batch is ever cut down to. What so few take is what a transaction costs anyway.
 const FEW: usize = 4;
 /// A batch may last so long, or twice as long as one of few requests: smaller ones would only add transactions.

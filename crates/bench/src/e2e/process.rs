@@ -138,9 +138,19 @@ pub(super) struct WorkerProcess {
 
 impl WorkerProcess {
     pub(super) async fn start(server: &ServerProcess) -> Result<Self, String> {
+        Self::start_with(server, &[]).await
+    }
+
+    /// One that takes nothing before it is waited for.
+    pub(super) async fn start_paused(server: &ServerProcess) -> Result<Self, String> {
+        Self::start_with(server, &["--paused"]).await
+    }
+
+    async fn start_with(server: &ServerProcess, arguments: &[&str]) -> Result<Self, String> {
         let own = std::env::current_exe().map_err(|error| error.to_string())?;
         let mut process = Command::new(own)
             .args(["e2e-worker", "--url", &server.grpc_url])
+            .args(arguments)
             .args((0..server.tenants).map(|tenant| format!("--token={}", token(tenant))))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())

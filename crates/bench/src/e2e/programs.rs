@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use flovyn_sdk::worker::WorkerBuilder;
+use flovyn_sdk::worker::{WorkerBuilder, WorkerHandle};
 use flovyn_sdk::{Result, TaskContext, Worker, WorkflowContext, join_all};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
@@ -70,8 +70,9 @@ pub(super) fn micros() -> u64 {
 }
 
 /// Runs a worker for each token. It says `ready` once all are connected, and after a line with a number on its standard
-/// input `done` when as many results were acknowledged. It ends when its input does: with the bench.
-pub(crate) async fn worker(url: &str, tokens: &[String]) -> std::result::Result<(), String> {
+/// input `done` when as many results were acknowledged. A paused one takes nothing before that line. It ends when its input does:
+/// with the bench.
+pub(crate) async fn worker(url: &str, tokens: &[String], paused: bool) -> std::result::Result<(), String> {
     let (connected, mut connects) = tokio::sync::mpsc::unbounded_channel();
     let mut workers = Vec::new();
     for token in tokens {
@@ -81,7 +82,12 @@ pub(crate) async fn worker(url: &str, tokens: &[String]) -> std::result::Result<
             .max_tasks(SLOTS)
             .cache_size(CACHED)
             .on_event(move |event| drop(connected.send(event.clone())));
-        workers.push(programs(builder).build().map_err(|error| error.to_string())?.start());
+        let worker = programs(builder).build().map_err(|error| error.to_string())?.start();
+        if paused {
+            // Long before it has a connection.
+            worker.pause();
+        }
+        workers.push(worker);
         connects.recv().await.ok_or("the worker did not connect")?;
     }
     let mut input = BufReader::new(tokio::io::stdin());
@@ -91,6 +97,7 @@ pub(crate) async fn worker(url: &str, tokens: &[String]) -> std::result::Result<
     while input.read_line(&mut line).await.map_err(|error| error.to_string())? > 0 {
         let wanted: u64 = line.trim().parse().unwrap_or_default();
         line.clear();
+        workers.iter().for_each(WorkerHandle::resume);
         while workers.iter().map(|worker| worker.metrics().tasks_acknowledged()).sum::<u64>() < wanted {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }

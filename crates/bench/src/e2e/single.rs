@@ -18,7 +18,7 @@ const REPLAYS: usize = 5;
 const EVENTS_OF_A_TASK: usize = 2;
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Everything is in line before the first worker comes.
+/// Everything is in line and the worker is connected before it takes the first task.
 pub(super) async fn drain(server: &ServerProcess, line: Line) -> Result<Line, String> {
     let client = server.client()?;
     let mut enqueue = Vec::new();
@@ -38,8 +38,8 @@ pub(super) async fn drain(server: &ServerProcess, line: Line) -> Result<Line, St
             done.map_err(|error| error.to_string())?.map_err(|error| error.to_string())?;
         }
         enqueue.push(TASKS as f64 / begin.elapsed().as_secs_f64());
+        let mut worker = WorkerProcess::start_paused(server).await?;
         let begin = Instant::now();
-        let mut worker = WorkerProcess::start(server).await?;
         worker.until_done(TASKS).await?;
         drained.push(TASKS as f64 / begin.elapsed().as_secs_f64());
         worker.kill().await?;

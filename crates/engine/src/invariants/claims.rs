@@ -54,9 +54,9 @@ fn of_task(view: &mut View<'_>, promise: Promised, task: &Task, message: String)
 }
 
 fn check_attempts(view: &mut View<'_>) {
-    let mut attempts: BTreeMap<_, Vec<&Attempt>> = BTreeMap::new();
+    let mut attempts: BTreeMap<_, Vec<Attempt>> = BTreeMap::new();
     for row in &view.subjects.attempts {
-        attempts.entry((row.tenant_id, row.task_id)).or_default().push(row);
+        attempts.entry((row.tenant_id, row.task_id)).or_default().push(row.clone());
     }
     for task in &view.subjects.tasks {
         // What is being purged loses its rows page by page.
@@ -64,7 +64,7 @@ fn check_attempts(view: &mut View<'_>) {
         if task.purging || owner.is_some_and(|owner| owner.purging) {
             continue;
         }
-        let rows = attempts.get(&task.key()).cloned().unwrap_or_default();
+        let rows = task.ended_attempts(attempts.remove(&task.key()).unwrap_or_default());
         let completed = rows.iter().filter(|row| row.status == AttemptStatus::Completed).count();
         if completed != usize::from(task.status == TaskStatus::Completed) {
             let message = format!("task {} is {} with {completed} completed attempts", task.id, task.status);

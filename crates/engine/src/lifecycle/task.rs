@@ -129,7 +129,7 @@ pub(crate) fn end_attempt(
     error: Text,
     next: Next,
 ) {
-    record_attempt(work, task, status, Some(error.clone()));
+    record_attempt(work, task, status, error.clone());
     if task.cancel_requested {
         // It was asked to stop, and it has stopped: there is no next attempt.
         finish(work, task, End::Cancelled { reason: error, told: false });
@@ -167,7 +167,8 @@ pub fn backoff_ms(policy: RetryPolicy, attempts: i64, fraction: f64) -> i64 {
     spread.min(policy.cap_ms as f64).max(1.0) as i64
 }
 
-fn record_attempt(work: &mut Work<'_>, task: &Task, status: AttemptStatus, error: Option<Text>) {
+/// Of an attempt that did not succeed.
+pub(crate) fn record_attempt(work: &mut Work<'_>, task: &Task, status: AttemptStatus, error: Text) {
     work.set.attempts.put(Attempt {
         tenant_id: task.tenant_id,
         task_id: task.id,
@@ -175,7 +176,7 @@ fn record_attempt(work: &mut Work<'_>, task: &Task, status: AttemptStatus, error
         started_ms: task.started_ms.unwrap_or(task.created_ms),
         finished_ms: work.now.ms.max(task.started_ms.unwrap_or(task.created_ms)),
         status,
-        error,
+        error: Some(error),
         worker: task.worker.clone(),
     });
 }
@@ -194,17 +195,6 @@ pub(crate) enum End {
         reason: Text,
         told: bool,
     },
-}
-
-/// Ends a task that runs: its last attempt is recorded with it.
-pub(crate) fn finish_running(work: &mut Work<'_>, task: &mut Task, end: End) {
-    let (status, error) = match &end {
-        End::Completed { .. } => (AttemptStatus::Completed, None),
-        End::Failed { error } => (AttemptStatus::Failed, Some(error.clone())),
-        End::Cancelled { reason, .. } => (AttemptStatus::Cancelled, Some(reason.clone())),
-    };
-    record_attempt(work, task, status, error);
-    finish(work, task, end);
 }
 
 /// Closes the row, frees what it holds, and writes the workflow's event in the same transaction.

@@ -1,9 +1,7 @@
 //! Asking for work.
 
-use uuid::Uuid;
-
 use crate::ids::{TenantId, Text, WorkerId};
-use crate::state::{Lane, WorkClass};
+use crate::state::{Lane, PlaceInLane, WorkClass};
 
 /// Who asks for work, and what it understands.
 #[derive(Debug, Clone, PartialEq)]
@@ -37,7 +35,7 @@ pub struct Claim {
     pub kinds: Vec<ClaimKind>,
     pub max: usize,
     /// Direct hand-off: only these, made ready by the same batch.
-    pub only: Option<Vec<Uuid>>,
+    pub only: Option<Vec<PlaceInLane>>,
     /// Also takes executions whose start is written together with their first step, and holds back until then what
     /// cannot be undone.
     pub provisional: bool,

@@ -14,7 +14,7 @@ use crate::reply::{Activation, Claimed, Reply, Started, TaskDelivery};
 use crate::request::{Claim, Claimer};
 use crate::rules::{Rule, Work};
 use crate::state::{
-    DueClass, Execution, ExecutionStatus, KeySpace, Lane, Ready, Task, TaskStatus, WorkClass,
+    DueClass, Execution, ExecutionStatus, KeySpace, Lane, PlaceInLane, Ready, Task, TaskStatus, WorkClass,
 };
 use crate::table::{Known, Row};
 use crate::working_set::{Needs, Scan, WorkingSet};
@@ -49,7 +49,7 @@ impl Rule for Claim {
             }
         }
         if searched {
-            for (_, id) in candidates(needs.set(), &lanes, self) {
+            for (_, (_, id)) in candidates(needs.set(), &lanes, self) {
                 needs_candidate(needs, tenant_id, self.class, id);
             }
         }
@@ -66,16 +66,16 @@ impl Rule for Claim {
             if page.is_empty() || claimed.len() == self.max {
                 return Ok(Reply::Claimed(claimed));
             }
-            for (lane, id) in page {
+            for (lane, place) in page {
                 if claimed.len() == self.max {
                     break;
                 }
                 match self.class {
-                    WorkClass::Task => claimed.tasks.extend(take_task(work, self, lane, id)),
-                    _ => claimed.workflows.extend(take_workflow(work, &self.claimer, lane, id)),
+                    WorkClass::Task => claimed.tasks.extend(take_task(work, self, lane, place.1)),
+                    _ => claimed.workflows.extend(take_workflow(work, &self.claimer, lane, place.1)),
                 }
                 // Taken or not, this batch is done with it.
-                drop_candidate(work, lane, id);
+                drop_candidate(work, lane, place);
             }
         }
     }
@@ -109,18 +109,20 @@ fn page(claim: &Claim) -> usize {
 }
 
 /// What the claim looks at next, in order of work.
-fn candidates<'a>(set: &WorkingSet, lanes: &'a [Lane], claim: &Claim) -> Vec<(&'a Lane, Uuid)> {
+fn candidates<'a>(set: &WorkingSet, lanes: &'a [Lane], claim: &Claim) -> Vec<(&'a Lane, PlaceInLane)> {
     let page = page(claim);
-    let mut found: Vec<(i64, Uuid, &Lane)> = Vec::new();
+    let mut found: Vec<(&Lane, PlaceInLane)> = Vec::new();
     for lane in lanes {
         let Some(pool) = set.pool.get(lane) else { continue };
-        let wanted = |id: &Uuid| claim.only.as_ref().is_none_or(|only| only.contains(id));
-        let rows = pool.iter().filter(|(_, id)| wanted(id)).map(|(sort_ms, id)| (*sort_ms, *id, lane));
-        found.extend(rows.take(page));
+        let in_lane = |place: &PlaceInLane| (lane, *place);
+        match &claim.only {
+            Some(only) => found.extend(only.iter().filter(|place| pool.contains(place)).map(in_lane)),
+            None => found.extend(pool.iter().take(page).map(in_lane)),
+        }
     }
-    found.sort_unstable_by_key(|(sort_ms, id, _)| (*sort_ms, *id));
+    found.sort_unstable_by_key(|(_, place)| *place);
     found.truncate(page);
-    found.into_iter().map(|(_, id, lane)| (lane, id)).collect()
+    found
 }
 
 /// The row, if it can be had and still stands where it was found.
@@ -133,9 +135,9 @@ fn candidate<R: Row>(table: &crate::table::Table<R>, key: &R::Key) -> Option<R> 
 
 /// Takes a candidate out of the pool: claimed, held by another process, or no longer where it was found. Writes
 /// nothing.
-fn drop_candidate(work: &mut Work<'_>, lane: &Lane, id: Uuid) {
+fn drop_candidate(work: &mut Work<'_>, lane: &Lane, place: PlaceInLane) {
     if let Some(pool) = work.set.pool.get_mut(lane) {
-        pool.retain(|(_, other)| *other != id);
+        pool.remove(&place);
     }
 }
 
@@ -152,9 +154,9 @@ pub(crate) fn take_started(work: &mut Work<'_>, taker: &Claimer, reply: &Reply) 
     let Reply::Started(Started { execution_id: id, key_new: true, .. }) = *reply else { return };
     let Some(execution) = work.set.executions.get(&(work.tenant_id, id)) else { return };
     if execution.is_in_ready() {
-        let lane = execution.ready().lane;
-        take_workflow(work, taker, &lane, id);
-        drop_candidate(work, &lane, id);
+        let ready = execution.ready();
+        take_workflow(work, taker, &ready.lane, id);
+        drop_candidate(work, &ready.lane, ready.place());
     }
 }
 

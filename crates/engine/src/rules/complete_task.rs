@@ -34,7 +34,7 @@ impl Rule for CompleteTask {
         check_owner(work, &row)?;
         row.accepted_epoch = row.epoch;
         add_to_history(work, &row, output.len());
-        task::finish_running(work, &mut row, End::Completed { output });
+        task::finish(work, &mut row, End::Completed { output });
         let (status, execution_id) = (row.status, row.execution_id);
         work.set.tasks.put(row);
         let continued = self.next.as_ref().and_then(|next| continuation::carry_out(next, work, execution_id));

@@ -170,12 +170,11 @@ fn close_items(work: &mut Work<'_>, due: &Due) {
             .collect();
     let full = [tasks.len(), timers.len(), promises.len()].iter().any(|count| *count >= PAGE);
     for mut row in tasks {
-        let end = End::Cancelled { reason: "its workflow has finished".into(), told: true };
+        let reason = Text::from("its workflow has finished");
         if row.status == TaskStatus::Running {
-            task::finish_running(work, &mut row, end);
-        } else {
-            task::finish(work, &mut row, end);
+            task::record_attempt(work, &row, AttemptStatus::Cancelled, reason.clone());
         }
+        task::finish(work, &mut row, End::Cancelled { reason, told: true });
         work.set.tasks.put(row);
     }
     for row in timers {

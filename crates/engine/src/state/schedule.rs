@@ -50,6 +50,15 @@ pub struct Ready {
     pub id: Uuid,
 }
 
+/// Where something stands in its lane: by time, then by id.
+pub type PlaceInLane = (i64, Uuid);
+
+impl Ready {
+    pub fn place(&self) -> PlaceInLane {
+        (self.sort_ms, self.id)
+    }
+}
+
 impl Row for Ready {
     type Key = (Lane, i64, Uuid);
     const BLIND: bool = true;

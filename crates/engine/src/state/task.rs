@@ -155,6 +155,27 @@ impl Task {
     pub fn key(&self) -> (TenantId, TaskId) {
         (self.tenant_id, self.id)
     }
+
+    /// All attempts that have ended, in order, given those that have rows. The one that succeeded has none: nearly every task has
+    /// just that one, and its own row tells all of it.
+    pub fn ended_attempts(&self, mut rows: Vec<Attempt>) -> Vec<Attempt> {
+        let started_ms = self.started_ms.unwrap_or(self.created_ms);
+        // Databases of earlier versions have a row for it.
+        let has_row = rows.last().is_some_and(|last| last.attempt == self.execution_count);
+        if self.status == TaskStatus::Completed && !has_row {
+            rows.push(Attempt {
+                tenant_id: self.tenant_id,
+                task_id: self.id,
+                attempt: self.execution_count,
+                started_ms,
+                finished_ms: self.finished_ms.unwrap_or(started_ms).max(started_ms),
+                status: AttemptStatus::Completed,
+                error: None,
+                worker: self.worker.clone(),
+            });
+        }
+        rows
+    }
 }
 
 impl Row for Task {
@@ -172,7 +193,7 @@ impl Row for Task {
     }
 }
 
-/// One finished attempt of a task.
+/// One finished attempt of a task, other than the one that succeeded: see [`Task::ended_attempts`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct Attempt {
     pub tenant_id: TenantId,
@@ -180,7 +201,6 @@ pub struct Attempt {
     pub attempt: i64,
     pub started_ms: i64,
     pub finished_ms: i64,
-    /// COMPLETED: the output is the task's.
     pub status: AttemptStatus,
     pub error: Option<Text>,
     pub worker: Option<Text>,

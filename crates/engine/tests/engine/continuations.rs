@@ -8,7 +8,7 @@ use flovyn_engine::state::*;
 use flovyn_engine::{Code, Limits, Reply};
 use uuid::Uuid;
 
-use crate::world::{QUEUE, World, claim, complete, done, id, json, schedule_task, submit};
+use crate::world::{BEGIN_MS, QUEUE, World, claim, complete, done, id, json, schedule_task, submit};
 
 const SESSION: Uuid = Uuid::from_u128(7);
 
@@ -185,7 +185,7 @@ fn a_step_that_is_no_step_is_bad_input() {
 fn success_and_step_share_a_batch_with_others() {
     let mut scene = Scene::new(Limits::default());
     let success = scene.success(vec![schedule_task(2, "ship")], Outcome::Suspended);
-    let hand_off = Claim { only: Some(vec![id(2)]), ..of_session(WorkClass::Task, "ship") };
+    let hand_off = Claim { only: Some(vec![(BEGIN_MS, id(2))]), ..of_session(WorkClass::Task, "ship") };
     let claim = of_session(WorkClass::Workflow, "order");
     let replies = scene.world.batch(vec![success.into(), hand_off.into(), claim.into()]);
     assert_eq!(replies[0], Ok(Reply::Continued { execution: ExecutionStatus::Waiting }));

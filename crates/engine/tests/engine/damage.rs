@@ -65,6 +65,15 @@ pub(crate) fn sound() -> World {
     let mut spec = TaskSpec::new("timed", json("1"));
     spec.total_ms = Some(5_000);
     world.create(spec);
+    world.create_task("failed once");
+    let delivery = world.claim_task("failed once");
+    world.must(FailTask {
+        task_id: delivery.task.id,
+        token: Some(delivery.token),
+        error: "no".into(),
+        non_retryable: false,
+        next_delay_ms: Some(5_000),
+    });
     let deleted = world.create_task("deleted");
     world.must(CancelTask { task_id: deleted, cooperative: false });
     world.must(DeleteTask { task_id: deleted });
@@ -211,9 +220,16 @@ pub(crate) const BROKEN_LOGS: &[Damage] = &[
     }),
     ("an attempt that ended before it began", Promised::P4, |s| s.attempts[0].finished_ms = 0),
     ("two outcomes of one task", Promised::P4, |s| {
-        let mut second = s.attempts[0].clone();
+        let done = task(s, "done").clone();
+        let mut second = done.ended_attempts(Vec::new()).remove(0);
         second.attempt += 1;
         s.attempts.push(second);
+    }),
+    ("a success of an attempt that has failed", Promised::P4, |s| {
+        let done = task(s, "done").clone();
+        let [mut attempt] = <[Attempt; 1]>::try_from(done.ended_attempts(Vec::new())).unwrap();
+        attempt.status = AttemptStatus::Failed;
+        s.attempts.push(attempt);
     }),
     ("a key held by what has failed", Promised::P2, |s| {
         let stopped = execution(s, "stopped").id;

@@ -64,7 +64,7 @@ pub(super) async fn attempts(
 ) -> Result<Json<Attempts>, RestError> {
     let task = find_any(&caller, task_id(&name)?).await?;
     let rows = caller.store().attempt_list(caller.tenant_id(), task.id).await?;
-    let attempts = rows.into_iter().map(|row| {
+    let attempts = task.ended_attempts(rows).into_iter().map(|row| {
         // The output is the task's own: the attempt that completed it is the one that has it.
         let completed = row.status == state::AttemptStatus::Completed;
         AttemptInfo {

@@ -341,7 +341,8 @@ impl Server {
     }
 
     pub(crate) async fn attempts(&self, id: TaskId) -> Vec<AttemptStatus> {
-        let attempts = self.store().attempt_list(TENANT, id).await.unwrap();
+        let rows = self.store().attempt_list(TENANT, id).await.unwrap();
+        let attempts = self.task(id).await.ended_attempts(rows);
         attempts.iter().map(|attempt| attempt.status).collect()
     }
 
