@@ -4,7 +4,7 @@ use flovyn_engine::request::Op;
 use flovyn_engine::{Code, Decided, Reply, Request};
 
 use crate::batcher::MANY;
-use crate::dispatch::Poller;
+use crate::dispatch::{Poller, UnderWay};
 use crate::driver::Summary;
 use crate::follow::Outcome;
 use crate::job::{self, Asker, Job};
@@ -20,6 +20,7 @@ pub(crate) struct Committed {
     pub(crate) summary: Summary,
     /// Not written yet: what was started is handed over first.
     pub(crate) takers: Option<Takers>,
+    pub(crate) under_way: UnderWay,
 }
 
 impl Shared {
@@ -31,7 +32,7 @@ impl Shared {
 
     /// What others wait for to go on: work for pollers, and how executions ended.
     pub(crate) fn hand_over(&self, jobs: &mut [Job], committed: &mut Committed) -> Vec<Job> {
-        let Committed { decided, handed, summary, .. } = committed;
+        let Committed { decided, handed, summary, under_way, .. } = committed;
         self.tails.add(std::mem::take(&mut summary.events));
         for decided in &mut *decided {
             if let Decided::Reply(Reply::Claimed(claimed)) = decided {
@@ -44,11 +45,12 @@ impl Shared {
         }
         Stats::add(&self.stats.requests, decided.len());
         let for_pollers = decided.split_off(jobs.len());
-        // Whoever came to wait since this batch was decided was not seen by it. Before anybody is answered: they may ask for
-        // what they have just been told of.
+        // Whoever came to wait since this batch was decided was not seen by it, and whoever is searching in another batch may not
+        // have seen it. Before anybody is answered: they may ask for what they have just been told of.
+        self.dispatch.left_ready(&summary.left_ready);
         let mut put_off = self.dispatch.take_one_of_each(&summary.left_ready);
         self.follow(jobs, decided);
-        self.push(handed.drain(..), for_pollers, &mut put_off);
+        self.push(handed.drain(..), for_pollers, under_way, &mut put_off);
         let ended = std::mem::take(&mut summary.ended);
         if jobs.len() < MANY && !ended.is_empty() {
             tell_started(jobs, decided, &ended);
@@ -63,6 +65,7 @@ impl Shared {
         starts: usize,
         mut decided: Vec<Decided>,
         handed: Vec<Poller>,
+        under_way: &UnderWay,
     ) -> Vec<Job> {
         for decided in &mut decided {
             if let Decided::Reply(Reply::Claimed(claimed)) = decided {
@@ -70,7 +73,7 @@ impl Shared {
             }
         }
         let (for_pollers, mut put_off) = (decided.split_off(starts), Vec::new());
-        self.push(handed, for_pollers, &mut put_off);
+        self.push(handed, for_pollers, under_way, &mut put_off);
         put_off
     }
 
@@ -88,16 +91,22 @@ impl Shared {
         }
     }
 
-    fn push(&self, handed: impl IntoIterator<Item = Poller>, decided: Vec<Decided>, put_off: &mut Vec<Job>) {
+    fn push(
+        &self,
+        handed: impl IntoIterator<Item = Poller>,
+        decided: Vec<Decided>,
+        under_way: &UnderWay,
+        put_off: &mut Vec<Job>,
+    ) {
         for (poller, decided) in handed.into_iter().zip(decided) {
             let job = Job { request: poller.request, asker: Asker::Poll(poller.asker), misses: 0 };
-            self.answer_job(job, decided, put_off);
+            self.answer_job(job, decided, under_way, put_off);
         }
     }
 
     /// Everybody else, after [`Self::hand_over`].
     pub(crate) fn answer(&self, jobs: Vec<Job>, committed: Committed) -> Vec<Job> {
-        let Committed { decided, summary, .. } = committed;
+        let Committed { decided, summary, under_way, .. } = committed;
         let mut put_off = Vec::new();
         for (job, decided) in jobs.into_iter().zip(decided) {
             if let Decided::Reply(Reply::Claimed(claimed)) = &decided {
@@ -106,13 +115,14 @@ impl Shared {
                 }
                 put_off.extend(self.wake_next(&job.request, claimed.len()));
             }
-            self.answer_job(job, decided, &mut put_off);
+            self.answer_job(job, decided, &under_way, &mut put_off);
         }
+        drop(under_way);
         self.after_commit(summary);
         put_off
     }
 
-    fn answer_job(&self, mut job: Job, decided: Decided, put_off: &mut Vec<Job>) {
+    fn answer_job(&self, mut job: Job, decided: Decided, under_way: &UnderWay, put_off: &mut Vec<Job>) {
         let result = match decided {
             Decided::Deferred => {
                 Stats::add(&self.stats.deferred, 1);
@@ -152,8 +162,8 @@ impl Shared {
             Asker::Poll(poll) => match result {
                 Ok(Reply::Claimed(claimed)) if claimed.is_empty() && poll.may_wait() => {
                     // Nothing there: every batch that is decided from now on and makes such work ready sees this poller, and one
-                    // that was decided meanwhile brings it when it is answered.
-                    self.dispatch.park(job.request, poll);
+                    // that was decided meanwhile brings it when it is answered, or has done so: then it searches again.
+                    put_off.extend(self.dispatch.park_after(under_way, job.request, poll));
                 }
                 Ok(Reply::Claimed(claimed)) => {
                     if let Err(Ok(claimed)) = poll.sender.send(Ok(claimed)) {

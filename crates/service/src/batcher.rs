@@ -1,29 +1,22 @@
 //! The batch loop: collects what waits, decides it as one transaction, answers when it is durable.
 
-use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::thread::available_parallelism;
 use std::time::Duration;
 
-use flovyn_engine::planted::{Bug, planted};
-use flovyn_engine::{Code, Decided, Refusal, Reply};
-use flovyn_store::{StoreError, TransactOptions};
-use futures::future::BoxFuture;
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, watch};
-use tokio::task::JoinSet;
+use tokio::task::{JoinError, JoinSet};
 use tokio::time::Instant;
-use uuid::Uuid;
 
 use crate::answer::Committed;
+use crate::attempt::Ran;
 use crate::backlog::Backlog;
-use crate::dispatch::Poller;
-use crate::driver::{Driver, Summary};
 use crate::job::{self, Job};
 use crate::pace::Pace;
-use crate::provisional::{self, Provisional};
+use crate::provisional::Provisional;
 use crate::service::{QUEUE, Shared};
-use crate::stats::Stats;
+use crate::side_by_side::SideBySide;
 
 /// A batch is closed at any of these, or when it has as many requests as its pace allows.
 const MAX_BYTES: usize = 4 << 20;
@@ -41,10 +34,6 @@ const RESTS_AFTER: Duration = Duration::from_secs(2);
 const AWAKE_FOR: usize = 300;
 /// After so many misses a request goes alone and waits for its rows.
 const MAX_MISSES: u32 = 5;
-/// How long after a claim could not be given back this is tried again.
-const GIVE_BACK_AGAIN: Duration = Duration::from_millis(100);
-/// How often a lone request is decided again when another writer is faster.
-const MAX_CONFLICTS: u32 = 8;
 
 pub(crate) struct Batcher {
     shared: Arc<Shared>,
@@ -53,6 +42,11 @@ pub(crate) struct Batcher {
     backlog: Backlog,
     pace: Pace,
     provisional: Provisional,
+    side_by_side: SideBySide,
+    /// Large batches that run beside this loop.
+    beside: JoinSet<Ran>,
+    /// Requests that wait for their rows, each alone.
+    alone: JoinSet<Vec<Job>>,
     stopped: watch::Receiver<bool>,
     /// Requests in the last batch.
     last_batch: usize,
@@ -68,11 +62,14 @@ impl Batcher {
         patience: Duration,
     ) -> Self {
         Self {
+            side_by_side: SideBySide::new(shared.store.is_shared()),
             shared,
             jobs,
             backlog: Backlog::default(),
             pace: Pace::default(),
             provisional: Provisional::new(patience),
+            beside: JoinSet::new(),
+            alone: JoinSet::new(),
             stopped,
             last_batch: 0,
             awake_for: if alone_on_its_runtime() { AWAKE_FOR } else { 0 },
@@ -81,7 +78,6 @@ impl Batcher {
 
     /// Runs until the service stops, then finishes what was accepted before.
     pub(crate) async fn run(mut self) {
-        let mut waiting = JoinSet::new();
         let mut unanswered: Option<(Vec<Job>, Committed)> = None;
         loop {
             self.receive();
@@ -99,7 +95,7 @@ impl Batcher {
                 // Those who have been answered pass it on before the next batch may block this thread.
                 tokio::task::yield_now().await;
             }
-            let Some((mut batch, mut wait)) = self.next_batch(&mut waiting).await else { break };
+            let Some((mut batch, mut wait)) = self.next_batch().await else { break };
             if wait && self.provisional.is_waiting() {
                 // Nothing that follows may overtake what a worker has been told of.
                 self.put_off(std::mem::take(&mut batch));
@@ -110,7 +106,15 @@ impl Batcher {
             self.last_batch = batch.len();
             if wait {
                 // It waits for rows that others have locked: not a reason for everybody else to wait as well.
-                waiting.spawn(self.shared.clone().run_batch(batch, wait));
+                self.alone.spawn(self.shared.clone().run_batch(batch, wait));
+                continue;
+            }
+            if self.side_by_side.is_possible() && batch.len() >= MANY {
+                let is_second = !self.beside.is_empty();
+                self.beside.spawn(self.shared.clone().run_beside(batch, is_second));
+                let answered =
+                    unanswered.take().map(|(jobs, committed)| self.shared.answer_all(jobs, committed));
+                self.put_off(answered.unwrap_or_default());
                 continue;
             }
             // The store gets its work first, and the last batch is answered meanwhile.
@@ -120,8 +124,8 @@ impl Batcher {
             let (attempted, answered) = tokio::join!(biased; shared.attempt(&batch, wait, may_tell), answer);
             self.put_off(answered.unwrap_or_default());
             match attempted {
-                Ok(Committed { decided, handed, takers: Some(takers), .. }) => {
-                    let put_off = self.shared.hand_over_first(batch.len(), decided, handed);
+                Ok(Committed { decided, handed, takers: Some(takers), under_way, .. }) => {
+                    let put_off = self.shared.hand_over_first(batch.len(), decided, handed, &under_way);
                     self.put_off(put_off);
                     self.provisional.hold(batch, takers);
                     // It is on its way before this thread turns to its clock.
@@ -155,7 +159,7 @@ impl Batcher {
     /// Waits for more to arrive. After a batch of many, those it answered are about to ask again: they get a
     /// turn first, as long as more keeps coming. No timer: nobody waits for requests that may never come.
     async fn collect(&mut self) {
-        let mut turns = if self.last_batch < MANY { 0 } else { MAX_TURNS };
+        let mut turns = if self.last_batch < MANY || !self.beside.is_empty() { 0 } else { MAX_TURNS };
         loop {
             let before = self.backlog.len();
             self.receive();
@@ -190,22 +194,49 @@ impl Batcher {
         }
     }
 
+    /// A batch that ran beside this loop has been answered. A panic in it is a fault of ours: whoever waited for it is told.
+    fn ran(&mut self, ran: Result<Ran, JoinError>) {
+        let Ok(ran) = ran else { return };
+        let now = Instant::now();
+        if let Some(took) = ran.wrote_within {
+            self.pace.took(ran.requests, took, now);
+        }
+        if ran.is_second {
+            self.side_by_side.second_ended(ran.requests, ran.deferred, now);
+        }
+        self.put_off(ran.put_off);
+    }
+
     /// Everything that waits, up to the limits, tenants in turn. `true`: alone, waiting for its rows.
-    async fn next_batch(&mut self, waiting: &mut JoinSet<Vec<Job>>) -> Option<(Vec<Job>, bool)> {
-        while let Some(Ok(jobs)) = waiting.try_join_next() {
+    async fn next_batch(&mut self) -> Option<(Vec<Job>, bool)> {
+        while let Some(Ok(jobs)) = self.alone.try_join_next() {
             self.put_off(jobs);
         }
+        while let Some(ran) = self.beside.try_join_next() {
+            self.ran(ran);
+        }
         self.stay_awake().await;
-        while self.backlog.is_empty() {
+        while !self.side_by_side.may_begin(self.beside.len(), self.backlog.len(), Instant::now()) {
             tokio::select! {
                 biased;
+                Some(ran) = self.beside.join_next() => self.ran(ran),
                 job = self.jobs.recv() => match job {
-                    Some(job) => self.backlog.push_back(job),
+                    Some(job) => {
+                        self.backlog.push_back(job);
+                        self.receive();
+                    }
                     None if self.provisional.is_waiting() => return Some((Vec::new(), false)),
-                    None if waiting.is_empty() => return None,
-                    None => self.put_off(waiting.join_next().await?.unwrap_or_default()),
+                    None if !self.beside.is_empty() => {
+                        let ran = self.beside.join_next().await?;
+                        self.ran(ran);
+                    }
+                    None if self.alone.is_empty() => return None,
+                    None => {
+                        let jobs = self.alone.join_next().await?.unwrap_or_default();
+                        self.put_off(jobs);
+                    }
                 },
-                Some(jobs) = waiting.join_next() => self.put_off(jobs.unwrap_or_default()),
+                Some(jobs) = self.alone.join_next() => self.put_off(jobs.unwrap_or_default()),
                 () = self.provisional.is_late() => return Some((Vec::new(), false)),
                 // Nobody asks for anything: what was kept for those who do is given up.
                 () = tokio::time::sleep(RESTS_AFTER), if !self.shared.tails.is_empty() => {
@@ -262,142 +293,4 @@ fn alone_on_its_runtime() -> bool {
 async fn stops(stopped: &mut watch::Receiver<bool>) {
     // The sender lives in the service; when it is gone, nothing more can come.
     let _ = stopped.wait_for(|stopped| *stopped).await;
-}
-
-/// A batch of which nothing is known to be written.
-struct Failed {
-    error: StoreError,
-    /// Gives back what may have been claimed for somebody who will not be told.
-    give_back: Vec<Job>,
-}
-
-impl Shared {
-    /// Decides and commits a batch, answers everybody, and returns the jobs that have to wait.
-    fn run_batch(self: Arc<Self>, jobs: Vec<Job>, wait: bool) -> BoxFuture<'static, Vec<Job>> {
-        Box::pin(async move {
-            if jobs.is_empty() {
-                return Vec::new();
-            }
-            match self.attempt(&jobs, wait, false).await {
-                Ok(committed) => self.answer_all(jobs, committed),
-                Err(failed) => self.recover(jobs, wait, failed).await,
-            }
-        })
-    }
-
-    async fn attempt(&self, jobs: &[Job], wait_for_locks: bool, may_tell: bool) -> Result<Committed, Failed> {
-        let requests = jobs.iter().map(|job| job.request.clone()).collect();
-        let watched = !self.watchers.is_empty();
-        let driver = Driver::new(requests, self.limits.clone(), self.dispatch.clone(), watched, may_tell);
-        let driver = Arc::new(Mutex::new(driver));
-        let options = TransactOptions { batch_id: Uuid::new_v4(), wait_for_locks };
-        let result = self.store.transact(driver.clone(), options).await;
-        let mut driver = driver.lock().unwrap_or_else(PoisonError::into_inner);
-        let takers = driver.take_takers();
-        let (decided, handed, summary) = driver.take();
-        drop(driver);
-        match result {
-            Ok(()) => {
-                if takers.is_none() {
-                    self.measure(&decided, &summary);
-                }
-                Ok(Committed { decided, handed, summary, takers })
-            }
-            Err(StoreError::Unavailable(_)) if planted(Bug::AcknowledgedBeforeCommit) => {
-                Ok(Committed { decided, handed, summary, takers: None })
-            }
-            Err(error) => {
-                // It may have been written all the same.
-                self.dispatch.forget_empty();
-                let give_back = match error {
-                    StoreError::OutcomeUnknown(_) => give_back_all(jobs, &handed, &decided),
-                    _ => Vec::new(),
-                };
-                for poller in handed {
-                    self.dispatch.put_back(poller);
-                }
-                Err(Failed { error, give_back })
-            }
-        }
-    }
-
-    /// Only what is durable counts.
-    fn measure(&self, decided: &[Decided], summary: &Summary) {
-        self.meters.batch_requests.record(decided.len() as f64);
-        if let Some(since) = summary.written_since {
-            self.meters.commit.record(since.elapsed().as_secs_f64());
-        }
-        self.meters.count(&summary.notes);
-    }
-
-    /// A batch that was not written. A conflict is decided once more; then the batch is halved until the guilty
-    /// request stands alone. Only what is known not to be written is tried again.
-    async fn recover(self: Arc<Self>, mut jobs: Vec<Job>, wait: bool, failed: Failed) -> Vec<Job> {
-        let Failed { mut error, mut give_back } = failed;
-        let alone = jobs.len() == 1;
-        for _ in 0..if alone { MAX_CONFLICTS } else { 1 } {
-            let again = matches!(error, StoreError::OutcomeUnknown(_)) && planted(Bug::UnknownOutcomeRetried);
-            if !matches!(error, StoreError::Conflict(_)) && !again {
-                break;
-            }
-            Stats::add(&self.stats.conflicts, 1);
-            match self.attempt(&jobs, wait || alone, false).await {
-                Ok(committed) => return self.answer_all(jobs, committed),
-                Err(next) => (error, give_back) = (next.error, next.give_back),
-            }
-        }
-        if !alone && matches!(error, StoreError::Conflict(_) | StoreError::Refused(_)) {
-            Stats::add(&self.stats.bisections, 1);
-            let second = jobs.split_off(jobs.len() / 2);
-            let mut put_off = self.clone().run_batch(jobs, wait).await;
-            put_off.extend(self.run_batch(second, wait).await);
-            return put_off;
-        }
-        if let StoreError::Fatal(what) = &error {
-            self.fail_for_good(what);
-        }
-        let lost = matches!(error, StoreError::Fatal(_) | StoreError::Refused(_));
-        let (undone, jobs): (Vec<Job>, Vec<Job>) =
-            jobs.into_iter().partition(|job| !lost && job.gives_back());
-        refuse_all(jobs, &error);
-        if !undone.is_empty() {
-            // Nobody else will: as long as its session lives, what was claimed for nobody would stay claimed.
-            tokio::time::sleep(GIVE_BACK_AGAIN).await;
-            give_back.extend(undone.into_iter().map(|job| Job { misses: job.misses + 1, ..job }));
-        }
-        give_back
-    }
-
-    fn fail_for_good(&self, what: &str) {
-        if !self.failed.swap(true, Ordering::SeqCst) {
-            tracing::error!(what, "storage has failed for good; this process must stop");
-            (self.on_fatal)(what);
-        }
-    }
-}
-
-/// Claims of a batch that may have been written, for workers who will not hear of them: a session would keep them alive by
-/// its heartbeats. If nothing was written, giving back is refused and changes nothing.
-fn give_back_all(jobs: &[Job], handed: &[Poller], decided: &[Decided]) -> Vec<Job> {
-    let requests = jobs.iter().map(|job| &job.request).chain(handed.iter().map(|poller| &poller.request));
-    let claims = requests.zip(decided).filter_map(|(request, decided)| match decided {
-        Decided::Reply(Reply::Claimed(claimed)) => Some(job::give_back(request.tenant_id, claimed)),
-        Decided::Reply(Reply::Started(started)) => Some(provisional::give_back(request, started)),
-        _ => None,
-    });
-    claims.flatten().collect()
-}
-
-fn refuse_all(jobs: Vec<Job>, error: &StoreError) {
-    let code = match error {
-        StoreError::Conflict(_) => Code::CommitConflict,
-        StoreError::Refused(_) => Code::StoreRefused,
-        StoreError::Unavailable(_) | StoreError::Fatal(_) => Code::StoreUnavailable,
-        StoreError::OutcomeUnknown(_) => Code::OutcomeUnknown,
-    };
-    // What the database says may name hosts, files and rows of others: it goes to the log, not to callers.
-    tracing::warn!(%error, requests = jobs.len(), "requests refused");
-    for job in jobs {
-        job.refuse(Refusal::new(code, code.advice()));
-    }
 }

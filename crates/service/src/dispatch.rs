@@ -35,7 +35,35 @@ struct Waiting {
     sessions: FxHashMap<(WorkerId, WorkClass), BTreeSet<PollerId>>,
     /// Lanes in which a claim has found nothing, and nothing has been left since.
     empty: FxHashSet<Lane>,
+    left: Left,
     closed: bool,
+}
+
+/// Lanes that batches have left ready work in while others were under way: these may have searched just before.
+#[derive(Debug, Default)]
+struct Left {
+    /// Batches that are under way or not answered yet.
+    under_way: usize,
+    /// Counts on with every batch that leaves something.
+    moment: u64,
+    last: FxHashMap<Lane, u64>,
+}
+
+/// A batch that is under way: since when, by the moments of [`Left`].
+#[derive(Debug)]
+pub(crate) struct UnderWay {
+    dispatch: Dispatch,
+    since: u64,
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        let left = &mut self.dispatch.lock().left;
+        left.under_way -= 1;
+        if left.under_way == 0 {
+            left.last.clear();
+        }
+    }
 }
 
 /// All pollers of this process.
@@ -64,10 +92,48 @@ impl Dispatch {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Until the guard is dropped, a batch is under way.
+    pub(crate) fn batch_begins(&self) -> UnderWay {
+        let mut waiting = self.lock();
+        waiting.left.under_way += 1;
+        UnderWay { dispatch: self.clone(), since: waiting.left.moment }
+    }
+
+    /// A batch has made work ready in these lanes that nobody in it has taken, and is durable.
+    pub(crate) fn left_ready(&self, lanes: &[Lane]) {
+        let left = &mut self.lock().left;
+        // Where one batch follows the other, the next search sees it.
+        if self.alone || left.under_way < 2 || lanes.is_empty() {
+            return;
+        }
+        left.moment += 1;
+        for lane in lanes {
+            left.last.insert(lane.of_any_kind(), left.moment);
+            left.last.insert(lane.clone(), left.moment);
+        }
+    }
+
     pub(crate) fn park(&self, request: Arc<Request>, asker: PollAsker) {
         let Some(claim) = claim_of(&request) else { return };
         let lanes = claim.lanes(request.tenant_id);
         self.lock().insert(Poller { request, asker, lanes });
+    }
+
+    /// Parks a poller whose claim has found nothing. Hands it back if another batch has left something for it since the one
+    /// with its claim began: it has to search again.
+    pub(crate) fn park_after(
+        &self,
+        batch: &UnderWay,
+        request: Arc<Request>,
+        asker: PollAsker,
+    ) -> Option<Job> {
+        let lanes = claim_of(&request)?.lanes(request.tenant_id);
+        let mut waiting = self.lock();
+        if lanes.iter().any(|lane| waiting.left.last.get(lane).is_some_and(|moment| *moment > batch.since)) {
+            return Some(Job { request, asker: Asker::Poll(asker), misses: 0 });
+        }
+        waiting.insert(Poller { request, asker, lanes });
+        None
     }
 
     /// Parks a poller that need not search, since nothing would be found. Whatever is being decided at this moment is brought
@@ -184,10 +250,9 @@ impl Dispatch {
     /// Answers every poller: the server stops.
     pub(crate) fn drain(&self) -> Vec<Poller> {
         let mut waiting = self.lock();
-        let all = std::mem::take(&mut *waiting);
-        waiting.next_id = all.next_id;
         waiting.closed = true;
-        all.pollers.into_values().collect()
+        (waiting.lanes, waiting.sessions) = Default::default();
+        std::mem::take(&mut waiting.pollers).into_values().collect()
     }
 }
 

@@ -4,6 +4,7 @@
 //! while the last one was being committed.
 
 mod answer;
+mod attempt;
 mod backlog;
 mod batcher;
 mod chatter;
@@ -17,6 +18,7 @@ pub mod metrics;
 mod pace;
 mod provisional;
 mod service;
+mod side_by_side;
 mod stats;
 mod tails;
 mod waiting;

@@ -21,6 +21,7 @@ use crate::job::{self, Asker, Job, PollAsker};
 use crate::loops;
 use crate::loops::soon::Soon;
 use crate::metrics::{Meters, SharedRecorder};
+use crate::side_by_side::SideBySide;
 use crate::stats::Stats;
 use crate::tails::Tails;
 use crate::watch::Watchers;
@@ -154,6 +155,11 @@ impl Service {
         tasks.push(tokio::spawn(Batcher::new(shared, receiver, stopped, patience).run()));
         *service.tasks.try_lock().expect("nobody else has the service yet") = tasks;
         service
+    }
+
+    /// How many batches may be under way at a time.
+    pub fn batches_at_once(&self) -> usize {
+        SideBySide::new(self.shared.store.is_shared()).most()
     }
 
     /// Carries out one request. When this returns, the effect is durable.

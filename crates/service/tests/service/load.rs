@@ -16,7 +16,8 @@ use crate::common::{
     workflows,
 };
 
-const CLIENTS: usize = 64;
+/// Of each server: enough for two batches at once.
+const CLIENTS: usize = 200;
 const WORKERS: usize = 4;
 /// A worker asks again after this; nothing depends on it.
 const ASK_AGAIN: Duration = Duration::from_millis(200);

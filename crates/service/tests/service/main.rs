@@ -22,6 +22,7 @@ mod provisional;
 mod races;
 mod repeats;
 mod routing;
+mod side_by_side;
 mod tenants;
 mod turns;
 mod upkeep;

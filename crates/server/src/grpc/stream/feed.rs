@@ -32,9 +32,6 @@ const MAX_ITEMS: usize = 100;
 /// What an item takes in a frame beside its own bytes, and what a frame takes beside its items.
 const ITEM_OVERHEAD: usize = 8;
 const ROOM: usize = 1 << 10;
-/// Claims that a session has under way for each class of work: while what one has found is on its way to the worker, the next
-/// batch finds the other waiting.
-pub(super) const FEEDS: usize = 2;
 /// A pause after a claim that was refused, so that a full server is not asked in a loop.
 const AFTER_REFUSAL: Duration = Duration::from_millis(200);
 
@@ -48,6 +45,8 @@ pub(super) struct Feed {
     pub(super) kinds: Vec<ClaimKind>,
     /// Whether it knows of executions that are written with their first step.
     pub(super) provisional: bool,
+    /// How many of its kind there are.
+    pub(super) feeds: usize,
     pub(super) credit: Arc<Semaphore>,
     pub(super) pulse: Arc<Pulse>,
     pub(super) holdings: Arc<Holdings>,
@@ -69,7 +68,7 @@ impl Feed {
             }
             // Room first: what is claimed can then be pushed at once.
             let Ok(room) = self.outbound.reserve().await else { return };
-            let more = (self.credit.available_permits() / FEEDS).min(MAX_ITEMS - 1);
+            let more = (self.credit.available_permits() / self.feeds).min(MAX_ITEMS - 1);
             let Ok(more) = self.credit.try_acquire_many(more as u32) else { continue };
             let claim = self.claim(1 + more.num_permits());
             let claimed = tokio::select! {

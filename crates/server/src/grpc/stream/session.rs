@@ -21,7 +21,7 @@ use uuid::Uuid;
 use super::super::call::Call;
 use super::super::status::{not_allowed, refuse};
 use super::super::worker_lifecycle;
-use super::feed::{FEEDS, Feed};
+use super::feed::Feed;
 use super::hello::{self, Hello};
 use super::pulse::Pulse;
 use super::results::{self, Why};
@@ -193,6 +193,8 @@ async fn adopt(call: &Call, hello: &Hello) -> Result<(Vec<(Uuid, Held)>, Vec<Str
 impl Session {
     fn feeds(&self, hello: Hello) -> JoinSet<()> {
         let queue = hello.register.queue.clone().unwrap_or_default();
+        // While what one has found is on its way to the worker, the next batch finds another one waiting.
+        let count = self.call.api().service().batches_at_once() + 1;
         let feed = |class, kinds, credit: &Arc<Semaphore>| Feed {
             call: self.call.clone(),
             class,
@@ -200,6 +202,7 @@ impl Session {
             queue: queue.clone(),
             kinds,
             provisional: hello.provisional,
+            feeds: count,
             credit: credit.clone(),
             pulse: self.pulse.clone(),
             holdings: self.holdings.clone(),
@@ -209,7 +212,7 @@ impl Session {
         let mut feeds = JoinSet::new();
         let workflows = feed(WorkClass::Workflow, hello.workflows, &self.workflow_credit);
         let tasks = feed(WorkClass::Task, hello.tasks, &self.task_credit);
-        for _ in 0..FEEDS {
+        for _ in 0..count {
             feeds.spawn(workflows.clone().run());
             feeds.spawn(tasks.clone().run());
         }

@@ -1,0 +1,200 @@
+//! One batch through the store: decided, committed, and what becomes of it when that fails.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use flovyn_engine::planted::{Bug, planted};
+use flovyn_engine::{Code, Decided, Refusal, Reply};
+use flovyn_store::{StoreError, TransactOptions};
+use futures::future::BoxFuture;
+use tokio::time::Instant;
+use uuid::Uuid;
+
+use crate::answer::Committed;
+use crate::dispatch::Poller;
+use crate::driver::{Driver, Summary};
+use crate::job::{self, Job};
+use crate::provisional;
+use crate::service::Shared;
+use crate::stats::Stats;
+
+/// How long after a claim could not be given back this is tried again.
+const GIVE_BACK_AGAIN: Duration = Duration::from_millis(100);
+/// How often a lone request is decided again when another writer is faster.
+const MAX_CONFLICTS: u32 = 8;
+
+/// What a batch that ran by itself came to.
+pub(crate) struct Ran {
+    /// Jobs that have to wait for the next one.
+    pub(crate) put_off: Vec<Job>,
+    pub(crate) requests: usize,
+    /// Those of them that could not have their rows.
+    pub(crate) deferred: usize,
+    /// How long it took, if it wrote anything.
+    pub(crate) wrote_within: Option<Duration>,
+    /// Another one was under way when it began.
+    pub(crate) is_second: bool,
+}
+
+/// A batch of which nothing is known to be written.
+pub(crate) struct Failed {
+    error: StoreError,
+    /// Gives back what may have been claimed for somebody who will not be told.
+    give_back: Vec<Job>,
+}
+
+impl Shared {
+    /// Decides and commits a batch, answers everybody, and returns the jobs that have to wait.
+    pub(crate) fn run_batch(self: Arc<Self>, jobs: Vec<Job>, wait: bool) -> BoxFuture<'static, Vec<Job>> {
+        Box::pin(async move {
+            if jobs.is_empty() {
+                return Vec::new();
+            }
+            match self.attempt(&jobs, wait, false).await {
+                Ok(committed) => self.answer_all(jobs, committed),
+                Err(failed) => self.recover(jobs, wait, failed).await,
+            }
+        })
+    }
+
+    /// The same, and says how it went.
+    pub(crate) async fn run_beside(self: Arc<Self>, jobs: Vec<Job>, is_second: bool) -> Ran {
+        let (requests, began) = (jobs.len(), Instant::now());
+        match self.attempt(&jobs, false, false).await {
+            Ok(committed) => {
+                let wrote_within = (committed.summary.rows > 0).then(|| began.elapsed());
+                let is_deferred = |decided: &&Decided| matches!(decided, Decided::Deferred);
+                let deferred = committed.decided.iter().filter(is_deferred).count();
+                let put_off = self.answer_all(jobs, committed);
+                Ran { put_off, requests, deferred, wrote_within, is_second }
+            }
+            Err(failed) => {
+                let put_off = self.recover(jobs, false, failed).await;
+                Ran { put_off, requests, deferred: 0, wrote_within: None, is_second }
+            }
+        }
+    }
+
+    pub(crate) async fn attempt(
+        &self,
+        jobs: &[Job],
+        wait_for_locks: bool,
+        may_tell: bool,
+    ) -> Result<Committed, Failed> {
+        let under_way = self.dispatch.batch_begins();
+        let requests = jobs.iter().map(|job| job.request.clone()).collect();
+        let watched = !self.watchers.is_empty();
+        let driver = Driver::new(requests, self.limits.clone(), self.dispatch.clone(), watched, may_tell);
+        let driver = Arc::new(Mutex::new(driver));
+        let options = TransactOptions { batch_id: Uuid::new_v4(), wait_for_locks };
+        let result = self.store.transact(driver.clone(), options).await;
+        let mut driver = driver.lock().unwrap_or_else(PoisonError::into_inner);
+        let takers = driver.take_takers();
+        let (decided, handed, summary) = driver.take();
+        drop(driver);
+        match result {
+            Ok(()) => {
+                if takers.is_none() {
+                    self.measure(&decided, &summary);
+                }
+                Ok(Committed { decided, handed, summary, takers, under_way })
+            }
+            Err(StoreError::Unavailable(_)) if planted(Bug::AcknowledgedBeforeCommit) => {
+                Ok(Committed { decided, handed, summary, takers: None, under_way })
+            }
+            Err(error) => {
+                // It may have been written all the same.
+                self.dispatch.forget_empty();
+                let give_back = match error {
+                    StoreError::OutcomeUnknown(_) => give_back_all(jobs, &handed, &decided),
+                    _ => Vec::new(),
+                };
+                for poller in handed {
+                    self.dispatch.put_back(poller);
+                }
+                Err(Failed { error, give_back })
+            }
+        }
+    }
+
+    /// Only what is durable counts.
+    fn measure(&self, decided: &[Decided], summary: &Summary) {
+        self.meters.batch_requests.record(decided.len() as f64);
+        if let Some(since) = summary.written_since {
+            self.meters.commit.record(since.elapsed().as_secs_f64());
+        }
+        self.meters.count(&summary.notes);
+    }
+
+    /// A batch that was not written. A conflict is decided once more; then the batch is halved until the guilty
+    /// request stands alone. Only what is known not to be written is tried again.
+    pub(crate) async fn recover(self: Arc<Self>, mut jobs: Vec<Job>, wait: bool, failed: Failed) -> Vec<Job> {
+        let Failed { mut error, mut give_back } = failed;
+        let alone = jobs.len() == 1;
+        for _ in 0..if alone { MAX_CONFLICTS } else { 1 } {
+            let again = matches!(error, StoreError::OutcomeUnknown(_)) && planted(Bug::UnknownOutcomeRetried);
+            if !matches!(error, StoreError::Conflict(_)) && !again {
+                break;
+            }
+            Stats::add(&self.stats.conflicts, 1);
+            match self.attempt(&jobs, wait || alone, false).await {
+                Ok(committed) => return self.answer_all(jobs, committed),
+                Err(next) => (error, give_back) = (next.error, next.give_back),
+            }
+        }
+        if !alone && matches!(error, StoreError::Conflict(_) | StoreError::Refused(_)) {
+            Stats::add(&self.stats.bisections, 1);
+            let second = jobs.split_off(jobs.len() / 2);
+            let mut put_off = self.clone().run_batch(jobs, wait).await;
+            put_off.extend(self.run_batch(second, wait).await);
+            return put_off;
+        }
+        if let StoreError::Fatal(what) = &error {
+            self.fail_for_good(what);
+        }
+        let lost = matches!(error, StoreError::Fatal(_) | StoreError::Refused(_));
+        let (undone, jobs): (Vec<Job>, Vec<Job>) =
+            jobs.into_iter().partition(|job| !lost && job.gives_back());
+        refuse_all(jobs, &error);
+        if !undone.is_empty() {
+            // Nobody else will: as long as its session lives, what was claimed for nobody would stay claimed.
+            tokio::time::sleep(GIVE_BACK_AGAIN).await;
+            give_back.extend(undone.into_iter().map(|job| Job { misses: job.misses + 1, ..job }));
+        }
+        give_back
+    }
+
+    fn fail_for_good(&self, what: &str) {
+        if !self.failed.swap(true, Ordering::SeqCst) {
+            tracing::error!(what, "storage has failed for good; this process must stop");
+            (self.on_fatal)(what);
+        }
+    }
+}
+
+/// Claims of a batch that may have been written, for workers who will not hear of them: a session would keep them alive by
+/// its heartbeats. If nothing was written, giving back is refused and changes nothing.
+fn give_back_all(jobs: &[Job], handed: &[Poller], decided: &[Decided]) -> Vec<Job> {
+    let requests = jobs.iter().map(|job| &job.request).chain(handed.iter().map(|poller| &poller.request));
+    let claims = requests.zip(decided).filter_map(|(request, decided)| match decided {
+        Decided::Reply(Reply::Claimed(claimed)) => Some(job::give_back(request.tenant_id, claimed)),
+        Decided::Reply(Reply::Started(started)) => Some(provisional::give_back(request, started)),
+        _ => None,
+    });
+    claims.flatten().collect()
+}
+
+fn refuse_all(jobs: Vec<Job>, error: &StoreError) {
+    let code = match error {
+        StoreError::Conflict(_) => Code::CommitConflict,
+        StoreError::Refused(_) => Code::StoreRefused,
+        StoreError::Unavailable(_) | StoreError::Fatal(_) => Code::StoreUnavailable,
+        StoreError::OutcomeUnknown(_) => Code::OutcomeUnknown,
+    };
+    // What the database says may name hosts, files and rows of others: it goes to the log, not to callers.
+    tracing::warn!(%error, requests = jobs.len(), "requests refused");
+    for job in jobs {
+        job.refuse(Refusal::new(code, code.advice()));
+    }
+}

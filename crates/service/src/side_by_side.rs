@@ -1,0 +1,95 @@
+//! When a second batch begins while the first is under way, on a database that can carry out both.
+//!
+//! While one is written the next is loaded and decided, so that this process and the database wait less for each other. A batch
+//! costs a transaction of its own: it takes many requests to be worth it. And whatever needs a row of the other one is put off,
+//! loaded in vain: after a second batch in which that went for many, as when all is about one execution, there is none for a
+//! while.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// Batches under way at a time.
+const UNDER_WAY: usize = 2;
+/// So many requests wait before a second batch begins.
+const MANY: usize = 96;
+/// If one of so many is put off, that is too many.
+const ONE_OF: usize = 8;
+/// For how long there is no second batch then, doubled each time up to the longest.
+const PAUSE: Duration = Duration::from_millis(100);
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+
+#[derive(Debug)]
+pub(crate) struct SideBySide {
+    /// Whether the database carries out more than one at a time.
+    possible: bool,
+    not_before: Option<Instant>,
+    pause: Duration,
+}
+
+impl SideBySide {
+    pub(crate) fn new(possible: bool) -> Self {
+        Self { possible, not_before: None, pause: PAUSE }
+    }
+
+    pub(crate) fn is_possible(&self) -> bool {
+        self.possible
+    }
+
+    /// Batches that may be under way at a time.
+    pub(crate) fn most(&self) -> usize {
+        if self.possible { UNDER_WAY } else { 1 }
+    }
+
+    /// Whether the next batch may begin, with so many under way and so many requests waiting.
+    pub(crate) fn may_begin(&self, under_way: usize, waiting: usize, now: Instant) -> bool {
+        match under_way {
+            0 => waiting > 0,
+            _ => {
+                under_way < self.most() && waiting >= MANY && self.not_before.is_none_or(|until| now >= until)
+            }
+        }
+    }
+
+    /// A batch has ended that began while another one was under way.
+    pub(crate) fn second_ended(&mut self, requests: usize, put_off: usize, now: Instant) {
+        if put_off * ONE_OF > requests {
+            self.not_before = Some(now + self.pause);
+            self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+        } else {
+            self.pause = PAUSE;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_second_batch_takes_many_requests_and_a_third_never_begins() {
+        let (side_by_side, now) = (SideBySide::new(true), Instant::now());
+        let may_begin = |under_way, waiting| side_by_side.may_begin(under_way, waiting, now);
+        assert!(!may_begin(0, 0) && may_begin(0, 1));
+        assert!(!may_begin(1, MANY - 1) && may_begin(1, MANY));
+        assert!(!may_begin(2, 10 * MANY));
+        let one_by_one = SideBySide::new(false);
+        assert!(one_by_one.may_begin(0, 1, now) && !one_by_one.may_begin(1, 10 * MANY, now));
+    }
+
+    #[test]
+    fn after_one_that_was_in_vain_there_is_none_for_a_while_and_longer_each_time() {
+        let (mut side_by_side, mut now) = (SideBySide::new(true), Instant::now());
+        for pause in [PAUSE, 2 * PAUSE, 4 * PAUSE] {
+            side_by_side.second_ended(80, 11, now);
+            assert!(side_by_side.may_begin(0, 1, now), "the first is never held up");
+            assert!(!side_by_side.may_begin(1, MANY, now + pause - Duration::from_millis(1)));
+            now += pause;
+            assert!(side_by_side.may_begin(1, MANY, now));
+        }
+        side_by_side.second_ended(80, 10, now);
+        assert!(side_by_side.may_begin(1, MANY, now), "few were put off");
+        side_by_side.second_ended(80, 80, now);
+        assert!(side_by_side.may_begin(1, MANY, now + PAUSE), "as short as at first");
+    }
+}

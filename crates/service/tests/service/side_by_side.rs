@@ -1,0 +1,173 @@
+//! Two batches at once, on a database that can carry out both: nobody is forgotten between them.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::task::Poll;
+
+use flovyn_engine::request::*;
+use flovyn_engine::{Limits, Now, Refusal, Reply};
+use flovyn_store::{SharedDecider, Store, StoreResult, TransactOptions, store_around};
+use futures::future::{BoxFuture, join_all};
+use tokio::sync::Notify;
+
+use crate::common::{LONG, Place, Server, TENANT, answered, task, tasks, until, workflow};
+
+/// As many as a second batch takes, and one for which it is worth while to run beside the loop.
+const MANY: usize = 96;
+const SOME: usize = 8;
+
+/// A store that others may write to as well, whose transactions can be held back after they are done.
+struct Held {
+    inner: Arc<dyn Store>,
+    hold_next: AtomicBool,
+    released: Notify,
+    under_way: AtomicUsize,
+    most_under_way: AtomicUsize,
+}
+
+impl Held {
+    async fn reads(&self) -> StoreResult<()> {
+        Ok(())
+    }
+}
+
+store_around!(Held, reads, {
+    async fn transact(&self, batch: SharedDecider, options: TransactOptions) -> StoreResult<()> {
+        let under_way = self.under_way.fetch_add(1, Ordering::SeqCst) + 1;
+        self.most_under_way.fetch_max(under_way, Ordering::SeqCst);
+        let is_held = self.hold_next.swap(false, Ordering::SeqCst);
+        let done = self.inner.transact(batch, options).await;
+        if is_held {
+            self.released.notified().await;
+        }
+        self.under_way.fetch_sub(1, Ordering::SeqCst);
+        done
+    }
+
+    async fn now(&self) -> StoreResult<Now> {
+        self.inner.now().await
+    }
+
+    async fn turn_take(&self, name: &str, every_ms: i64) -> StoreResult<bool> {
+        self.inner.turn_take(name, every_ms).await
+    }
+
+    fn is_shared(&self) -> bool {
+        true
+    }
+});
+
+struct Scene {
+    store: Arc<Held>,
+    server: Server,
+}
+
+type Calls<'a> = Vec<BoxFuture<'a, Result<Reply, Refusal>>>;
+
+impl Scene {
+    async fn new() -> Self {
+        let place = Place::memory().await;
+        let store = Arc::new(Held {
+            inner: place.store().await,
+            hold_next: AtomicBool::new(false),
+            released: Notify::new(),
+            under_way: AtomicUsize::new(0),
+            most_under_way: AtomicUsize::new(0),
+        });
+        Self { server: place.server_on(store.clone(), Limits::default()), store }
+    }
+
+    /// On their way, all of them, before anything else happens.
+    async fn send(&self, count: usize, op: impl Into<flovyn_engine::Op>) -> Calls<'_> {
+        let op = op.into();
+        let call = || -> BoxFuture<'_, _> { Box::pin(self.server.call(TENANT, op.clone())) };
+        let mut calls: Calls<'_> = (0..count).map(|_| call()).collect();
+        for call in &mut calls {
+            assert!(matches!(futures::poll!(call), Poll::Pending));
+        }
+        calls
+    }
+
+    /// A batch that has been decided, and of which nobody hears before it is released.
+    async fn held(&self, op: impl Into<flovyn_engine::Op>) -> Calls<'_> {
+        self.store.hold_next.store(true, Ordering::SeqCst);
+        let calls = self.send(SOME, op).await;
+        until("a batch is held", || self.under_way() == 1).await;
+        calls
+    }
+
+    fn under_way(&self) -> usize {
+        self.store.under_way.load(Ordering::SeqCst)
+    }
+
+    fn release(&self) {
+        self.store.released.notify_one();
+    }
+
+    /// Everything that can happen has happened: there is only one thread.
+    async fn rest(&self) {
+        for _ in 0..1_000 {
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
+fn all_went_well(answers: Vec<Result<Reply, Refusal>>) -> usize {
+    answers.into_iter().map(Result::unwrap).count()
+}
+
+#[tokio::test]
+async fn a_second_batch_begins_once_many_wait_and_a_third_does_not() {
+    let scene = Scene::new().await;
+    let held = scene.held(workflow("order")).await;
+    let some = scene.send(MANY - 1, workflow("order")).await;
+    scene.rest().await;
+    assert_eq!(scene.store.most_under_way.load(Ordering::SeqCst), 1, "too few wait");
+    scene.store.hold_next.store(true, Ordering::SeqCst);
+    let one_more = scene.send(1, workflow("order")).await;
+    until("the second is under way", || scene.under_way() == 2).await;
+    let others = scene.send(2 * MANY, workflow("order")).await;
+    scene.rest().await;
+    scene.release();
+    scene.release();
+    let all = held.into_iter().chain(some).chain(one_more).chain(others);
+    assert_eq!(all_went_well(join_all(all).await), SOME + 3 * MANY);
+    assert_eq!(scene.store.most_under_way.load(Ordering::SeqCst), 2);
+}
+
+#[tokio::test]
+async fn a_poller_that_searched_just_before_work_was_left_searches_again() {
+    let scene = Scene::new().await;
+    scene.store.hold_next.store(true, Ordering::SeqCst);
+    // Its claim is in the batch that is held: it has found nothing, and waits nowhere yet.
+    let service = scene.server.service.clone();
+    let mut poll: BoxFuture<'_, _> = Box::pin(async move { service.poll(TENANT, tasks("work"), LONG).await });
+    assert!(futures::poll!(&mut poll).is_pending());
+    let held = scene.send(SOME, workflow("order")).await;
+    until("a batch is held", || scene.under_way() == 1).await;
+    let create = CreateTask::standalone(task("work"));
+    assert_eq!(all_went_well(join_all(scene.send(MANY, create).await).await), MANY);
+    assert_eq!((scene.under_way(), scene.server.pollers()), (1, 0), "nobody was there to take any of it");
+    scene.release();
+    assert_eq!(all_went_well(join_all(held).await), SOME);
+    assert_eq!(answered(tokio::spawn(poll)).await.tasks.len(), 1);
+}
+
+#[tokio::test]
+async fn a_service_that_stops_finishes_both() {
+    let scene = Scene::new().await;
+    let held = scene.held(workflow("order")).await;
+    scene.store.hold_next.store(true, Ordering::SeqCst);
+    let second = scene.send(MANY, workflow("order")).await;
+    until("the second is under way", || scene.under_way() == 2).await;
+    let waiting = scene.send(SOME, workflow("order")).await;
+    let service = scene.server.service.clone();
+    let stops = tokio::spawn(async move { service.stop().await });
+    scene.rest().await;
+    assert!(!stops.is_finished());
+    scene.release();
+    scene.release();
+    let all = held.into_iter().chain(second).chain(waiting);
+    assert_eq!(all_went_well(join_all(all).await), 2 * SOME + MANY);
+    stops.await.unwrap();
+}
