@@ -40,11 +40,8 @@ pub(super) async fn run(setup: Arc<Setup>, cache: Arc<Cache>, desk: Arc<Desk>, w
         });
     }
     desk.settle(id.clone(), token, finished, move |ack| {
-        match ticket {
-            Some(ticket) if ack.code.is_empty() && !ack.repeated_result => cache.accept(execution_id, ticket),
-            // Kept only if the server has what it asked for: otherwise memory and log would differ.
-            Some(ticket) => drop(cache.forget(execution_id, ticket)),
-            None => {}
+        if let Some(ticket) = ticket {
+            cache.settle(execution_id, ticket, ack.code.is_empty() && !ack.repeated_result);
         }
         if !ack.code.is_empty() {
             setup.metrics.activations_refused.fetch_add(1, Ordering::Relaxed);

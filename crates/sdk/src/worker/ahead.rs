@@ -83,11 +83,8 @@ impl Step {
         if ack.continued {
             setup.metrics.continued.fetch_add(1, Ordering::Relaxed);
         }
-        match self.kept {
-            Some(ticket) if ack.continued => cache.accept(self.execution_id, ticket),
-            // Memory has what the log has not.
-            Some(ticket) => drop(cache.forget(self.execution_id, ticket)),
-            None => {}
+        if let Some(ticket) = self.kept {
+            cache.settle(self.execution_id, ticket, ack.continued);
         }
     }
 }

@@ -115,8 +115,17 @@ impl Cache {
         ticket
     }
 
-    /// The server has its step.
-    pub(super) fn accept(&self, id: Uuid, ticket: Ticket) {
+    /// The server has answered its step. It stays only if the server has what it asked for: otherwise memory and log would
+    /// differ.
+    pub(super) fn settle(&self, id: Uuid, ticket: Ticket, accepted: bool) {
+        if accepted {
+            self.accept(id, ticket);
+        } else {
+            self.forget(id, ticket);
+        }
+    }
+
+    fn accept(&self, id: Uuid, ticket: Ticket) {
         if let Some(entry) = self.lock().named(id, ticket) {
             entry.accepted = true;
         }

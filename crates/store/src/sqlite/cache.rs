@@ -1,5 +1,5 @@
-//! Rows that were written lately, as the file has them: a workflow's next step finds its execution and its task
-//! here and decodes neither.
+//! Open rows that were written lately, as the file has them: a workflow's next step finds its execution and its task
+//! here and decodes neither. What has ended is hardly ever asked for again.
 //!
 //! The writer is alone, so what it committed last is what stands in the file. Rows come in after their commit and
 //! never before it: a transaction that fails leaves nothing to take back.
@@ -8,6 +8,7 @@ use flovyn_engine::state::*;
 use flovyn_engine::{Change, Mutations, Row, for_each_table};
 use rustc_hash::FxHashMap;
 
+use super::sql::{Outcome, Statements};
 use crate::record::Record;
 use crate::value::Value;
 
@@ -24,8 +25,8 @@ macro_rules! define {
 
         impl Cache {
             /// Takes in what has just been committed.
-            pub(super) fn take_in(&mut self, committed: Mutations) {
-                $(self.$field.take_in(committed.$field);)*
+            pub(super) fn take_in(&mut self, committed: Mutations, sql: &Statements) {
+                $(self.$field.take_in(committed.$field, sql.$field.outcome.as_ref());)*
             }
         }
     };
@@ -54,23 +55,22 @@ impl<R: Record> Shelf<R> {
     }
 
     /// Rows that are locked one by one are those that change over and over; all others are read once or never.
-    fn take_in(&mut self, changes: Vec<Change<R>>) {
+    fn take_in(&mut self, changes: Vec<Change<R>>, outcome: Option<&Outcome>) {
         if !R::LOCKED {
             return;
         }
         for change in changes {
             match change {
-                Change::Insert(row) | Change::Update { row, .. } => self.put(row),
-                Change::Delete { row, .. } => self.forget(&row.key()),
+                Change::Insert(row) | Change::Update { row, .. } if is_worth_keeping(&row, outcome) => {
+                    let key = row.key();
+                    self.insert(key.clone(), row);
+                    // Afterwards: what it replaces may have become old just now.
+                    self.old.remove(&key);
+                }
+                Change::Insert(row) | Change::Update { row, .. } | Change::Delete { row, .. } => {
+                    self.forget(&row.key());
+                }
             }
-        }
-    }
-
-    fn put(&mut self, row: R) {
-        let key = row.key();
-        self.forget(&key);
-        if !is_large(&row) {
-            self.insert(key, row);
         }
     }
 
@@ -87,7 +87,7 @@ impl<R: Record> Shelf<R> {
     }
 }
 
-fn is_large<R: Record>(row: &R) -> bool {
+fn is_worth_keeping<R: Record>(row: &R, outcome: Option<&Outcome>) -> bool {
     let mut values = Vec::with_capacity(R::COLUMNS.len());
     row.values(&mut values);
     let bytes = |value: &Value<'_>| match value {
@@ -95,7 +95,7 @@ fn is_large<R: Record>(row: &R) -> bool {
         Value::Bytes(bytes) => bytes.len(),
         _ => 0,
     };
-    values.iter().map(bytes).sum::<usize>() > LARGE
+    outcome.is_none_or(|outcome| outcome.is_open(&values)) && values.iter().map(bytes).sum::<usize>() <= LARGE
 }
 
 #[cfg(test)]
@@ -134,7 +134,7 @@ mod tests {
         let mut shelf = Shelf::default();
         let rows = executions(6 * GENERATION as u64);
         for row in &rows {
-            shelf.take_in(vec![Change::Insert(row.clone())]);
+            shelf.take_in(vec![Change::Insert(row.clone())], None);
             assert_eq!(shelf.get(&rows[0].key()), Some(&rows[0]));
         }
         assert!(shelf.young.len() + shelf.old.len() <= 2 * GENERATION);
@@ -145,13 +145,16 @@ mod tests {
     #[test]
     fn the_last_committed_row_is_found_and_a_deleted_one_is_not() {
         let mut shelf = Shelf::default();
-        let rows = executions(2 * GENERATION as u64);
-        let mut first = rows[0].clone();
-        shelf.take_in(rows.into_iter().map(Change::Insert).collect());
-        first.open_tasks = 7;
-        shelf.take_in(vec![update(&first)]);
-        assert_eq!(shelf.get(&first.key()), Some(&first));
-        shelf.take_in(vec![Change::Delete { row: first.clone(), expected_version: None }]);
+        // The first of all when one generation is full, and when both are.
+        let mut first = executions(1).remove(0);
+        for _ in 0..2 {
+            let rows = executions(GENERATION as u64);
+            shelf.take_in(rows.into_iter().map(Change::Insert).collect(), None);
+            first.open_tasks += 7;
+            shelf.take_in(vec![update(&first)], None);
+            assert_eq!(shelf.get(&first.key()), Some(&first));
+        }
+        shelf.take_in(vec![Change::Delete { row: first.clone(), expected_version: None }], None);
         assert_eq!(shelf.get(&first.key()), None);
     }
 
@@ -159,9 +162,20 @@ mod tests {
     fn a_row_that_has_grown_large_is_forgotten() {
         let mut shelf = Shelf::default();
         let mut row = executions(1).remove(0);
-        shelf.take_in(vec![Change::Insert(row.clone())]);
+        shelf.take_in(vec![Change::Insert(row.clone())], None);
         row.failure_message = Some("x".repeat(LARGE).into());
-        shelf.take_in(vec![update(&row)]);
+        shelf.take_in(vec![update(&row)], None);
+        assert_eq!(shelf.get(&row.key()), None);
+    }
+
+    #[test]
+    fn a_row_that_has_ended_is_forgotten() {
+        let (mut shelf, sql) = (Shelf::default(), Statements::new());
+        let mut row = executions(1).remove(0);
+        shelf.take_in(vec![Change::Insert(row.clone())], sql.executions.outcome.as_ref());
+        assert_eq!(shelf.get(&row.key()), Some(&row));
+        row.status = ExecutionStatus::Completed;
+        shelf.take_in(vec![update(&row)], sql.executions.outcome.as_ref());
         assert_eq!(shelf.get(&row.key()), None);
     }
 }

@@ -174,7 +174,7 @@ impl Session {
         match self.work(batch) {
             Ok(Some(mutations)) => {
                 self.commit()?;
-                self.cache.take_in(*mutations);
+                self.cache.take_in(*mutations, &self.statements);
                 self.wrote_at = Some(Instant::now());
                 Ok(())
             }
