@@ -4,13 +4,14 @@ use flovyn_engine::request::Op;
 use flovyn_engine::{Code, Decided, Reply, Request};
 
 use crate::batcher::MANY;
-use crate::dispatch::{Poller, UnderWay};
+use crate::dispatch::Poller;
 use crate::driver::Summary;
 use crate::follow::Outcome;
 use crate::job::{self, Asker, Job};
 use crate::provisional::{self, Takers};
 use crate::service::Shared;
 use crate::stats::Stats;
+use crate::under_way::UnderWay;
 use crate::watch::Subject;
 
 /// What a batch came to.
@@ -47,8 +48,7 @@ impl Shared {
         let for_pollers = decided.split_off(jobs.len());
         // Whoever came to wait since this batch was decided was not seen by it, and whoever is searching in another batch may not
         // have seen it. Before anybody is answered: they may ask for what they have just been told of.
-        self.dispatch.left_ready(&summary.left_ready);
-        let mut put_off = self.dispatch.take_one_of_each(&summary.left_ready);
+        let mut put_off = self.dispatch.left_ready(&summary.left_ready);
         self.follow(jobs, decided);
         self.push(handed.drain(..), for_pollers, under_way, &mut put_off);
         let ended = std::mem::take(&mut summary.ended);
@@ -99,8 +99,7 @@ impl Shared {
         put_off: &mut Vec<Job>,
     ) {
         for (poller, decided) in handed.into_iter().zip(decided) {
-            let job = Job { request: poller.request, asker: Asker::Poll(poller.asker), misses: 0 };
-            self.answer_job(job, decided, under_way, put_off);
+            self.answer_job(poller.into_job(), decided, under_way, put_off);
         }
     }
 
@@ -117,7 +116,6 @@ impl Shared {
             }
             self.answer_job(job, decided, &under_way, &mut put_off);
         }
-        drop(under_way);
         self.after_commit(summary);
         put_off
     }
@@ -163,7 +161,8 @@ impl Shared {
                 Ok(Reply::Claimed(claimed)) if claimed.is_empty() && poll.may_wait() => {
                     // Nothing there: every batch that is decided from now on and makes such work ready sees this poller, and one
                     // that was decided meanwhile brings it when it is answered, or has done so: then it searches again.
-                    put_off.extend(self.dispatch.park_after(under_way, job.request, poll));
+                    let poller = Poller::new(job.request, poll);
+                    put_off.extend(poller.and_then(|poller| self.dispatch.park_after(under_way, poller)));
                 }
                 Ok(Reply::Claimed(claimed)) => {
                     if let Err(Ok(claimed)) = poll.sender.send(Ok(claimed)) {

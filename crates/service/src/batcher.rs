@@ -1,4 +1,4 @@
-//! The batch loop: collects what waits, decides it as one transaction, answers when it is durable.
+//! The batch loop: collects what waits into batches and has them run. What a batch comes to is in `transaction.rs`.
 
 use std::sync::Arc;
 use std::thread::available_parallelism;
@@ -10,13 +10,14 @@ use tokio::task::{JoinError, JoinSet};
 use tokio::time::Instant;
 
 use crate::answer::Committed;
-use crate::attempt::Ran;
 use crate::backlog::Backlog;
 use crate::job::{self, Job};
 use crate::pace::Pace;
 use crate::provisional::Provisional;
 use crate::service::{QUEUE, Shared};
 use crate::side_by_side::SideBySide;
+use crate::stats::Stats;
+use crate::transaction::Ran;
 
 /// A batch is closed at any of these, or when it has as many requests as its pace allows.
 const MAX_BYTES: usize = 4 << 20;
@@ -43,10 +44,10 @@ pub(crate) struct Batcher {
     pace: Pace,
     provisional: Provisional,
     side_by_side: SideBySide,
-    /// Large batches that run beside this loop.
-    beside: JoinSet<Ran>,
+    /// Batches that run beside this loop, and whether another one was under way when each began.
+    beside: JoinSet<(Ran, bool)>,
     /// Requests that wait for their rows, each alone.
-    alone: JoinSet<Vec<Job>>,
+    alone: JoinSet<Ran>,
     stopped: watch::Receiver<bool>,
     /// Requests in the last batch.
     last_batch: usize,
@@ -60,14 +61,15 @@ impl Batcher {
         jobs: mpsc::Receiver<Job>,
         stopped: watch::Receiver<bool>,
         patience: Duration,
+        side_by_side: SideBySide,
     ) -> Self {
         Self {
-            side_by_side: SideBySide::new(shared.store.is_shared()),
             shared,
             jobs,
             backlog: Backlog::default(),
             pace: Pace::default(),
             provisional: Provisional::new(patience),
+            side_by_side,
             beside: JoinSet::new(),
             alone: JoinSet::new(),
             stopped,
@@ -109,9 +111,11 @@ impl Batcher {
                 self.alone.spawn(self.shared.clone().run_batch(batch, wait));
                 continue;
             }
-            if self.side_by_side.is_possible() && batch.len() >= MANY {
+            if self.side_by_side.runs_beside(batch.len()) {
                 let is_second = !self.beside.is_empty();
-                self.beside.spawn(self.shared.clone().run_beside(batch, is_second));
+                Stats::add(&self.shared.stats.second_batches, usize::from(is_second));
+                let runs = self.shared.clone().run_batch(batch, false);
+                self.beside.spawn(async move { (runs.await, is_second) });
                 let answered =
                     unanswered.take().map(|(jobs, committed)| self.shared.answer_all(jobs, committed));
                 self.put_off(answered.unwrap_or_default());
@@ -121,7 +125,7 @@ impl Batcher {
             let (shared, began) = (&self.shared, Instant::now());
             let answer =
                 async { unanswered.take().map(|(jobs, committed)| shared.answer_all(jobs, committed)) };
-            let (attempted, answered) = tokio::join!(biased; shared.attempt(&batch, wait, may_tell), answer);
+            let (attempted, answered) = tokio::join!(biased; shared.transact(&batch, wait, may_tell), answer);
             self.put_off(answered.unwrap_or_default());
             match attempted {
                 Ok(Committed { decided, handed, takers: Some(takers), under_way, .. }) => {
@@ -159,6 +163,7 @@ impl Batcher {
     /// Waits for more to arrive. After a batch of many, those it answered are about to ask again: they get a
     /// turn first, as long as more keeps coming. No timer: nobody waits for requests that may never come.
     async fn collect(&mut self) {
+        // With another batch under way, those who were answered have had their time.
         let mut turns = if self.last_batch < MANY || !self.beside.is_empty() { 0 } else { MAX_TURNS };
         loop {
             let before = self.backlog.len();
@@ -194,32 +199,36 @@ impl Batcher {
         }
     }
 
-    /// A batch that ran beside this loop has been answered. A panic in it is a fault of ours: whoever waited for it is told.
-    fn ran(&mut self, ran: Result<Ran, JoinError>) {
-        let Ok(ran) = ran else { return };
+    /// A batch that ran beside this loop has been answered. After a panic, a fault of ours, there is nothing to go on with.
+    fn ran_beside(&mut self, ran: Result<(Ran, bool), JoinError>) {
+        let Ok((ran, is_second)) = ran else { return };
         let now = Instant::now();
         if let Some(took) = ran.wrote_within {
             self.pace.took(ran.requests, took, now);
         }
-        if ran.is_second {
-            self.side_by_side.second_ended(ran.requests, ran.deferred, now);
+        if is_second {
+            self.side_by_side.second_ended(ran.requests, ran.in_vain, now);
         }
         self.put_off(ran.put_off);
     }
 
+    fn ran_alone(&mut self, ran: Result<Ran, JoinError>) {
+        self.put_off(ran.unwrap_or_default().put_off);
+    }
+
     /// Everything that waits, up to the limits, tenants in turn. `true`: alone, waiting for its rows.
     async fn next_batch(&mut self) -> Option<(Vec<Job>, bool)> {
-        while let Some(Ok(jobs)) = self.alone.try_join_next() {
-            self.put_off(jobs);
+        while let Some(ran) = self.alone.try_join_next() {
+            self.ran_alone(ran);
         }
         while let Some(ran) = self.beside.try_join_next() {
-            self.ran(ran);
+            self.ran_beside(ran);
         }
         self.stay_awake().await;
         while !self.side_by_side.may_begin(self.beside.len(), self.backlog.len(), Instant::now()) {
             tokio::select! {
                 biased;
-                Some(ran) = self.beside.join_next() => self.ran(ran),
+                Some(ran) = self.beside.join_next() => self.ran_beside(ran),
                 job = self.jobs.recv() => match job {
                     Some(job) => {
                         self.backlog.push_back(job);
@@ -228,15 +237,15 @@ impl Batcher {
                     None if self.provisional.is_waiting() => return Some((Vec::new(), false)),
                     None if !self.beside.is_empty() => {
                         let ran = self.beside.join_next().await?;
-                        self.ran(ran);
+                        self.ran_beside(ran);
                     }
-                    None if self.alone.is_empty() => return None,
                     None => {
-                        let jobs = self.alone.join_next().await?.unwrap_or_default();
-                        self.put_off(jobs);
+                        // Nothing: all is done.
+                        let ran = self.alone.join_next().await?;
+                        self.ran_alone(ran);
                     }
                 },
-                Some(jobs) = self.alone.join_next() => self.put_off(jobs.unwrap_or_default()),
+                Some(ran) = self.alone.join_next() => self.ran_alone(ran),
                 () = self.provisional.is_late() => return Some((Vec::new(), false)),
                 // Nobody asks for anything: what was kept for those who do is given up.
                 () = tokio::time::sleep(RESTS_AFTER), if !self.shared.tails.is_empty() => {

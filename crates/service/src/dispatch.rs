@@ -13,6 +13,7 @@ use flovyn_engine::state::{Lane, Ready, WorkClass};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::job::{Asker, Job, PollAsker, claim_of};
+use crate::under_way::{BatchesUnderWay, UnderWay};
 
 /// Lanes that are remembered as empty.
 const MAX_EMPTY: usize = 10_000;
@@ -27,6 +28,18 @@ pub(crate) struct Poller {
     lanes: Vec<Lane>,
 }
 
+impl Poller {
+    /// Nothing: it does not ask for work.
+    pub(crate) fn new(request: Arc<Request>, asker: PollAsker) -> Option<Self> {
+        let lanes = claim_of(&request)?.lanes(request.tenant_id);
+        Some(Self { request, asker, lanes })
+    }
+
+    pub(crate) fn into_job(self) -> Job {
+        Job { request: self.request, asker: Asker::Poll(self.asker), misses: 0 }
+    }
+}
+
 #[derive(Debug, Default)]
 struct Waiting {
     next_id: PollerId,
@@ -35,41 +48,14 @@ struct Waiting {
     sessions: FxHashMap<(WorkerId, WorkClass), BTreeSet<PollerId>>,
     /// Lanes in which a claim has found nothing, and nothing has been left since.
     empty: FxHashSet<Lane>,
-    left: Left,
     closed: bool,
-}
-
-/// Lanes that batches have left ready work in while others were under way: these may have searched just before.
-#[derive(Debug, Default)]
-struct Left {
-    /// Batches that are under way or not answered yet.
-    under_way: usize,
-    /// Counts on with every batch that leaves something.
-    moment: u64,
-    last: FxHashMap<Lane, u64>,
-}
-
-/// A batch that is under way: since when, by the moments of [`Left`].
-#[derive(Debug)]
-pub(crate) struct UnderWay {
-    dispatch: Dispatch,
-    since: u64,
-}
-
-impl Drop for UnderWay {
-    fn drop(&mut self) {
-        let left = &mut self.dispatch.lock().left;
-        left.under_way -= 1;
-        if left.under_way == 0 {
-            left.last.clear();
-        }
-    }
 }
 
 /// All pollers of this process.
 #[derive(Debug, Clone)]
 pub(crate) struct Dispatch {
     waiting: Arc<Mutex<Waiting>>,
+    batches: BatchesUnderWay,
     /// Whether all work is made ready by this process, so that it knows which lanes are empty.
     alone: bool,
 }
@@ -84,7 +70,7 @@ pub(crate) struct HandOff {
 
 impl Dispatch {
     pub(crate) fn new(alone: bool) -> Self {
-        Self { waiting: Arc::default(), alone }
+        Self { waiting: Arc::default(), batches: BatchesUnderWay::default(), alone }
     }
 
     /// Held for look-ups only, never across an await; a panic leaves the maps whole.
@@ -92,47 +78,29 @@ impl Dispatch {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Until the guard is dropped, a batch is under way.
+    /// A batch begins; it is under way until what this returns is dropped.
     pub(crate) fn batch_begins(&self) -> UnderWay {
-        let mut waiting = self.lock();
-        waiting.left.under_way += 1;
-        UnderWay { dispatch: self.clone(), since: waiting.left.moment }
-    }
-
-    /// A batch has made work ready in these lanes that nobody in it has taken, and is durable.
-    pub(crate) fn left_ready(&self, lanes: &[Lane]) {
-        let left = &mut self.lock().left;
-        // Where one batch follows the other, the next search sees it.
-        if self.alone || left.under_way < 2 || lanes.is_empty() {
-            return;
-        }
-        left.moment += 1;
-        for lane in lanes {
-            left.last.insert(lane.of_any_kind(), left.moment);
-            left.last.insert(lane.clone(), left.moment);
-        }
+        self.batches.begin()
     }
 
     pub(crate) fn park(&self, request: Arc<Request>, asker: PollAsker) {
-        let Some(claim) = claim_of(&request) else { return };
-        let lanes = claim.lanes(request.tenant_id);
-        self.lock().insert(Poller { request, asker, lanes });
+        if let Some(poller) = Poller::new(request, asker) {
+            self.lock().insert(poller);
+        }
     }
 
-    /// Parks a poller whose claim has found nothing. Hands it back if another batch has left something for it since the one
-    /// with its claim began: it has to search again.
-    pub(crate) fn park_after(
-        &self,
-        batch: &UnderWay,
-        request: Arc<Request>,
-        asker: PollAsker,
-    ) -> Option<Job> {
-        let lanes = claim_of(&request)?.lanes(request.tenant_id);
-        let mut waiting = self.lock();
-        if lanes.iter().any(|lane| waiting.left.last.get(lane).is_some_and(|moment| *moment > batch.since)) {
-            return Some(Job { request, asker: Asker::Poll(asker), misses: 0 });
+    /// Parks a poller that was in a batch and got nothing there. Hands it back if another batch has left something for it
+    /// meanwhile: it has to search again.
+    pub(crate) fn park_after(&self, batch: &UnderWay, poller: Poller) -> Option<Job> {
+        if poller.asker.is_gone() {
+            return None;
         }
-        waiting.insert(Poller { request, asker, lanes });
+        // With the lock of those who wait: whoever leaves something from here on sees this one.
+        let mut waiting = self.lock();
+        if batch.has_missed(&poller.lanes) {
+            return Some(poller.into_job());
+        }
+        waiting.insert(poller);
         None
     }
 
@@ -169,13 +137,6 @@ impl Dispatch {
         self.lock().empty.clear();
     }
 
-    /// Puts a poller back whose hand-off did not come about.
-    pub(crate) fn put_back(&self, poller: Poller) {
-        if !poller.asker.is_gone() {
-            self.lock().insert(poller);
-        }
-    }
-
     /// Chooses pollers for ready work and takes them out. `prefers` names the session that ran an item last.
     pub(crate) fn assign(
         &self,
@@ -210,6 +171,16 @@ impl Dispatch {
             .collect()
     }
 
+    /// A batch has left ready work in these lanes, and is durable. Takes out pollers that came to wait since it was decided, to
+    /// search for it.
+    pub(crate) fn left_ready(&self, lanes: &[Lane]) -> Vec<Job> {
+        // Where one batch is decided after the other, the next search sees it.
+        if !self.alone {
+            self.batches.leaves(lanes);
+        }
+        self.take_one_of_each(lanes)
+    }
+
     /// Takes out one poller of each lane, to search for work that came from elsewhere.
     pub(crate) fn take_one_of_each(&self, lanes: &[Lane]) -> Vec<Job> {
         let mut waiting = self.lock();
@@ -224,8 +195,7 @@ impl Dispatch {
             .into_iter()
             .filter_map(|(id, lanes)| waiting.remove(id).map(|poller| (poller, lanes)))
             .map(|(poller, lanes)| {
-                let request = widened(poller.request, lanes);
-                Job { request, asker: Asker::Poll(poller.asker), misses: 0 }
+                Poller { request: widened(poller.request.clone(), lanes), ..poller }.into_job()
             })
             .collect()
     }
@@ -250,9 +220,10 @@ impl Dispatch {
     /// Answers every poller: the server stops.
     pub(crate) fn drain(&self) -> Vec<Poller> {
         let mut waiting = self.lock();
+        let all = std::mem::take(&mut *waiting);
+        waiting.next_id = all.next_id;
         waiting.closed = true;
-        (waiting.lanes, waiting.sessions) = Default::default();
-        std::mem::take(&mut waiting.pollers).into_values().collect()
+        all.pollers.into_values().collect()
     }
 }
 

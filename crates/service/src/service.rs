@@ -21,7 +21,7 @@ use crate::job::{self, Asker, Job, PollAsker};
 use crate::loops;
 use crate::loops::soon::Soon;
 use crate::metrics::{Meters, SharedRecorder};
-use crate::side_by_side::SideBySide;
+use crate::side_by_side::{SideBySide, SideBySideFrom};
 use crate::stats::Stats;
 use crate::tails::Tails;
 use crate::watch::Watchers;
@@ -43,6 +43,7 @@ pub struct Options {
     /// How long a start that has been handed to a worker waits for its first step, to be written with it, when there is
     /// nothing else to write.
     pub first_step_within: Duration,
+    pub side_by_side: SideBySideFrom,
     /// Where figures go.
     pub recorder: SharedRecorder,
     /// Ids and jitter are drawn from it. It differs between processes, so that their ids do not meet.
@@ -57,6 +58,7 @@ impl Default for Options {
             hints: true,
             loops: loops::Options::default(),
             first_step_within: Duration::from_millis(4),
+            side_by_side: SideBySideFrom::default(),
             recorder: Arc::new(metrics::NoopRecorder),
             seed: uuid::Uuid::new_v4().as_u64_pair().0,
         }
@@ -152,14 +154,15 @@ impl Service {
         let mut tasks = loops::start(&service, &options.loops, &stopped);
         // Other processes may lock, pause or write what a start that is not written yet depends on.
         let patience = if shared.store.is_shared() { Duration::ZERO } else { options.first_step_within };
-        tasks.push(tokio::spawn(Batcher::new(shared, receiver, stopped, patience).run()));
+        let side_by_side = SideBySide::new(shared.store.is_shared().then_some(options.side_by_side));
+        tasks.push(tokio::spawn(Batcher::new(shared, receiver, stopped, patience, side_by_side).run()));
         *service.tasks.try_lock().expect("nobody else has the service yet") = tasks;
         service
     }
 
     /// How many batches may be under way at a time.
     pub fn batches_at_once(&self) -> usize {
-        SideBySide::new(self.shared.store.is_shared()).most()
+        SideBySide::most(self.shared.store.is_shared())
     }
 
     /// Carries out one request. When this returns, the effect is durable.

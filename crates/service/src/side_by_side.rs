@@ -11,49 +11,63 @@ use tokio::time::Instant;
 
 /// Batches under way at a time.
 const UNDER_WAY: usize = 2;
-/// So many requests wait before a second batch begins.
-const MANY: usize = 96;
-/// If one of so many is put off, that is too many.
+/// If one of so many is decided in vain, that is too many.
 const ONE_OF: usize = 8;
 /// For how long there is no second batch then, doubled each time up to the longest.
 const PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
+/// From how many requests on batches run side by side, where the database carries out more than one at a time.
+#[derive(Debug, Clone, Copy)]
+pub struct SideBySideFrom {
+    /// A batch of so many runs beside the loop that collects them. A smaller one is over sooner without.
+    pub beside_requests: usize,
+    /// With so many waiting, a second batch begins.
+    pub second_requests: usize,
+}
+
+impl Default for SideBySideFrom {
+    fn default() -> Self {
+        Self { beside_requests: 8, second_requests: 96 }
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct SideBySide {
-    /// Whether the database carries out more than one at a time.
-    possible: bool,
+    /// `None`: the database carries out one after the other.
+    from: Option<SideBySideFrom>,
     not_before: Option<Instant>,
     pause: Duration,
 }
 
 impl SideBySide {
-    pub(crate) fn new(possible: bool) -> Self {
-        Self { possible, not_before: None, pause: PAUSE }
+    pub(crate) fn new(from: Option<SideBySideFrom>) -> Self {
+        Self { from, not_before: None, pause: PAUSE }
     }
 
-    pub(crate) fn is_possible(&self) -> bool {
-        self.possible
+    /// Batches that may be under way at a time on a database that carries out more than one, or does not.
+    pub(crate) fn most(possible: bool) -> usize {
+        if possible { UNDER_WAY } else { 1 }
     }
 
-    /// Batches that may be under way at a time.
-    pub(crate) fn most(&self) -> usize {
-        if self.possible { UNDER_WAY } else { 1 }
+    /// Whether a batch of so many runs beside the loop that collects them.
+    pub(crate) fn runs_beside(&self, requests: usize) -> bool {
+        self.from.is_some_and(|from| requests >= from.beside_requests)
     }
 
     /// Whether the next batch may begin, with so many under way and so many requests waiting.
     pub(crate) fn may_begin(&self, under_way: usize, waiting: usize, now: Instant) -> bool {
-        match under_way {
-            0 => waiting > 0,
-            _ => {
-                under_way < self.most() && waiting >= MANY && self.not_before.is_none_or(|until| now >= until)
-            }
+        if under_way == 0 {
+            return waiting > 0;
         }
+        under_way < UNDER_WAY
+            && self.from.is_some_and(|from| waiting >= from.second_requests)
+            && self.not_before.is_none_or(|until| now >= until)
     }
 
-    /// A batch has ended that began while another one was under way.
-    pub(crate) fn second_ended(&mut self, requests: usize, put_off: usize, now: Instant) {
-        if put_off * ONE_OF > requests {
+    /// A batch has ended that began while another one was under way. So many of its requests were decided in vain.
+    pub(crate) fn second_ended(&mut self, requests: usize, in_vain: usize, now: Instant) {
+        if in_vain * ONE_OF > requests {
             self.not_before = Some(now + self.pause);
             self.pause = (self.pause * 2).min(LONGEST_PAUSE);
         } else {
@@ -66,20 +80,23 @@ impl SideBySide {
 mod tests {
     use super::*;
 
+    const FROM: SideBySideFrom = SideBySideFrom { beside_requests: 8, second_requests: 96 };
+    const MANY: usize = FROM.second_requests;
+
     #[test]
     fn a_second_batch_takes_many_requests_and_a_third_never_begins() {
-        let (side_by_side, now) = (SideBySide::new(true), Instant::now());
+        let (side_by_side, now) = (SideBySide::new(Some(FROM)), Instant::now());
         let may_begin = |under_way, waiting| side_by_side.may_begin(under_way, waiting, now);
         assert!(!may_begin(0, 0) && may_begin(0, 1));
         assert!(!may_begin(1, MANY - 1) && may_begin(1, MANY));
         assert!(!may_begin(2, 10 * MANY));
-        let one_by_one = SideBySide::new(false);
+        let one_by_one = SideBySide::new(None);
         assert!(one_by_one.may_begin(0, 1, now) && !one_by_one.may_begin(1, 10 * MANY, now));
     }
 
     #[test]
     fn after_one_that_was_in_vain_there_is_none_for_a_while_and_longer_each_time() {
-        let (mut side_by_side, mut now) = (SideBySide::new(true), Instant::now());
+        let (mut side_by_side, mut now) = (SideBySide::new(Some(FROM)), Instant::now());
         for pause in [PAUSE, 2 * PAUSE, 4 * PAUSE] {
             side_by_side.second_ended(80, 11, now);
             assert!(side_by_side.may_begin(0, 1, now), "the first is never held up");
@@ -88,7 +105,7 @@ mod tests {
             assert!(side_by_side.may_begin(1, MANY, now));
         }
         side_by_side.second_ended(80, 10, now);
-        assert!(side_by_side.may_begin(1, MANY, now), "few were put off");
+        assert!(side_by_side.may_begin(1, MANY, now), "few were in vain");
         side_by_side.second_ended(80, 80, now);
         assert!(side_by_side.may_begin(1, MANY, now + PAUSE), "as short as at first");
     }

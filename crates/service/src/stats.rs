@@ -26,6 +26,8 @@ stats! {
     rows,
     /// Requests decided.
     requests,
+    /// Batches that began while another one was under way.
+    second_batches,
     /// Requests put off because a row was locked elsewhere.
     deferred,
     /// Batches decided again because another writer was faster.

@@ -143,6 +143,7 @@ totals! {
     commits = ("flovyn_store_commits_total", "Transactions that wrote something");
     rows = ("flovyn_store_rows_written_total", "Row changes in them");
     requests = ("flovyn_requests_decided_total", "Requests decided");
+    second_batches = ("flovyn_second_batches_total", "Batches that began while another one was under way");
     deferred = ("flovyn_requests_deferred_total", "Requests put off because a row was locked elsewhere");
     conflicts = ("flovyn_batch_conflicts_total", "Batches decided again because another writer was faster");
     bisections = ("flovyn_batch_bisections_total", "Batches split to find a request that the database refuses");

@@ -8,7 +8,7 @@ use flovyn_engine::Reply;
 use flovyn_engine::reply::{Activation, TaskDelivery};
 use flovyn_engine::request::Outcome;
 use flovyn_engine::state::*;
-use flovyn_service::{Options, Service, loops};
+use flovyn_service::{Options, Service, SideBySideFrom, loops};
 use futures::future::join_all;
 
 use crate::common::{
@@ -16,8 +16,7 @@ use crate::common::{
     workflows,
 };
 
-/// Of each server: enough for two batches at once.
-const CLIENTS: usize = 200;
+const CLIENTS: usize = 64;
 const WORKERS: usize = 4;
 /// A worker asks again after this; nothing depends on it.
 const ASK_AGAIN: Duration = Duration::from_millis(200);
@@ -92,7 +91,10 @@ async fn every_task_of_many_workflows_is_accepted_once(place: Place, servers: us
     for _ in 0..servers {
         // With its loops, as in production.
         let loops = loops::Options { poll: Duration::from_millis(100), ..loops::Options::default() };
-        let service = Service::start(place.store().await, Options { loops, ..Options::default() });
+        // Two batches at once, where that can be, though there are not so many clients.
+        let side_by_side = SideBySideFrom { second_requests: 16, ..SideBySideFrom::default() };
+        let options = Options { loops, side_by_side, ..Options::default() };
+        let service = Service::start(place.store().await, options);
         for _ in 0..CLIENTS {
             running.push(tokio::spawn(client(service.clone(), tally.clone())));
         }
@@ -105,6 +107,9 @@ async fn every_task_of_many_workflows_is_accepted_once(place: Place, servers: us
     for task in running {
         task.await.unwrap();
     }
+    let at_once = services[0].batches_at_once() > 1;
+    let seconds: u64 = services.iter().map(|service| service.stats().figures().second_batches).sum();
+    assert_eq!(seconds > 0, at_once, "two batches at once: {seconds}");
     for service in services {
         service.stop().await;
     }

@@ -9,7 +9,7 @@ use flovyn_engine::reply::Claimed;
 use flovyn_engine::request::{Claim, Op};
 use flovyn_engine::state::Lane;
 use flovyn_engine::{Code, Limits, Refusal, Reply};
-use flovyn_service::{Options, Service, loops};
+use flovyn_service::{Options, Service, SideBySideFrom, loops};
 use flovyn_store::Hint;
 use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
@@ -205,6 +205,8 @@ impl Cluster {
             limits: limits(),
             loops: loop_options(),
             seed: world.lock().rng.draw(),
+            // Few are enough: there are never many.
+            side_by_side: SideBySideFrom { beside_requests: 1, second_requests: 1 },
             ..Options::default()
         };
         world.say(|| format!("server {slot} starts, {skew_ms} ms off"));

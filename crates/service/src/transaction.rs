@@ -24,59 +24,49 @@ const GIVE_BACK_AGAIN: Duration = Duration::from_millis(100);
 /// How often a lone request is decided again when another writer is faster.
 const MAX_CONFLICTS: u32 = 8;
 
-/// What a batch that ran by itself came to.
+/// What a batch came to.
+#[derive(Default)]
 pub(crate) struct Ran {
     /// Jobs that have to wait for the next one.
     pub(crate) put_off: Vec<Job>,
     pub(crate) requests: usize,
-    /// Those of them that could not have their rows.
-    pub(crate) deferred: usize,
+    /// Those of them that were decided in vain: they could not have their rows, or nothing was written.
+    pub(crate) in_vain: usize,
     /// How long it took, if it wrote anything.
     pub(crate) wrote_within: Option<Duration>,
-    /// Another one was under way when it began.
-    pub(crate) is_second: bool,
 }
 
 /// A batch of which nothing is known to be written.
 pub(crate) struct Failed {
     error: StoreError,
-    /// Gives back what may have been claimed for somebody who will not be told.
-    give_back: Vec<Job>,
+    /// Gives back what may have been claimed for somebody who will not be told, and pollers that have to search again.
+    put_off: Vec<Job>,
 }
 
 impl Shared {
-    /// Decides and commits a batch, answers everybody, and returns the jobs that have to wait.
-    pub(crate) fn run_batch(self: Arc<Self>, jobs: Vec<Job>, wait: bool) -> BoxFuture<'static, Vec<Job>> {
+    /// Decides and commits a batch, and answers everybody.
+    pub(crate) fn run_batch(self: Arc<Self>, jobs: Vec<Job>, wait: bool) -> BoxFuture<'static, Ran> {
         Box::pin(async move {
             if jobs.is_empty() {
-                return Vec::new();
+                return Ran::default();
             }
-            match self.attempt(&jobs, wait, false).await {
-                Ok(committed) => self.answer_all(jobs, committed),
-                Err(failed) => self.recover(jobs, wait, failed).await,
+            let (requests, began) = (jobs.len(), Instant::now());
+            match self.transact(&jobs, wait, false).await {
+                Ok(committed) => {
+                    let wrote_within = (committed.summary.rows > 0).then(|| began.elapsed());
+                    let is_deferred = |decided: &&Decided| matches!(decided, Decided::Deferred);
+                    let in_vain = committed.decided.iter().filter(is_deferred).count();
+                    Ran { put_off: self.answer_all(jobs, committed), requests, in_vain, wrote_within }
+                }
+                Err(failed) => {
+                    let put_off = self.recover(jobs, wait, failed).await;
+                    Ran { put_off, requests, in_vain: requests, wrote_within: None }
+                }
             }
         })
     }
 
-    /// The same, and says how it went.
-    pub(crate) async fn run_beside(self: Arc<Self>, jobs: Vec<Job>, is_second: bool) -> Ran {
-        let (requests, began) = (jobs.len(), Instant::now());
-        match self.attempt(&jobs, false, false).await {
-            Ok(committed) => {
-                let wrote_within = (committed.summary.rows > 0).then(|| began.elapsed());
-                let is_deferred = |decided: &&Decided| matches!(decided, Decided::Deferred);
-                let deferred = committed.decided.iter().filter(is_deferred).count();
-                let put_off = self.answer_all(jobs, committed);
-                Ran { put_off, requests, deferred, wrote_within, is_second }
-            }
-            Err(failed) => {
-                let put_off = self.recover(jobs, false, failed).await;
-                Ran { put_off, requests, deferred: 0, wrote_within: None, is_second }
-            }
-        }
-    }
-
-    pub(crate) async fn attempt(
+    pub(crate) async fn transact(
         &self,
         jobs: &[Job],
         wait_for_locks: bool,
@@ -106,14 +96,14 @@ impl Shared {
             Err(error) => {
                 // It may have been written all the same.
                 self.dispatch.forget_empty();
-                let give_back = match error {
+                let mut put_off = match error {
                     StoreError::OutcomeUnknown(_) => give_back_all(jobs, &handed, &decided),
                     _ => Vec::new(),
                 };
                 for poller in handed {
-                    self.dispatch.put_back(poller);
+                    put_off.extend(self.dispatch.park_after(&under_way, poller));
                 }
-                Err(Failed { error, give_back })
+                Err(Failed { error, put_off })
             }
         }
     }
@@ -130,7 +120,7 @@ impl Shared {
     /// A batch that was not written. A conflict is decided once more; then the batch is halved until the guilty
     /// request stands alone. Only what is known not to be written is tried again.
     pub(crate) async fn recover(self: Arc<Self>, mut jobs: Vec<Job>, wait: bool, failed: Failed) -> Vec<Job> {
-        let Failed { mut error, mut give_back } = failed;
+        let Failed { mut error, mut put_off } = failed;
         let alone = jobs.len() == 1;
         for _ in 0..if alone { MAX_CONFLICTS } else { 1 } {
             let again = matches!(error, StoreError::OutcomeUnknown(_)) && planted(Bug::UnknownOutcomeRetried);
@@ -138,16 +128,22 @@ impl Shared {
                 break;
             }
             Stats::add(&self.stats.conflicts, 1);
-            match self.attempt(&jobs, wait || alone, false).await {
-                Ok(committed) => return self.answer_all(jobs, committed),
-                Err(next) => (error, give_back) = (next.error, next.give_back),
+            match self.transact(&jobs, wait || alone, false).await {
+                Ok(committed) => {
+                    put_off.extend(self.answer_all(jobs, committed));
+                    return put_off;
+                }
+                Err(next) => {
+                    error = next.error;
+                    put_off.extend(next.put_off);
+                }
             }
         }
         if !alone && matches!(error, StoreError::Conflict(_) | StoreError::Refused(_)) {
             Stats::add(&self.stats.bisections, 1);
             let second = jobs.split_off(jobs.len() / 2);
-            let mut put_off = self.clone().run_batch(jobs, wait).await;
-            put_off.extend(self.run_batch(second, wait).await);
+            put_off.extend(self.clone().run_batch(jobs, wait).await.put_off);
+            put_off.extend(self.run_batch(second, wait).await.put_off);
             return put_off;
         }
         if let StoreError::Fatal(what) = &error {
@@ -160,9 +156,9 @@ impl Shared {
         if !undone.is_empty() {
             // Nobody else will: as long as its session lives, what was claimed for nobody would stay claimed.
             tokio::time::sleep(GIVE_BACK_AGAIN).await;
-            give_back.extend(undone.into_iter().map(|job| Job { misses: job.misses + 1, ..job }));
+            put_off.extend(undone.into_iter().map(|job| Job { misses: job.misses + 1, ..job }));
         }
-        give_back
+        put_off
     }
 
     fn fail_for_good(&self, what: &str) {
