@@ -203,13 +203,13 @@ macro_rules! define {
                     self.pool.entry(row.lane.clone()).or_default().insert(row.place());
                 }
                 $(
-                    for key in loaded.busy.$field { self.$field.supply(key, Found::Busy, false); }
                     for row in loaded.$field {
                         let key = row.key();
-                        // What a scan or a look brought is not locked.
-                        let locked = !<$row as Row>::LOCKED || wants.$field.lock.contains(&key);
-                        self.$field.supply(key, Found::Row(row), locked);
+                        // What a scan or a look brought is not locked, be it that its lock was wanted and could not be had.
+                        let had = wants.$field.lock.contains(&key) && !loaded.busy.$field.contains(&key);
+                        self.$field.supply(key, Found::Row(row), !<$row as Row>::LOCKED || had);
                     }
+                    for key in loaded.busy.$field { self.$field.supply(key, Found::Busy, false); }
                     for key in &wants.$field.lock {
                         if self.$field.known(key, true) == Known::No {
                             self.$field.supply(key.clone(), Found::Absent, true);
@@ -414,5 +414,35 @@ impl<'a> Needs<'a> {
 
     pub(crate) fn set(&self) -> &'a WorkingSet {
         self.set
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use uuid::Uuid;
+
+    #[test]
+    fn a_busy_row_that_a_scan_brought_is_busy_and_in_sight() {
+        let row = Tenant {
+            id: Uuid::nil(),
+            version: 1,
+            slug: "acme".into(),
+            name: "Acme".into(),
+            created_ms: 1,
+            retention_ms: None,
+        };
+        let (mut set, mut wants) = (WorkingSet::default(), Wants::default());
+        wants.tenants.lock.insert(row.key());
+        let mut loaded = Loaded::at(Now::same(1));
+        loaded.tenants.push(row.clone());
+        loaded.busy.tenants.push(row.key());
+        set.supply(&wants, loaded);
+        assert_eq!(set.tenants.known(&row.key(), true), Known::Busy);
+        assert_eq!(
+            set.tenants.current().collect::<Vec<_>>(),
+            [&row],
+            "whoever goes through the rows finds it"
+        );
     }
 }

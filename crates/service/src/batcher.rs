@@ -17,7 +17,7 @@ use crate::provisional::Provisional;
 use crate::service::{QUEUE, Shared};
 use crate::side_by_side::SideBySide;
 use crate::stats::Stats;
-use crate::transaction::Ran;
+use crate::transaction::{GIVE_BACK_AGAIN, Ran};
 
 /// A batch is closed at any of these, or when it has as many requests as its pace allows.
 const MAX_BYTES: usize = 4 << 20;
@@ -46,7 +46,7 @@ pub(crate) struct Batcher {
     side_by_side: SideBySide,
     /// Batches that run beside this loop, and whether another one was under way when each began.
     beside: JoinSet<(Ran, bool)>,
-    /// Requests that wait for their rows, each alone.
+    /// Requests that wait for their rows, each alone, or for their time.
     alone: JoinSet<Ran>,
     stopped: watch::Receiver<bool>,
     /// Requests in the last batch.
@@ -83,7 +83,7 @@ impl Batcher {
         let mut unanswered: Option<(Vec<Job>, Committed)> = None;
         loop {
             self.receive();
-            if self.backlog.len() < ENOUGH
+            if (self.backlog.len() < ENOUGH || !self.beside.is_empty())
                 && let Some((mut jobs, mut committed)) = unanswered.take()
             {
                 let put_off = self.shared.hand_over(&mut jobs, &mut committed);
@@ -142,8 +142,8 @@ impl Batcher {
                     unanswered = Some((batch, committed));
                 }
                 Err(failed) => {
-                    let put_off = self.shared.clone().recover(batch, wait, failed).await;
-                    self.put_off(put_off);
+                    let ran = self.shared.clone().recover(batch, wait, failed).await;
+                    self.go_on(ran);
                 }
             }
         }
@@ -209,11 +209,22 @@ impl Batcher {
         if is_second {
             self.side_by_side.second_ended(ran.requests, ran.in_vain, now);
         }
-        self.put_off(ran.put_off);
+        self.go_on(ran);
     }
 
     fn ran_alone(&mut self, ran: Result<Ran, JoinError>) {
-        self.put_off(ran.unwrap_or_default().put_off);
+        self.go_on(ran.unwrap_or_default());
+    }
+
+    /// With what a batch has left over.
+    fn go_on(&mut self, ran: Ran) {
+        self.put_off(ran.put_off);
+        if !ran.later.is_empty() {
+            self.alone.spawn(async move {
+                tokio::time::sleep(GIVE_BACK_AGAIN).await;
+                Ran { put_off: ran.later, ..Ran::default() }
+            });
+        }
     }
 
     /// Everything that waits, up to the limits, tenants in turn. `true`: alone, waiting for its rows.
@@ -229,7 +240,7 @@ impl Batcher {
             tokio::select! {
                 biased;
                 Some(ran) = self.beside.join_next() => self.ran_beside(ran),
-                job = self.jobs.recv() => match job {
+                job = self.jobs.recv(), if self.backlog.len() < QUEUE => match job {
                     Some(job) => {
                         self.backlog.push_back(job);
                         self.receive();

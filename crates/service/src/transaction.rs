@@ -20,7 +20,7 @@ use crate::service::Shared;
 use crate::stats::Stats;
 
 /// How long after a claim could not be given back this is tried again.
-const GIVE_BACK_AGAIN: Duration = Duration::from_millis(100);
+pub(crate) const GIVE_BACK_AGAIN: Duration = Duration::from_millis(100);
 /// How often a lone request is decided again when another writer is faster.
 const MAX_CONFLICTS: u32 = 8;
 
@@ -29,6 +29,8 @@ const MAX_CONFLICTS: u32 = 8;
 pub(crate) struct Ran {
     /// Jobs that have to wait for the next one.
     pub(crate) put_off: Vec<Job>,
+    /// Jobs that have to wait for [`GIVE_BACK_AGAIN`].
+    pub(crate) later: Vec<Job>,
     pub(crate) requests: usize,
     /// Those of them that were decided in vain: they could not have their rows, or nothing was written.
     pub(crate) in_vain: usize,
@@ -56,12 +58,10 @@ impl Shared {
                     let wrote_within = (committed.summary.rows > 0).then(|| began.elapsed());
                     let is_deferred = |decided: &&Decided| matches!(decided, Decided::Deferred);
                     let in_vain = committed.decided.iter().filter(is_deferred).count();
-                    Ran { put_off: self.answer_all(jobs, committed), requests, in_vain, wrote_within }
+                    let put_off = self.answer_all(jobs, committed);
+                    Ran { put_off, requests, in_vain, wrote_within, ..Ran::default() }
                 }
-                Err(failed) => {
-                    let put_off = self.recover(jobs, wait, failed).await;
-                    Ran { put_off, requests, in_vain: requests, wrote_within: None }
-                }
+                Err(failed) => self.recover(jobs, wait, failed).await,
             }
         })
     }
@@ -119,7 +119,9 @@ impl Shared {
 
     /// A batch that was not written. A conflict is decided once more; then the batch is halved until the guilty
     /// request stands alone. Only what is known not to be written is tried again.
-    pub(crate) async fn recover(self: Arc<Self>, mut jobs: Vec<Job>, wait: bool, failed: Failed) -> Vec<Job> {
+    pub(crate) async fn recover(self: Arc<Self>, mut jobs: Vec<Job>, wait: bool, failed: Failed) -> Ran {
+        let requests = jobs.len();
+        let ran = |put_off, later| Ran { put_off, later, requests, in_vain: requests, wrote_within: None };
         let Failed { mut error, mut put_off } = failed;
         let alone = jobs.len() == 1;
         for _ in 0..if alone { MAX_CONFLICTS } else { 1 } {
@@ -131,7 +133,7 @@ impl Shared {
             match self.transact(&jobs, wait || alone, false).await {
                 Ok(committed) => {
                     put_off.extend(self.answer_all(jobs, committed));
-                    return put_off;
+                    return ran(put_off, Vec::new());
                 }
                 Err(next) => {
                     error = next.error;
@@ -142,9 +144,13 @@ impl Shared {
         if !alone && matches!(error, StoreError::Conflict(_) | StoreError::Refused(_)) {
             Stats::add(&self.stats.bisections, 1);
             let second = jobs.split_off(jobs.len() / 2);
-            put_off.extend(self.clone().run_batch(jobs, wait).await.put_off);
-            put_off.extend(self.run_batch(second, wait).await.put_off);
-            return put_off;
+            let mut later = Vec::new();
+            for half in [jobs, second] {
+                let ran = self.clone().run_batch(half, wait).await;
+                put_off.extend(ran.put_off);
+                later.extend(ran.later);
+            }
+            return ran(put_off, later);
         }
         if let StoreError::Fatal(what) = &error {
             self.fail_for_good(what);
@@ -153,12 +159,9 @@ impl Shared {
         let (undone, jobs): (Vec<Job>, Vec<Job>) =
             jobs.into_iter().partition(|job| !lost && job.gives_back());
         refuse_all(jobs, &error);
-        if !undone.is_empty() {
-            // Nobody else will: as long as its session lives, what was claimed for nobody would stay claimed.
-            tokio::time::sleep(GIVE_BACK_AGAIN).await;
-            put_off.extend(undone.into_iter().map(|job| Job { misses: job.misses + 1, ..job }));
-        }
-        put_off
+        // Nobody else will: as long as its session lives, what was claimed for nobody would stay claimed.
+        let again = undone.into_iter().map(|job| Job { misses: job.misses + 1, ..job });
+        ran(put_off, again.collect())
     }
 
     fn fail_for_good(&self, what: &str) {

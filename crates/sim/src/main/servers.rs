@@ -106,6 +106,9 @@ impl Arguments {
         if faults < LEAST_FAULTS * seeds {
             return Err(format!("only {faults} faults struck"));
         }
+        if total.second_batches < seeds {
+            return Err(format!("only {} batches began beside another", total.second_batches));
+        }
         let missing: Vec<&str> = Fault::ALL
             .iter()
             .map(|fault| fault.name())
@@ -129,6 +132,7 @@ fn print_figures(arguments: &Arguments, total: &Figures, violations: usize, vali
         "claims": total.claims,
         "commits": total.commits,
         "commits_lost_to_another_server": total.met,
+        "second_batches": total.second_batches,
         "stale_reports_refused": total.stale,
         "steps_with_a_success": total.continued,
         "handed_before_written": total.provisional,

@@ -29,8 +29,14 @@ macro_rules! define {
                         self.$field.get(key).is_some_and(|holder| *holder != transaction)
                     };
                     let busy: Vec<_> = wanted.iter().filter(|key| held(key)).cloned().collect();
-                    loaded.$field.retain(|row| !busy.contains(&row.key()));
-                    let found = loaded.$field.iter().map(Row::key).filter(|key| wanted.contains(key));
+                    for key in &busy {
+                        // A scan sees it all the same, and has brought it once more.
+                        if let Some(place) = loaded.$field.iter().position(|row| row.key() == *key) {
+                            loaded.$field.remove(place);
+                        }
+                    }
+                    let found = loaded.$field.iter().map(Row::key);
+                    let found = found.filter(|key| wanted.contains(key) && !busy.contains(key));
                     self.$field.extend(found.map(|key| (key, transaction)));
                     loaded.busy.$field.extend(busy);
                 })*

@@ -74,6 +74,8 @@ pub struct Figures {
     pub commits: usize,
     /// Commits that lost against another server's.
     pub met: usize,
+    /// Batches that began while another one of the same server was under way.
+    pub second_batches: usize,
     /// Reports of stale claims that were refused.
     pub stale: usize,
     /// Steps of workflows that were accepted with the success of their task.
@@ -92,6 +94,7 @@ impl Figures {
         self.claims += other.claims;
         self.commits += other.commits;
         self.met += other.met;
+        self.second_batches += other.second_batches;
         self.stale += other.stale;
         self.continued += other.continued;
         self.provisional += other.provisional;

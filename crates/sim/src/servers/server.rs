@@ -102,6 +102,10 @@ impl Machine {
         }
     }
 
+    pub(super) fn is_dead(&self) -> bool {
+        self.dead.load(Ordering::SeqCst)
+    }
+
     async fn died(&self) {
         let died = self.died.notified();
         if !self.dead.load(Ordering::SeqCst) {
@@ -217,8 +221,14 @@ impl Cluster {
     fn bury(&self, slot: usize) {
         self.board.lock()[slot] = None;
         if let Some(slot) = self.lock()[slot].take() {
-            slot.service.abort();
+            self.end(&slot);
         }
+    }
+
+    fn end(&self, slot: &Slot) {
+        let second_batches = slot.service.stats().figures().second_batches;
+        self.world.lock().figures.second_batches += usize::try_from(second_batches).unwrap_or_default();
+        slot.service.abort();
     }
 
     /// Nothing goes wrong any more: whoever stands still goes on, and all clocks are right.
@@ -232,7 +242,7 @@ impl Cluster {
     /// Ends the run.
     pub(super) fn stop(&self) {
         for slot in self.lock().iter().flatten() {
-            slot.service.abort();
+            self.end(slot);
         }
     }
 
@@ -247,6 +257,15 @@ impl Cluster {
     pub(super) async fn exchange<T>(&self, ask: impl AsyncFnOnce(Service) -> T) -> Option<T> {
         self.world.travel().await;
         let (machine, service) = self.any_server()?;
+        self.ask(&machine, service, ask).await
+    }
+
+    async fn ask<T>(
+        &self,
+        machine: &Machine,
+        service: Service,
+        ask: impl AsyncFnOnce(Service) -> T,
+    ) -> Option<T> {
         let lost = self.world.strikes(Fault::LostReply, || format!("of {}", machine.name));
         let patience = if lost { Duration::from_millis(self.world.below(40) as u64) } else { PATIENCE };
         let asked = async {
@@ -300,10 +319,22 @@ impl Cluster {
         }
     }
 
-    /// Waits for work. `None`: no answer came, and whatever was claimed is lost.
-    pub(super) async fn poll(&self, tenant: TenantId, claim: Claim) -> Option<Claimed> {
+    /// Waits for work. `None`: no answer came, and whatever was claimed is lost. The server that was asked is added to those that
+    /// the worker has a connection to.
+    pub(super) async fn poll(
+        &self,
+        tenant: TenantId,
+        claim: Claim,
+        connections: &mut Vec<Arc<Machine>>,
+    ) -> Option<Claimed> {
         let wait = Duration::from_millis(500 + self.world.below(3_000) as u64);
-        let answer = self.exchange(async move |service| service.poll(tenant, claim, wait).await).await;
+        self.world.travel().await;
+        let (machine, service) = self.any_server()?;
+        if !connections.iter().any(|known| Arc::ptr_eq(known, &machine)) {
+            connections.push(machine.clone());
+        }
+        let poll = async move |service: Service| service.poll(tenant, claim, wait).await;
+        let answer = self.ask(&machine, service, poll).await;
         match answer? {
             Ok(claimed) => Some(claimed),
             // The claim may have been written, and nobody will ever see it.

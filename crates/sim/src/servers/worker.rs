@@ -16,7 +16,7 @@ use uuid::Uuid;
 use super::chaos::Fault;
 use super::program::{self, KIND, QUEUE, TASK};
 use super::record;
-use super::server::{Answer, Cluster, may_try_again};
+use super::server::{Answer, Cluster, Machine, may_try_again};
 
 /// How often a worker sends a report again that nobody answered.
 const TRIES: usize = 6;
@@ -80,7 +80,13 @@ impl Worker {
         loop {
             let session = if with_session { self.register(class).await } else { None };
             let heart = session.map(|session| tokio::spawn(self.clone().beat(session)));
-            while let Ok(()) = self.turn(class, session).await {}
+            let mut connections = Vec::new();
+            while let Ok(()) = self.turn(class, session, &mut connections).await {
+                // What that one has claimed for it and not told it of is released when it comes back.
+                if connections.iter().any(|server| server.is_dead()) {
+                    break;
+                }
+            }
             if let Some(heart) = heart {
                 heart.abort();
             }
@@ -123,7 +129,12 @@ impl Worker {
         }
     }
 
-    async fn turn(&self, class: WorkClass, session: Option<WorkerId>) -> Result<(), Died> {
+    async fn turn(
+        &self,
+        class: WorkClass,
+        session: Option<WorkerId>,
+        connections: &mut Vec<Arc<Machine>>,
+    ) -> Result<(), Died> {
         let world = &self.cluster.world;
         let kind = if class == WorkClass::Task { TASK } else { KIND };
         let claim = Claim {
@@ -135,7 +146,7 @@ impl Worker {
             only: None,
             provisional: world.below(2) == 0,
         };
-        let claimed = self.cluster.poll(self.tenant, claim).await.ok_or(Died)?;
+        let claimed = self.cluster.poll(self.tenant, claim, connections).await.ok_or(Died)?;
         if claimed.is_empty() {
             world.sleep(20 + world.below(50)).await;
         }
