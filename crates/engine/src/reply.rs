@@ -98,6 +98,8 @@ pub struct TaskCreated {
 pub struct Claimed {
     pub workflows: Vec<Activation>,
     pub tasks: Vec<TaskDelivery>,
+    /// There was more, locked by another transaction just then.
+    pub passed_over: bool,
 }
 
 impl Claimed {

@@ -151,9 +151,7 @@ impl Shared {
         match job.asker {
             Asker::Call(sender) | Asker::Start(sender, _) => {
                 if let (Op::ResumeQueue(op), Ok(_)) = (&job.request.op, &result) {
-                    self.dispatch.forget_empty();
-                    let lanes = self.dispatch.lanes_of_queue(job.request.tenant_id, &op.queue);
-                    put_off.extend(self.dispatch.take_one_of_each(&lanes));
+                    put_off.extend(self.dispatch.queue_resumed(job.request.tenant_id, &op.queue));
                 }
                 drop(sender.send(result));
             }
@@ -161,8 +159,12 @@ impl Shared {
                 Ok(Reply::Claimed(claimed)) if claimed.is_empty() && poll.may_wait() => {
                     // Nothing there: every batch that is decided from now on and makes such work ready sees this poller, and one
                     // that was decided meanwhile brings it when it is answered, or has done so: then it searches again.
-                    let poller = Poller::new(job.request, poll);
-                    put_off.extend(poller.and_then(|poller| self.dispatch.park_after(under_way, poller)));
+                    let Some(poller) = Poller::new(job.request, poll) else { return };
+                    // What another batch of ours had its hands on may be left when that is over.
+                    put_off.extend(match claimed.passed_over && under_way.had_company() {
+                        true => Some(poller.into_job()),
+                        false => self.dispatch.park_after(under_way, poller),
+                    });
                 }
                 Ok(Reply::Claimed(claimed)) => {
                     if let Err(Ok(claimed)) = poll.sender.send(Ok(claimed)) {
@@ -189,7 +191,7 @@ impl Shared {
     fn wake_next(&self, request: &Request, found: usize) -> Vec<Job> {
         match job::claim_of(request) {
             Some(claim) if claim.only.is_none() && found >= claim.max => {
-                self.dispatch.take_one_of_each(&claim.lanes(request.tenant_id))
+                self.dispatch.left_ready(&claim.lanes(request.tenant_id))
             }
             _ => Vec::new(),
         }

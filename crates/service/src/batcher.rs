@@ -106,6 +106,7 @@ impl Batcher {
             let may_tell = !wait && self.backlog.is_empty() && self.provisional.may_tell(&batch);
             self.provisional.join(&mut batch);
             self.last_batch = batch.len();
+            self.side_by_side.begins(self.beside.len());
             if wait {
                 // It waits for rows that others have locked: not a reason for everybody else to wait as well.
                 self.alone.spawn(self.shared.clone().run_batch(batch, wait));
@@ -203,11 +204,11 @@ impl Batcher {
     fn ran_beside(&mut self, ran: Result<(Ran, bool), JoinError>) {
         let Ok((ran, is_second)) = ran else { return };
         let now = Instant::now();
-        if let Some(took) = ran.wrote_within {
-            self.pace.took(ran.requests, took, now);
-        }
-        if is_second {
-            self.side_by_side.second_ended(ran.requests, ran.in_vain, now);
+        match (is_second, ran.wrote_within) {
+            (true, _) => self.side_by_side.second_ended(ran.requests, ran.in_vain, now),
+            // Of one that shared the database with another this would say little.
+            (false, Some(took)) => self.pace.took(ran.requests, took, now),
+            (false, None) => {}
         }
         self.go_on(ran);
     }

@@ -9,6 +9,7 @@ use flovyn_engine::ids::{TaskId, TenantId};
 use flovyn_engine::request::{HeartbeatTask, Op};
 use flovyn_engine::{Refusal, Reply, Request};
 use rustc_hash::FxHashMap;
+use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use crate::job::Asker;
@@ -117,15 +118,19 @@ impl Chatter {
     }
 
     /// Sends a waiting heartbeat of this task ahead of what follows.
-    pub(crate) fn release_heartbeat(&self, service: &Service, tenant_id: TenantId, task_id: TaskId) {
+    pub(crate) async fn release_heartbeat(&self, service: &Service, tenant_id: TenantId, task_id: TaskId) {
         let waiting: Vec<Request> = {
             let mut inner = self.lock();
             let own = (tenant_id, task_id, None)..=(tenant_id, task_id, Some(i64::MAX));
             inner.heartbeats.range_mut(own).filter_map(|(_, heard)| heard.waiting.take()).collect()
         };
         for request in waiting {
+            let (sender, written) = oneshot::channel();
             // A full queue loses it; the failure that follows will say that it is full.
-            let _ = service.send(request, Asker::None);
+            if service.send(request, Asker::Call(sender)).is_ok() {
+                // Of two batches at once the one with the failure might be first.
+                let _ = written.await;
+            }
         }
     }
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use flovyn_engine::Request;
-use flovyn_engine::ids::{TenantId, WorkerId};
+use flovyn_engine::ids::{TenantId, Text, WorkerId};
 use flovyn_engine::request::{Claim, Op};
 use flovyn_engine::state::{Lane, Ready, WorkClass};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -37,6 +37,11 @@ impl Poller {
 
     pub(crate) fn into_job(self) -> Job {
         Job { request: self.request, asker: Asker::Poll(self.asker), misses: 0 }
+    }
+
+    /// A claim of any kind searches these lanes, which are known to have work.
+    fn searching(self, lanes: Vec<&Lane>) -> Job {
+        Self { request: widened(self.request.clone(), lanes), ..self }.into_job()
     }
 }
 
@@ -97,8 +102,9 @@ impl Dispatch {
         }
         // With the lock of those who wait: whoever leaves something from here on sees this one.
         let mut waiting = self.lock();
-        if batch.has_missed(&poller.lanes) {
-            return Some(poller.into_job());
+        let missed = batch.missed(&poller.lanes);
+        if !missed.is_empty() {
+            return Some(poller.searching(missed.iter().collect()));
         }
         waiting.insert(poller);
         None
@@ -181,6 +187,13 @@ impl Dispatch {
         self.take_one_of_each(lanes)
     }
 
+    /// A queue is not paused any more: whoever waits for it searches.
+    pub(crate) fn queue_resumed(&self, tenant_id: TenantId, queue: &Text) -> Vec<Job> {
+        self.forget_empty();
+        self.batches.resumes(tenant_id, queue);
+        self.take_one_of_each(&self.lanes_of_queue(tenant_id, queue))
+    }
+
     /// Takes out one poller of each lane, to search for work that came from elsewhere.
     pub(crate) fn take_one_of_each(&self, lanes: &[Lane]) -> Vec<Job> {
         let mut waiting = self.lock();
@@ -194,9 +207,7 @@ impl Dispatch {
         found
             .into_iter()
             .filter_map(|(id, lanes)| waiting.remove(id).map(|poller| (poller, lanes)))
-            .map(|(poller, lanes)| {
-                Poller { request: widened(poller.request.clone(), lanes), ..poller }.into_job()
-            })
+            .map(|(poller, lanes)| poller.searching(lanes))
             .collect()
     }
 

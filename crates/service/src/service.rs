@@ -181,7 +181,7 @@ impl Service {
         let op = op.into();
         if let Op::FailTask(fail) = &op {
             // The next attempt shall find the last details of this one.
-            self.chatter.release_heartbeat(self, tenant_id, fail.task_id);
+            self.chatter.release_heartbeat(self, tenant_id, fail.task_id).await;
         }
         self.send(Request { actor, ..self.request(tenant_id, op) }, Asker::Call(sender))?;
         receiver.await.unwrap_or_else(|_| Err(stopping()))

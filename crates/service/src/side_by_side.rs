@@ -38,11 +38,13 @@ pub(crate) struct SideBySide {
     from: Option<SideBySideFrom>,
     not_before: Option<Instant>,
     pause: Duration,
+    /// Whether the next batch waits until none is under way.
+    next_is_alone: bool,
 }
 
 impl SideBySide {
     pub(crate) fn new(from: Option<SideBySideFrom>) -> Self {
-        Self { from, not_before: None, pause: PAUSE }
+        Self { from, not_before: None, pause: PAUSE, next_is_alone: false }
     }
 
     /// Batches that may be under way at a time on a database that carries out more than one, or does not.
@@ -61,12 +63,20 @@ impl SideBySide {
             return waiting > 0;
         }
         under_way < UNDER_WAY
+            && !self.next_is_alone
             && self.from.is_some_and(|from| waiting >= from.second_requests)
             && self.not_before.is_none_or(|until| now >= until)
     }
 
-    /// A batch has ended that began while another one was under way. So many of its requests were decided in vain.
+    /// A batch begins, with so many under way.
+    pub(crate) fn begins(&mut self, under_way: usize) {
+        self.next_is_alone &= under_way > 0;
+    }
+
+    /// A batch has ended that began while another one was under way. So many of its requests were decided in vain: the next batch
+    /// begins with them, and alone, or they would meet whoever has taken their rows since.
     pub(crate) fn second_ended(&mut self, requests: usize, in_vain: usize, now: Instant) {
+        self.next_is_alone = in_vain > 0;
         if in_vain * ONE_OF > requests {
             self.not_before = Some(now + self.pause);
             self.pause = (self.pause * 2).min(LONGEST_PAUSE);
@@ -100,13 +110,28 @@ mod tests {
         for pause in [PAUSE, 2 * PAUSE, 4 * PAUSE] {
             side_by_side.second_ended(80, 11, now);
             assert!(side_by_side.may_begin(0, 1, now), "the first is never held up");
+            side_by_side.begins(0);
             assert!(!side_by_side.may_begin(1, MANY, now + pause - Duration::from_millis(1)));
             now += pause;
             assert!(side_by_side.may_begin(1, MANY, now));
         }
         side_by_side.second_ended(80, 10, now);
+        side_by_side.begins(0);
         assert!(side_by_side.may_begin(1, MANY, now), "few were in vain");
         side_by_side.second_ended(80, 80, now);
+        side_by_side.begins(0);
         assert!(side_by_side.may_begin(1, MANY, now + PAUSE), "as short as at first");
+    }
+
+    #[test]
+    fn what_was_decided_in_vain_is_decided_again_alone() {
+        let (mut side_by_side, now) = (SideBySide::new(Some(FROM)), Instant::now());
+        side_by_side.second_ended(80, 1, now);
+        side_by_side.begins(1);
+        assert!(!side_by_side.may_begin(1, MANY, now) && side_by_side.may_begin(0, 1, now));
+        side_by_side.begins(0);
+        assert!(side_by_side.may_begin(1, MANY, now));
+        side_by_side.second_ended(80, 0, now);
+        assert!(side_by_side.may_begin(1, MANY, now));
     }
 }

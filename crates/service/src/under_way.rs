@@ -1,22 +1,26 @@
 //! Batches under way, and the lanes in which work was left meanwhile. A claim in one batch may have searched a lane just before
 //! another batch left work there: its poller must not wait as if there were nothing.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use flovyn_engine::ids::{TenantId, Text};
 use flovyn_engine::state::Lane;
 use rustc_hash::FxHashMap;
 
-/// Counts on with every batch that leaves work.
+/// Counts on with every batch that begins and every one that leaves work.
 type Moment = u64;
 
 #[derive(Debug, Default)]
 struct Inner {
     now: Moment,
-    /// How many batches began when.
-    began: BTreeMap<Moment, usize>,
+    /// When those that are under way began.
+    began: BTreeSet<Moment>,
+    last_began: Moment,
     /// When work was last left in a lane, as long as a batch is under way that began before.
     left: FxHashMap<Lane, Moment>,
+    /// The same for queues that were resumed.
+    resumed: FxHashMap<(TenantId, Text), Moment>,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -29,6 +33,15 @@ pub(crate) struct BatchesUnderWay {
 pub(crate) struct UnderWay {
     all: BatchesUnderWay,
     since: Moment,
+    /// Whether another one was under way when it began.
+    beside_another: bool,
+}
+
+impl Inner {
+    fn tick(&mut self) -> Moment {
+        self.now += 1;
+        self.now
+    }
 }
 
 impl BatchesUnderWay {
@@ -38,44 +51,68 @@ impl BatchesUnderWay {
 
     pub(crate) fn begin(&self) -> UnderWay {
         let mut inner = self.lock();
-        let since = inner.now;
-        *inner.began.entry(since).or_default() += 1;
-        UnderWay { all: self.clone(), since }
+        let (since, beside_another) = (inner.tick(), !inner.began.is_empty());
+        inner.began.insert(since);
+        inner.last_began = since;
+        UnderWay { all: self.clone(), since, beside_another }
     }
 
-    /// A batch that is durable has made work ready in these lanes that nobody in it has taken.
+    /// There is work in these lanes that a batch which is durable has not taken.
     pub(crate) fn leaves(&self, lanes: &[Lane]) {
         let mut inner = self.lock();
-        let others = inner.began.values().sum::<usize>() > 1;
-        if !others || lanes.is_empty() {
-            return;
+        // Only another batch can miss it.
+        if inner.began.len() > 1 && !lanes.is_empty() {
+            let now = inner.tick();
+            inner.left.extend(lanes.iter().map(|lane| (lane.clone(), now)));
         }
-        inner.now += 1;
-        let now = inner.now;
-        let with_any_kind = lanes.iter().flat_map(|lane| [lane.clone(), lane.of_any_kind()]);
-        inner.left.extend(with_any_kind.map(|lane| (lane, now)));
+    }
+
+    /// What is in this queue can be had again.
+    pub(crate) fn resumes(&self, tenant_id: TenantId, queue: &Text) {
+        let mut inner = self.lock();
+        if inner.began.len() > 1 {
+            let now = inner.tick();
+            inner.resumed.insert((tenant_id, queue.clone()), now);
+        }
     }
 }
 
 impl UnderWay {
-    /// Whether another batch has left work in one of these lanes since this one began.
-    pub(crate) fn has_missed(&self, lanes: &[Lane]) -> bool {
-        let left = &self.all.lock().left;
-        lanes.iter().any(|lane| left.get(lane).is_some_and(|moment| *moment > self.since))
+    /// In which lanes another batch has left work since this one began, of those that a poller of `lanes` can take from.
+    pub(crate) fn missed(&self, lanes: &[Lane]) -> Vec<Lane> {
+        let inner = self.all.lock();
+        let is_later = |moment: Option<&Moment>| moment.is_some_and(|moment| *moment > self.since);
+        let mut missed = Vec::new();
+        for lane in lanes {
+            let queue = (lane.tenant_id, lane.queue.clone());
+            if is_later(inner.left.get(lane))
+                || (!inner.resumed.is_empty() && is_later(inner.resumed.get(&queue)))
+            {
+                missed.push(lane.clone());
+            }
+            if lane.is_any_kind() {
+                let of_kind = |(left, moment): &(&Lane, &Moment)| {
+                    left.of_any_kind() == *lane && is_later(Some(*moment))
+                };
+                missed.extend(inner.left.iter().filter(of_kind).map(|(left, _)| left.clone()));
+            }
+        }
+        missed
+    }
+
+    /// Whether another one has been under way meanwhile: rows may have been busy for it.
+    pub(crate) fn had_company(&self) -> bool {
+        self.beside_another || self.all.lock().last_began > self.since
     }
 }
 
 impl Drop for UnderWay {
     fn drop(&mut self) {
         let mut inner = self.all.lock();
-        if let Some(count) = inner.began.get_mut(&self.since) {
-            *count -= 1;
-            if *count == 0 {
-                inner.began.remove(&self.since);
-            }
-        }
-        let oldest = inner.began.keys().next().copied().unwrap_or(Moment::MAX);
+        inner.began.remove(&self.since);
+        let oldest = inner.began.first().copied().unwrap_or(Moment::MAX);
         inner.left.retain(|_, moment| *moment > oldest);
+        inner.resumed.retain(|_, moment| *moment > oldest);
     }
 }
 
@@ -97,9 +134,31 @@ mod tests {
         let (early, other) = (all.begin(), all.begin());
         all.leaves(&[lane("a")]);
         let late = all.begin();
-        assert!(early.has_missed(&[lane("b"), lane("a")]) && other.has_missed(&[lane("a")]));
-        assert!(early.has_missed(&[lane("a").of_any_kind()]), "whoever takes any kind");
-        assert!(!early.has_missed(&[lane("b")]) && !late.has_missed(&[lane("a")]));
+        assert_eq!(early.missed(&[lane("b"), lane("a")]), [lane("a")]);
+        assert_eq!(other.missed(&[lane("a")]), [lane("a")]);
+        assert_eq!(
+            early.missed(&[lane("a").of_any_kind()]),
+            [lane("a")],
+            "whoever takes any kind is told which"
+        );
+        assert!(early.missed(&[lane("b")]).is_empty() && late.missed(&[lane("a")]).is_empty());
+        all.resumes(Uuid::nil(), &"main".into());
+        assert_eq!(late.missed(&[lane("b")]), [lane("b")], "whatever is in the queue");
+        all.resumes(Uuid::nil(), &"other".into());
+        assert!(all.begin().missed(&[lane("b")]).is_empty());
+    }
+
+    #[test]
+    fn it_is_known_who_had_company() {
+        let all = BatchesUnderWay::default();
+        let first = all.begin();
+        assert!(!first.had_company());
+        let second = all.begin();
+        assert!(first.had_company() && second.had_company());
+        drop(second);
+        assert!(first.had_company(), "meanwhile");
+        drop(first);
+        assert!(!all.begin().had_company());
     }
 
     #[test]
@@ -114,7 +173,7 @@ mod tests {
             all.leaves(&[lane(&number.to_string())]);
             last = all.begin();
         }
-        assert_eq!(all.lock().left.len(), 101, "100 lanes, and those of any kind");
+        assert_eq!(all.lock().left.len(), 100);
         drop(alone);
         assert!(all.lock().left.is_empty());
         drop(last);

@@ -7,9 +7,7 @@ use crate::lifecycle::{alarm, execution, key};
 use crate::note::Noted;
 use crate::planted::{Bug, planted};
 use crate::rules::Work;
-use crate::state::{
-    Attempt, AttemptStatus, DueClass, KeySpace, RetryPolicy, SmallEnum, Task, TaskStatus, WorkClass,
-};
+use crate::state::{AttemptStatus, DueClass, KeySpace, RetryPolicy, SmallEnum, Task, TaskStatus, WorkClass};
 use crate::working_set::Needs;
 
 /// Asks for a task and for everything that its end would touch: its execution and its key.
@@ -169,16 +167,7 @@ pub fn backoff_ms(policy: RetryPolicy, attempts: i64, fraction: f64) -> i64 {
 
 /// Of an attempt that did not succeed.
 pub(crate) fn record_attempt(work: &mut Work<'_>, task: &Task, status: AttemptStatus, error: Text) {
-    work.set.attempts.put(Attempt {
-        tenant_id: task.tenant_id,
-        task_id: task.id,
-        attempt: task.execution_count,
-        started_ms: task.started_ms.unwrap_or(task.created_ms),
-        finished_ms: work.now.ms.max(task.started_ms.unwrap_or(task.created_ms)),
-        status,
-        error: Some(error),
-        worker: task.worker.clone(),
-    });
+    work.set.attempts.put(task.attempt(work.now.ms, status, Some(error)));
 }
 
 /// How a task ends.

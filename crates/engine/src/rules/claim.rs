@@ -70,6 +70,7 @@ impl Rule for Claim {
                 if claimed.len() == self.max {
                     break;
                 }
+                claimed.passed_over |= is_busy(work, self.class, place.1);
                 match self.class {
                     WorkClass::Task => claimed.tasks.extend(take_task(work, self, lane, place.1)),
                     _ => claimed.workflows.extend(take_workflow(work, &self.claimer, lane, place.1)),
@@ -133,7 +134,15 @@ fn candidate<R: Row>(table: &crate::table::Table<R>, key: &R::Key) -> Option<R> 
     }
 }
 
-/// Takes a candidate out of the pool: claimed, held by another process, or no longer where it was found. Writes
+fn is_busy(work: &Work<'_>, class: WorkClass, id: Uuid) -> bool {
+    let key = (work.tenant_id, id);
+    match class {
+        WorkClass::Task => matches!(work.set.tasks.known(&key, true), Known::Busy),
+        _ => matches!(work.set.executions.known(&key, true), Known::Busy),
+    }
+}
+
+/// Takes a candidate out of the pool: claimed, held by another transaction, or no longer where it was found. Writes
 /// nothing.
 fn drop_candidate(work: &mut Work<'_>, lane: &Lane, place: PlaceInLane) {
     if let Some(pool) = work.set.pool.get_mut(lane) {

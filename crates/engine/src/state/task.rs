@@ -156,25 +156,31 @@ impl Task {
         (self.tenant_id, self.id)
     }
 
-    /// All attempts that have ended, in order, given those that have rows. The one that succeeded has none: nearly every task has
+    /// All attempts that have ended, given those that have rows, in order. The one that succeeded has none: nearly every task has
     /// just that one, and its own row tells all of it.
     pub fn ended_attempts(&self, mut rows: Vec<Attempt>) -> Vec<Attempt> {
-        let started_ms = self.started_ms.unwrap_or(self.created_ms);
         // Databases of earlier versions have a row for it.
-        let has_row = rows.last().is_some_and(|last| last.attempt == self.execution_count);
+        let has_row = rows.iter().any(|row| row.attempt == self.execution_count);
         if self.status == TaskStatus::Completed && !has_row {
-            rows.push(Attempt {
-                tenant_id: self.tenant_id,
-                task_id: self.id,
-                attempt: self.execution_count,
-                started_ms,
-                finished_ms: self.finished_ms.unwrap_or(started_ms).max(started_ms),
-                status: AttemptStatus::Completed,
-                error: None,
-                worker: self.worker.clone(),
-            });
+            let finished_ms = self.finished_ms.unwrap_or(self.created_ms);
+            rows.push(self.attempt(finished_ms, AttemptStatus::Completed, None));
         }
         rows
+    }
+
+    /// The last attempt that began.
+    pub(crate) fn attempt(&self, finished_ms: i64, status: AttemptStatus, error: Option<Text>) -> Attempt {
+        let started_ms = self.started_ms.unwrap_or(self.created_ms);
+        Attempt {
+            tenant_id: self.tenant_id,
+            task_id: self.id,
+            attempt: self.execution_count,
+            started_ms,
+            finished_ms: finished_ms.max(started_ms),
+            status,
+            error,
+            worker: self.worker.clone(),
+        }
     }
 }
 
@@ -193,7 +199,7 @@ impl Row for Task {
     }
 }
 
-/// One finished attempt of a task, other than the one that succeeded: see [`Task::ended_attempts`].
+/// One finished attempt of a task. The one that succeeded has no row: see [`Task::ended_attempts`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct Attempt {
     pub tenant_id: TenantId,

@@ -1,25 +1,26 @@
 //! Two batches at once, on a database that can carry out both: nobody is forgotten between them.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
 
 use flovyn_engine::request::*;
-use flovyn_engine::{Limits, Now, Refusal, Reply};
-use flovyn_store::{SharedDecider, Store, StoreResult, TransactOptions, store_around};
+use flovyn_engine::{Code, Limits, Loaded, Now, Refusal, Reply};
+use flovyn_store::{Decider, SharedDecider, Step, Store, TransactOptions, store_around};
 use futures::future::{BoxFuture, join_all};
 use tokio::sync::Notify;
 
-use crate::common::{LONG, Place, Server, TENANT, answered, task, tasks, until, workflow};
+use crate::common::{LONG, Place, Server, TENANT, answered, id, task, tasks, until, workflow};
 
 /// As many as a second batch takes, and one for which it is worth while to run beside the loop.
 const MANY: usize = 96;
 const SOME: usize = 8;
 
-/// A store that others may write to as well, whose transactions can be held back after they are done.
+/// A store that others may write to as well, whose transactions can be held back after they are done, or find all tasks busy.
 struct Held {
     inner: Arc<dyn Store>,
     hold_next: AtomicBool,
+    busy_next: AtomicBool,
     released: Notify,
     under_way: AtomicUsize,
     most_under_way: AtomicUsize,
@@ -36,6 +37,10 @@ store_around!(Held, reads, {
         let under_way = self.under_way.fetch_add(1, Ordering::SeqCst) + 1;
         self.most_under_way.fetch_max(under_way, Ordering::SeqCst);
         let is_held = self.hold_next.swap(false, Ordering::SeqCst);
+        let batch = match self.busy_next.swap(false, Ordering::SeqCst) {
+            true => Arc::new(Mutex::new(TasksAreBusy(batch))),
+            false => batch,
+        };
         let done = self.inner.transact(batch, options).await;
         if is_held {
             self.released.notified().await;
@@ -57,6 +62,18 @@ store_around!(Held, reads, {
     }
 });
 
+/// A batch for which others have locked every task.
+struct TasksAreBusy(SharedDecider);
+
+impl Decider for TasksAreBusy {
+    fn step(&mut self, mut loaded: Option<Loaded>) -> Step {
+        if let Some(loaded) = &mut loaded {
+            loaded.busy.tasks.extend(loaded.tasks.drain(..).map(|task| task.key()));
+        }
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).step(loaded)
+    }
+}
+
 struct Scene {
     store: Arc<Held>,
     server: Server,
@@ -70,6 +87,7 @@ impl Scene {
         let store = Arc::new(Held {
             inner: place.store().await,
             hold_next: AtomicBool::new(false),
+            busy_next: AtomicBool::new(false),
             released: Notify::new(),
             under_way: AtomicUsize::new(0),
             most_under_way: AtomicUsize::new(0),
@@ -170,4 +188,50 @@ async fn a_service_that_stops_finishes_both() {
     let all = held.into_iter().chain(second).chain(waiting);
     assert_eq!(all_went_well(join_all(all).await), 2 * SOME + MANY);
     stops.await.unwrap();
+}
+
+#[tokio::test]
+async fn a_poller_that_finds_only_what_another_batch_holds_searches_again() {
+    let scene = Scene::new().await;
+    scene.server.must(CreateTask::standalone(task("work"))).await;
+    let held = scene.held(workflow("order")).await;
+    scene.store.busy_next.store(true, Ordering::SeqCst);
+    let service = scene.server.service.clone();
+    let mut poll: BoxFuture<'_, _> = Box::pin(async move { service.poll(TENANT, tasks("work"), LONG).await });
+    assert!(futures::poll!(&mut poll).is_pending());
+    // With these it is enough for a second batch, in which the task is busy.
+    assert_eq!(all_went_well(join_all(scene.send(MANY, workflow("order")).await).await), MANY);
+    assert!(!scene.store.busy_next.load(Ordering::SeqCst));
+    assert_eq!(scene.server.pollers(), 0, "it does not wait as if there were nothing");
+    scene.release();
+    assert_eq!(all_went_well(join_all(held).await), SOME);
+    assert_eq!(answered(tokio::spawn(poll)).await.tasks.len(), 1);
+}
+
+#[tokio::test]
+async fn the_queue_is_bounded_while_a_batch_is_under_way() {
+    let scene = Scene::new().await;
+    let held = scene.held(workflow("order")).await;
+    // No second batch: it would take some of them.
+    scene.store.hold_next.store(true, Ordering::SeqCst);
+    let second = scene.send(MANY, workflow("order")).await;
+    until("the second is under way", || scene.under_way() == 2).await;
+    let mut accepted = Vec::new();
+    let refusal = loop {
+        assert!(accepted.len() < 50_000, "it accepts without end");
+        let mut call = Box::pin(scene.server.call(TENANT, HeartbeatWorker { worker_id: id(1) }));
+        match futures::poll!(&mut call) {
+            Poll::Pending => accepted.push(call),
+            Poll::Ready(answer) => break answer.unwrap_err(),
+        }
+        // The loop may take in what has come.
+        tokio::task::yield_now().await;
+    };
+    assert_eq!(refusal.code, Code::Overloaded);
+    scene.release();
+    scene.release();
+    assert_eq!(all_went_well(join_all(held.into_iter().chain(second)).await), SOME + MANY);
+    for answer in join_all(accepted).await {
+        assert_eq!(answer.unwrap_err().code, Code::WorkerNotFound);
+    }
 }

@@ -131,7 +131,8 @@ async fn add_attempts(connection: &Connection, subjects: &mut Snapshot) -> Store
     }
     let text = format!(
         "SELECT {} FROM unnest($1::uuid[], $2::uuid[]) AS k(tenant_id, task_id) \
-         JOIN task_attempt t ON t.tenant_id = k.tenant_id AND t.task_id = k.task_id",
+         JOIN task_attempt t ON t.tenant_id = k.tenant_id AND t.task_id = k.task_id \
+         ORDER BY t.tenant_id, t.task_id, t.attempt",
         columns::<Attempt>()
     );
     let tenants = subjects.tasks.iter().map(|row| Some(row.tenant_id)).collect();

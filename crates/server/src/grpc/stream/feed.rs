@@ -163,7 +163,7 @@ impl Feed {
     async fn parcels<'a>(&self, delivery: Delivery<'a>) -> Result<Vec<Parcel<'a>>, Status> {
         let activations = delivery.claimed().workflows.iter().map(|activation| self.activation(activation));
         let activations = try_join_all(activations).await?;
-        let Claimed { workflows, tasks } = delivery.claimed().clone();
+        let Claimed { workflows, tasks, .. } = delivery.claimed().clone();
         let mut packed = Packed::default();
         for (item, message) in workflows.into_iter().zip(activations) {
             let (claimed, frame) = packed.next(message.encoded_len());
