@@ -79,6 +79,17 @@ impl Followers {
         }
     }
 
+    fn forget(&self, subject: Subject, sender: &EndSender) {
+        let mut subjects = self.lock();
+        let Some(senders) = subjects.get_mut(&subject) else { return };
+        if let Some(place) = senders.iter().position(|other| other.same_channel(sender)) {
+            senders.swap_remove(place);
+        }
+        if senders.is_empty() {
+            subjects.remove(&subject);
+        }
+    }
+
     /// Forgets those who have gone: of these subjects, or of all.
     fn prune(&self, only: Option<&[Subject]>) {
         let mut subjects = self.lock();
@@ -116,6 +127,11 @@ impl Follower {
         let subject = (self.tenant_id, execution_id);
         self.service.shared.followers.add(subject, self.sender.clone());
         self.only.iter_mut().for_each(|only| only.push(subject));
+    }
+
+    /// Follows one less, once: its end is known from elsewhere.
+    pub fn forget(&mut self, execution_id: ExecutionId) {
+        self.service.shared.followers.forget((self.tenant_id, execution_id), &self.sender);
     }
 
     /// A handle that starts executions which this follows from their first moment.

@@ -1,6 +1,7 @@
 //! Many starts on one connection, and their results as they come.
 //!
-//! Starts of one frame share a commit, and outcomes come from the batches that end executions: nothing is read for them.
+//! Starts of one frame share a commit, and outcomes come from the batches that end executions: nothing is read for them, except,
+//! where other processes write too, for those that stay open.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -15,12 +16,14 @@ use flovyn_proto::v1::execute_item::What;
 use flovyn_service::{Ended, Follower, Outcome, Starter};
 use futures::StreamExt;
 use futures::future::join_all;
+use prost::Message;
 use rustc_hash::FxHashMap;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::MissedTickBehavior;
 use tonic::{Status, Streaming};
 
+use super::MAX_MESSAGE_BYTES;
 use super::call::Call;
 use super::client::own_tenant;
 use super::convert;
@@ -31,8 +34,11 @@ use super::status::{ERROR_CODE, may_repeat, not_allowed, not_read, refuse, refus
 const MAX_OPEN: usize = 10_000;
 /// Frames of starts that are being carried out; the next one is read when one is done.
 const FRAMES_UNDER_WAY: usize = 32;
-/// Results in one frame.
+/// Results in one frame, and executions that are looked at in one read.
 const MAX_RESULTS: usize = 500;
+/// What a result takes in a frame beside its own bytes, and what a frame takes beside its results.
+const ITEM_OVERHEAD: usize = 8;
+const ROOM: usize = 1 << 10;
 /// On a database that other processes write to, executions that stay open are looked at this often: their commits tell us
 /// nothing.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
@@ -100,7 +106,7 @@ impl Execute {
         let (mut drains, mut closed) = (pin!(api.drains()), pin!(outbound.closed()));
         let mut under_way: JoinSet<Vec<Item>> = JoinSet::new();
         let shared = self.call.api().service().store().is_shared();
-        let mut looks: JoinSet<Result<Outcomes, Status>> = JoinSet::new();
+        let mut looks: JoinSet<Looked> = JoinSet::new();
         let mut look = ticks(LOOK_EVERY);
         let mut look_at_credential = ticks(CREDENTIAL_EVERY);
         let mut more = true;
@@ -116,7 +122,7 @@ impl Execute {
                 },
                 Some(items) = under_way.join_next() => {
                     let items = items.map_err(|_| refuse(Code::Internal, "an item failed"))?;
-                    self.send_known(items).await?;
+                    self.send_known(items, &mut follower).await?;
                     if under_way.is_empty() {
                         // What is left was told by a look before its own commit told it.
                         self.early.clear();
@@ -124,15 +130,14 @@ impl Execute {
                 }
                 ended = follower.next() => self.send_ended(ended, &mut follower).await?,
                 _ = look.tick(), if shared && looks.is_empty() => {
-                    let ids = self.those_that_stay();
-                    if !ids.is_empty() {
-                        let call = self.call.clone();
-                        looks.spawn(async move { outcomes(&call, &ids).await });
-                    }
+                    looks.spawn(look_at(self.call.clone(), self.those_that_stay()));
                 }
-                Some(found) = looks.join_next() => {
-                    let found = found.map_err(|_| refuse(Code::Internal, "a look failed"))??;
-                    self.send_found(found).await?;
+                Some(looked) = looks.join_next() => {
+                    let looked = looked.map_err(|_| refuse(Code::Internal, "a look failed"))?;
+                    if !looked.rest.is_empty() {
+                        looks.spawn(look_at(self.call.clone(), looked.rest));
+                    }
+                    self.send_found(looked.found, &mut follower).await?;
                 }
                 _ = look_at_credential.tick() => self.may_stay().await?,
                 () = &mut drains => return Err(refuse(Code::ShuttingDown, "the server is stopping")),
@@ -168,7 +173,7 @@ impl Execute {
         Ok(join_all(items))
     }
 
-    async fn send_known(&mut self, items: Vec<Item>) -> Result<(), Status> {
+    async fn send_known(&mut self, items: Vec<Item>, follower: &mut Follower) -> Result<(), Status> {
         let mut reply = v1::ExecuteReply::default();
         for (number, known) in items {
             match known {
@@ -179,6 +184,9 @@ impl Execute {
                             workflow_execution_id: execution_id.to_string(),
                             idempotency_key_new: started.key_new,
                         });
+                    }
+                    if outcome.is_some() {
+                        follower.forget(execution_id);
                     }
                     match outcome.or_else(|| self.early.remove(&execution_id)) {
                         Some(outcome) => reply.ended.push(ended(number, outcome)),
@@ -205,9 +213,9 @@ impl Execute {
     }
 
     async fn send(&self, reply: v1::ExecuteReply) -> Result<(), Status> {
-        if reply != v1::ExecuteReply::default() {
+        for part in in_parts(reply) {
             // A caller that has gone is noticed by the loop.
-            let _ = self.outbound.send(Ok(reply)).await;
+            let _ = self.outbound.send(Ok(part)).await;
         }
         Ok(())
     }
@@ -219,11 +227,12 @@ impl Execute {
         self.open.iter_mut().filter_map(stays).collect()
     }
 
-    async fn send_found(&mut self, found: Outcomes) -> Result<(), Status> {
+    async fn send_found(&mut self, found: Outcomes, follower: &mut Follower) -> Result<(), Status> {
         let mut reply = v1::ExecuteReply::default();
         for (id, outcome) in found {
             // It may have been told meanwhile.
             if let Some(open) = self.open.remove(&id) {
+                open.numbers.iter().for_each(|_| follower.forget(id));
                 open.tell(outcome, &mut reply);
             }
         }
@@ -243,6 +252,24 @@ impl Open {
     fn tell(self, outcome: Outcome, reply: &mut v1::ExecuteReply) {
         reply.ended.extend(self.numbers.into_iter().map(|number| ended(number, outcome.clone())));
     }
+}
+
+/// In messages that fit, none of them empty.
+fn in_parts(mut reply: v1::ExecuteReply) -> Vec<v1::ExecuteReply> {
+    let results = std::mem::take(&mut reply.ended);
+    let (mut bytes, mut part, mut parts) = (reply.encoded_len(), reply, Vec::new());
+    for result in results {
+        let size = result.encoded_len() + ITEM_OVERHEAD;
+        bytes += size;
+        if bytes > MAX_MESSAGE_BYTES - ROOM {
+            parts.push(std::mem::take(&mut part));
+            bytes = size;
+        }
+        part.ended.push(result);
+    }
+    parts.push(part);
+    parts.retain(|part| *part != v1::ExecuteReply::default());
+    parts
 }
 
 fn ticks(every: Duration) -> tokio::time::Interval {
@@ -281,6 +308,20 @@ async fn find(call: &Call, id: &str) -> Result<Known, Status> {
 
 type Outcomes = Vec<(ExecutionId, Outcome)>;
 
+struct Looked {
+    found: Outcomes,
+    /// What is to be looked at next.
+    rest: Vec<ExecutionId>,
+}
+
+/// Looks at the first of these.
+async fn look_at(call: Call, mut ids: Vec<ExecutionId>) -> Looked {
+    let rest = ids.split_off(ids.len().min(MAX_RESULTS));
+    let found = if ids.is_empty() { Ok(Outcomes::new()) } else { outcomes(&call, &ids).await };
+    // What could not be read is looked at again the next time.
+    found.map_or_else(|_| Looked { found: Outcomes::new(), rest: Vec::new() }, |found| Looked { found, rest })
+}
+
 /// How executions ended, of those that have.
 async fn outcomes(call: &Call, ids: &[ExecutionId]) -> Result<Outcomes, Status> {
     let ends = call.api().service().store().execution_ends(call.tenant_id(), ids).await.map_err(not_read)?;
@@ -307,5 +348,24 @@ fn refusal(number: u64, status: &Status) -> v1::ExecuteRefused {
         code: code.unwrap_or("FLV0090").to_owned(),
         message: status.message().to_owned(),
         retryable: may_repeat(status),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_go_in_messages_that_fit() {
+        let result = |number| ended(number, Outcome::Completed(vec![b'1'; 1_500_000].into()));
+        let started = vec![v1::ExecuteStarted::default(); 3];
+        let reply = v1::ExecuteReply { started, ended: (0..7).map(result).collect(), ..Default::default() };
+        let parts = in_parts(reply);
+        assert!(parts.iter().all(|part| part.encoded_len() <= MAX_MESSAGE_BYTES));
+        let numbers: Vec<Vec<u64>> =
+            parts.iter().map(|part| part.ended.iter().map(|ended| ended.r#ref).collect()).collect();
+        assert_eq!(numbers, [vec![0, 1], vec![2, 3], vec![4, 5], vec![6]]);
+        assert_eq!(parts.iter().map(|part| part.started.len()).collect::<Vec<_>>(), [3, 0, 0, 0]);
+        assert!(in_parts(v1::ExecuteReply::default()).is_empty());
     }
 }

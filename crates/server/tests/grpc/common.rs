@@ -1,6 +1,7 @@
 //! A server to talk to: two tenants, a worker token each, on a database of its own.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use flovyn_server::config::{TenantConfig, WorkerTokenConfig};
 use flovyn_server::{Config, Server, ServerOptions};
@@ -29,7 +30,7 @@ enum Place {
 pub(crate) struct TestServer {
     pub(crate) server: Server,
     pub(crate) config: Config,
-    _place: Place,
+    _place: Arc<Place>,
 }
 
 impl TestServer {
@@ -51,7 +52,13 @@ impl TestServer {
         config.tenants = vec![tenant(TENANT, "one", TOKEN), tenant(OTHER_TENANT, "two", OTHER_TOKEN)];
         change(&mut config);
         let server = Server::start(ServerOptions::new(config.clone())).await.unwrap();
-        Self { server, config, _place: place }
+        Self { server, config, _place: Arc::new(place) }
+    }
+
+    /// Another one on the same database, which must be able to serve both.
+    pub(crate) async fn beside(&self) -> Self {
+        let server = Server::start(ServerOptions::new(self.config.clone())).await.unwrap();
+        Self { server, config: self.config.clone(), _place: self._place.clone() }
     }
 
     /// Stops the server gracefully and starts it again on the same database and the same gRPC port.

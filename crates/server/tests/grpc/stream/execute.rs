@@ -13,7 +13,7 @@ use tonic::Streaming;
 
 use super::app::{App, command, complete};
 use super::worker::{KIND, PATIENCE, TASK, Worker, signed};
-use crate::common::{TestServer, on_both};
+use crate::common::{Database, TestServer, on_both};
 
 on_both!(
     each_start_is_answered_and_then_its_end,
@@ -178,4 +178,25 @@ async fn waiting_for_a_task(server: TestServer) {
     worker.complete_task(&task, "42").await;
     let done = waits.await.unwrap();
     assert_eq!((done.status.as_str(), done.output.as_deref()), ("COMPLETED", Some(&b"42"[..])));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_ends_on_another_server_is_told_as_well() {
+    let here = TestServer::start(Database::Postgres).await;
+    let there = here.beside().await;
+    let (mut worker, mut connection) = (Worker::connect(&there).await, Connection::open(&here).await);
+    // More than fits into one message.
+    let outputs = (0..6).map(|number| format!("\"{}\"", number.to_string().repeat(1_000_000)));
+    let outputs: Vec<String> = outputs.collect();
+    connection.ask((0..6).map(|number| (number, start(KIND))).collect()).await;
+    for output in &outputs {
+        let activation = worker.activation().await;
+        worker.submit(&activation, vec![complete(output)], Completed).await;
+    }
+    let mut told = Vec::new();
+    for number in 0..6 {
+        told.push(String::from_utf8(connection.end(number).await.output.unwrap().to_vec()).unwrap());
+    }
+    told.sort_unstable();
+    assert!(told == outputs, "each result once");
 }
