@@ -82,12 +82,8 @@ pub(crate) async fn worker(url: &str, tokens: &[String], paused: bool) -> std::r
             .max_tasks(SLOTS)
             .cache_size(CACHED)
             .on_event(move |event| drop(connected.send(event.clone())));
-        let worker = programs(builder).build().map_err(|error| error.to_string())?.start();
-        if paused {
-            // Long before it has a connection.
-            worker.pause();
-        }
-        workers.push(worker);
+        let builder = if paused { builder.paused() } else { builder };
+        workers.push(programs(builder).build().map_err(|error| error.to_string())?.start());
         connects.recv().await.ok_or("the worker did not connect")?;
     }
     let mut input = BufReader::new(tokio::io::stdin());

@@ -37,6 +37,7 @@ pub struct WorkerBuilder {
     max_tasks: u32,
     cached: usize,
     drain: Duration,
+    paused: bool,
     hook: Option<Hook>,
 }
 
@@ -60,6 +61,7 @@ impl WorkerBuilder {
             max_tasks: SLOTS,
             cached: CACHED,
             drain: DRAIN,
+            paused: false,
             hook: None,
         }
     }
@@ -163,6 +165,13 @@ impl WorkerBuilder {
         self
     }
 
+    /// It connects and takes nothing before [`WorkerHandle::resume`](super::WorkerHandle::resume).
+    #[must_use]
+    pub fn paused(mut self) -> Self {
+        self.paused = true;
+        self
+    }
+
     /// Called for everything that happens to the worker.
     #[must_use]
     pub fn on_event(mut self, hook: impl Fn(&WorkerEvent) + Send + Sync + 'static) -> Self {
@@ -189,6 +198,7 @@ impl WorkerBuilder {
             max_workflows: self.max_workflows,
             max_tasks: self.max_tasks,
             drain: self.drain,
+            paused: self.paused,
             hook: self.hook,
             metrics: Arc::default(),
         };

@@ -121,6 +121,7 @@ struct Setup {
     max_workflows: u32,
     max_tasks: u32,
     drain: Duration,
+    paused: bool,
     hook: Option<Hook>,
     metrics: Arc<WorkerMetrics>,
 }
@@ -161,6 +162,7 @@ impl Worker {
     /// Starts it in the background.
     pub fn start(self) -> WorkerHandle {
         let desk = Arc::new(Desk::new(self.setup.max_workflows, self.setup.max_tasks));
+        desk.pause(self.setup.paused);
         let runs = tokio::spawn(connection::run(self.setup.clone(), self.cache, desk.clone()));
         WorkerHandle { setup: self.setup, desk, runs }
     }
