@@ -27,7 +27,12 @@ pub trait Record: Row {
     const VERSION: Option<usize>;
 
     /// All column values, in order.
-    fn values<'a>(&'a self, out: &mut Vec<Value<'a>>);
+    fn each_value<'a>(&'a self, take: impl FnMut(Value<'a>));
+
+    fn values<'a>(&'a self, out: &mut Vec<Value<'a>>) {
+        self.each_value(|value| out.push(value));
+    }
+
     /// The key's column values, in order.
     fn key_values<'a>(key: &'a Self::Key, out: &mut Vec<Value<'a>>);
     /// Reads a row from its column values.
@@ -63,10 +68,10 @@ macro_rules! record {
             const KEY_COLUMNS: usize = [$(stringify!($key)),*].len();
             const VERSION: Option<usize> = version_column(Self::COLUMNS);
 
-            fn values<'a>(&'a self, out: &mut Vec<Value<'a>>) {
-                $(out.push(self.$key.value());)*
-                $(out.push(self.$fixed.value());)*
-                $(out.push(self.$field.value());)*
+            fn each_value<'a>(&'a self, mut take: impl FnMut(Value<'a>)) {
+                $(take(self.$key.value());)*
+                $(take(self.$fixed.value());)*
+                $(take(self.$field.value());)*
             }
 
             fn key_values<'a>(key: &'a Self::Key, out: &mut Vec<Value<'a>>) {
@@ -282,9 +287,9 @@ impl Record for Ready {
     const KEY_COLUMNS: usize = 7;
     const VERSION: Option<usize> = None;
 
-    fn values<'a>(&'a self, out: &mut Vec<Value<'a>>) {
-        lane_values(&self.lane, out);
-        out.extend([self.sort_ms.value(), self.id.value()]);
+    fn each_value<'a>(&'a self, mut take: impl FnMut(Value<'a>)) {
+        lane_columns(&self.lane).into_iter().for_each(&mut take);
+        [self.sort_ms.value(), self.id.value()].into_iter().for_each(take);
     }
 
     fn key_values<'a>((lane, sort_ms, id): &'a Self::Key, out: &mut Vec<Value<'a>>) {
@@ -310,11 +315,9 @@ impl Record for Ready {
 
 /// The columns that make up a lane, in order.
 pub fn lane_values<'a>(lane: &'a Lane, out: &mut Vec<Value<'a>>) {
-    out.extend([
-        lane.tenant_id.value(),
-        lane.class.value(),
-        lane.queue.value(),
-        lane.kind.value(),
-        lane.version.value(),
-    ]);
+    out.extend(lane_columns(lane));
+}
+
+fn lane_columns(lane: &Lane) -> [Value<'_>; 5] {
+    [lane.tenant_id.value(), lane.class.value(), lane.queue.value(), lane.kind.value(), lane.version.value()]
 }

@@ -4,9 +4,8 @@
 use flovyn_engine::{Change, Mutations, for_each_table};
 use rusqlite::{CachedStatement, Connection};
 
-use super::codec::bind;
 use super::error::store_error;
-use super::sql::{Statements, TableSql};
+use super::sql::{INSERTED_AT_ONCE, Statements, TableSql};
 use crate::port::{StoreError, StoreResult};
 use crate::record::Record;
 use crate::value::Value;
@@ -30,13 +29,10 @@ fn apply_table<R: Record>(conn: &Connection, sql: &TableSql, changes: &[Change<R
 
 fn delete_rows<R: Record>(conn: &Connection, sql: &TableSql, changes: &[Change<R>]) -> StoreResult<()> {
     let mut statement = Lazy::new(conn, &sql.delete);
-    let mut values = Vec::new();
     for change in changes {
         let Change::Delete { row, expected_version } = change else { continue };
-        values.clear();
-        row.values(&mut values);
         let statement = statement.get()?;
-        bind(statement, &values[..R::KEY_COLUMNS])?;
+        bind_row(statement, row, 1, |index| index < R::KEY_COLUMNS)?;
         bind_version(statement, sql, *expected_version)?;
         execute_one(statement, row)?;
     }
@@ -46,25 +42,22 @@ fn delete_rows<R: Record>(conn: &Connection, sql: &TableSql, changes: &[Change<R
 fn update_rows<R: Record>(conn: &Connection, sql: &TableSql, changes: &[Change<R>]) -> StoreResult<()> {
     let mut statement = sql.update.as_deref().map(|text| Lazy::new(conn, text));
     let mut open = sql.outcome.as_ref().map(|outcome| (outcome, Lazy::new(conn, &outcome.update_open)));
-    let mut values = Vec::new();
     for change in changes {
         let Change::Update { row, expected_version } = change else { continue };
         let Some(statement) = &mut statement else {
             return Err(StoreError::Refused(format!("rows of {} never change", R::TABLE)));
         };
-        values.clear();
-        row.values(&mut values);
         if let Some((outcome, statement)) = &mut open
-            && outcome.is_open(&values)
+            && outcome.is_open(row)
         {
             let statement = statement.get()?;
-            bind_update::<R>(statement, sql, &values, *expected_version)?;
+            bind_update(statement, sql, row, *expected_version)?;
             if statement.raw_execute().map_err(store_error)? == 1 {
                 continue;
             }
         }
         let statement = statement.get()?;
-        bind_update::<R>(statement, sql, &values, *expected_version)?;
+        bind_update(statement, sql, row, *expected_version)?;
         execute_one(statement, row)?;
     }
     Ok(())
@@ -73,28 +66,57 @@ fn update_rows<R: Record>(conn: &Connection, sql: &TableSql, changes: &[Change<R
 fn bind_update<R: Record>(
     statement: &mut CachedStatement<'_>,
     sql: &TableSql,
-    values: &[Value<'_>],
+    row: &R,
     expected_version: Option<i64>,
 ) -> StoreResult<()> {
-    bind(statement, &values[..R::KEY_COLUMNS])?;
-    for index in &sql.changing {
-        statement.raw_bind_parameter(index + 1, values[*index]).map_err(store_error)?;
-    }
+    bind_row(statement, row, 1, |index| index < R::KEY_COLUMNS || !R::COLUMNS[index].fixed)?;
     bind_version(statement, sql, expected_version)
 }
 
 fn insert_rows<R: Record>(conn: &Connection, sql: &TableSql, changes: &[Change<R>]) -> StoreResult<()> {
-    let mut statement = Lazy::new(conn, &sql.insert);
-    let mut values = Vec::new();
-    for change in changes {
-        let Change::Insert(row) = change else { continue };
-        values.clear();
-        row.values(&mut values);
+    let inserted = |change| match change {
+        &Change::Insert(ref row) => Some(row),
+        _ => None,
+    };
+    let rows: Vec<&R> = changes.iter().filter_map(inserted).collect();
+    let (many, few) = rows.as_chunks::<INSERTED_AT_ONCE>();
+    insert_each(conn, &sql.insert_many, many.iter().map(|rows| &rows[..]))?;
+    insert_each(conn, &sql.insert, few.chunks(1))
+}
+
+/// Each of these is one statement.
+fn insert_each<'a, R: Record>(
+    conn: &Connection,
+    sql: &str,
+    statements: impl Iterator<Item = &'a [&'a R]>,
+) -> StoreResult<()> {
+    let mut statement = Lazy::new(conn, sql);
+    for rows in statements {
         let statement = statement.get()?;
-        bind(statement, &values)?;
-        execute_one(statement, row)?;
+        for (number, row) in rows.iter().enumerate() {
+            bind_row(statement, *row, number * R::COLUMNS.len() + 1, |_| true)?;
+        }
+        // Whatever is there already is an error by itself.
+        statement.raw_execute().map_err(store_error)?;
     }
     Ok(())
+}
+
+/// The columns that are wanted, as parameters counted from `first`.
+fn bind_row<R: Record>(
+    statement: &mut CachedStatement<'_>,
+    row: &R,
+    first: usize,
+    wanted: impl Fn(usize) -> bool,
+) -> StoreResult<()> {
+    let (mut index, mut bound) = (0, Ok(()));
+    row.each_value(|value| {
+        if bound.is_ok() && wanted(index) {
+            bound = statement.raw_bind_parameter(first + index, value);
+        }
+        index += 1;
+    });
+    bound.map_err(store_error)
 }
 
 fn bind_version(

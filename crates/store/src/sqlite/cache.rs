@@ -36,8 +36,9 @@ for_each_table!(define);
 /// Rows of one table. What is used moves to the young generation; when that is full, the old one is forgotten.
 #[derive(Debug)]
 pub(super) struct Shelf<R: Row> {
-    young: FxHashMap<R::Key, R>,
-    old: FxHashMap<R::Key, R>,
+    // Boxed: rows are large, and a map that grows moves all of them.
+    young: FxHashMap<R::Key, Box<R>>,
+    old: FxHashMap<R::Key, Box<R>>,
 }
 
 impl<R: Row> Default for Shelf<R> {
@@ -51,7 +52,7 @@ impl<R: Record> Shelf<R> {
         if let Some(row) = self.old.remove(key) {
             self.insert(key.clone(), row);
         }
-        self.young.get(key)
+        self.young.get(key).map(Box::as_ref)
     }
 
     /// Rows that are locked one by one are those that change over and over; all others are read once or never.
@@ -63,7 +64,7 @@ impl<R: Record> Shelf<R> {
             match change {
                 Change::Insert(row) | Change::Update { row, .. } if is_worth_keeping(&row, outcome) => {
                     let key = row.key();
-                    self.insert(key.clone(), row);
+                    self.insert(key.clone(), Box::new(row));
                     // Afterwards: what it replaces may have become old just now.
                     self.old.remove(&key);
                 }
@@ -74,7 +75,7 @@ impl<R: Record> Shelf<R> {
         }
     }
 
-    fn insert(&mut self, key: R::Key, row: R) {
+    fn insert(&mut self, key: R::Key, row: Box<R>) {
         if self.young.len() >= GENERATION {
             self.old = std::mem::take(&mut self.young);
         }
@@ -88,14 +89,20 @@ impl<R: Record> Shelf<R> {
 }
 
 fn is_worth_keeping<R: Record>(row: &R, outcome: Option<&Outcome>) -> bool {
-    let mut values = Vec::with_capacity(R::COLUMNS.len());
-    row.values(&mut values);
-    let bytes = |value: &Value<'_>| match value {
-        Value::Text(text) => text.len(),
-        Value::Bytes(bytes) => bytes.len(),
-        _ => 0,
-    };
-    outcome.is_none_or(|outcome| outcome.is_open(&values)) && values.iter().map(bytes).sum::<usize>() <= LARGE
+    outcome.is_none_or(|outcome| outcome.is_open(row)) && bytes(row) <= LARGE
+}
+
+/// Its text and payloads.
+fn bytes<R: Record>(row: &R) -> usize {
+    let mut bytes = 0;
+    row.each_value(|value| {
+        bytes += match value {
+            Value::Text(text) => text.len(),
+            Value::Bytes(bytes) => bytes.len(),
+            _ => 0,
+        }
+    });
+    bytes
 }
 
 #[cfg(test)]

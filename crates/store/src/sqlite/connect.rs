@@ -71,7 +71,7 @@ pub(super) fn open_writer(path: &Path) -> StoreResult<Connection> {
     // On macOS only this makes fsync reach the disk; elsewhere it does nothing.
     set(&conn, "fullfsync", 1)?;
     set(&conn, "checkpoint_fullfsync", 1)?;
-    // The writer makes checkpoints itself, after it has answered.
+    // Checkpoints are made by a thread of their own (log.rs), after whoever asked has been answered.
     set(&conn, "wal_autocheckpoint", 0)?;
     // A log that grew behind a slow reader gives its space back when it starts anew.
     set(&conn, "journal_size_limit", 64 << 20)?;

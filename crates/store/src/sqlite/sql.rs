@@ -9,15 +9,20 @@ use super::codec::columns;
 use crate::record::Record;
 use crate::value::Value;
 
+/// Rows that one statement inserts where there are as many. What a statement costs beside its rows is paid once for all of them, and
+/// rows in the order of an index go to its end without a search.
+pub(super) const INSERTED_AT_ONCE: usize = 32;
+
 #[derive(Debug)]
 pub(super) struct TableSql {
     pub(super) select: String,
+    /// One row.
     pub(super) insert: String,
+    /// [`INSERTED_AT_ONCE`] rows: their parameters follow one another.
+    pub(super) insert_many: String,
     /// `None`: rows of this table never change.
     pub(super) update: Option<String>,
     pub(super) delete: String,
-    /// The columns that an update binds beside the key.
-    pub(super) changing: Vec<usize>,
     /// Number of the parameter with the expected version.
     pub(super) expected: Option<usize>,
     pub(super) outcome: Option<Outcome>,
@@ -35,8 +40,14 @@ pub(super) struct Outcome {
 }
 
 impl Outcome {
-    pub(super) fn is_open(&self, values: &[Value<'_>]) -> bool {
-        matches!(values[self.status], Value::Small(status) if status < self.first_terminal)
+    pub(super) fn is_open<R: Record>(&self, row: &R) -> bool {
+        let (mut index, mut open) = (0, false);
+        row.each_value(|value| {
+            open |=
+                index == self.status && matches!(value, Value::Small(status) if status < self.first_terminal);
+            index += 1;
+        });
+        open
     }
 }
 
@@ -58,31 +69,48 @@ impl TableSql {
             Some(number) => format!("{key} AND (?{number} IS NULL OR version = ?{number})"),
             None => key.clone(),
         };
-        let changing: Vec<usize> = (0..R::COLUMNS.len()).filter(|index| !R::COLUMNS[*index].fixed).collect();
-        let set = changing.iter().map(|index| parameter(*index)).collect::<Vec<_>>().join(", ");
-        let all = (1..=R::COLUMNS.len()).map(|number| format!("?{number}")).collect::<Vec<_>>().join(", ");
+        let changing = (0..R::COLUMNS.len()).filter(|index| !R::COLUMNS[*index].fixed);
+        let set = changing.map(parameter).collect::<Vec<_>>().join(", ");
         let (table, columns) = (R::TABLE, columns::<R>(""));
         let mut sql = Self {
             select: format!("SELECT {columns} FROM {table} WHERE {key}"),
-            insert: format!("INSERT INTO {table} ({columns}) VALUES ({all})"),
+            insert: insert::<R>(1),
+            insert_many: insert::<R>(INSERTED_AT_ONCE),
             update: (!set.is_empty()).then(|| format!("UPDATE {table} SET {set} WHERE {row}")),
             delete: format!("DELETE FROM {table} WHERE {row}"),
-            changing,
             expected,
             outcome: None,
         };
         if let Some(first_terminal) = first_terminal(R::TABLE)
             && let Some(status) = R::COLUMNS.iter().position(|column| column.name == "status")
         {
-            let number = status + 1;
-            let derived = format!("CASE WHEN ?{number} >= {first_terminal} THEN ?{number} END");
-            sql.insert = format!("INSERT INTO {table} ({columns}, outcome) VALUES ({all}, {derived})");
+            let derived = derived_outcome(status + 1, first_terminal);
             sql.update = Some(format!("UPDATE {table} SET {set}, outcome = {derived} WHERE {row}"));
             let update_open = format!("UPDATE {table} SET {set} WHERE {row} AND outcome IS NULL");
             sql.outcome = Some(Outcome { status, first_terminal, update_open });
         }
         sql
     }
+}
+
+/// Parameters are counted row after row. A row that is there already fails the statement and undoes nothing: the whole
+/// transaction is rolled back, and SQLite need not keep the pages as they were before the statement.
+fn insert<R: Record>(rows: usize) -> String {
+    let status = R::COLUMNS.iter().position(|column| column.name == "status");
+    let outcome = first_terminal(R::TABLE).zip(status);
+    let row = |first: usize| {
+        let mut values: Vec<String> =
+            (0..R::COLUMNS.len()).map(|index| format!("?{}", first + index)).collect();
+        values.extend(outcome.map(|(terminal, status)| derived_outcome(first + status, terminal)));
+        format!("({})", values.join(", "))
+    };
+    let rows: Vec<String> = (0..rows).map(|number| row(number * R::COLUMNS.len() + 1)).collect();
+    let outcome = if outcome.is_some() { ", outcome" } else { "" };
+    format!("INSERT OR FAIL INTO {} ({}{outcome}) VALUES {}", R::TABLE, columns::<R>(""), rows.join(", "))
+}
+
+fn derived_outcome(status: usize, first_terminal: i16) -> String {
+    format!("CASE WHEN ?{status} >= {first_terminal} THEN ?{status} END")
 }
 
 macro_rules! define {

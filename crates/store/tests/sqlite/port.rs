@@ -172,6 +172,37 @@ async fn every_kind_of_conflict_is_one_and_writes_nothing() {
     }
 }
 
+/// More than one statement takes, and a rest.
+#[tokio::test]
+async fn many_rows_of_a_table_are_inserted_all_or_none() {
+    const MANY: u128 = 150;
+    for (store, _directory) in stores() {
+        let status = |number: u128| match number % 2 {
+            0 => ExecutionStatus::Failed,
+            _ => ExecutionStatus::Running,
+        };
+        let rows: Vec<Execution> =
+            (1..=MANY).map(|number| execution(number, number as i64, status(number))).collect();
+        let lane: Vec<Ready> = (1..=MANY).map(|number| ready("a", number as i64, number)).collect();
+        let all = Mutations { executions: inserts(&rows), ready: inserts(&lane), ..Default::default() };
+        commit(&*store, all).await.unwrap();
+        let before = store.snapshot().await.unwrap();
+        assert_eq!((before.executions.as_slice(), before.ready.as_slice()), (&rows[..], &lane[..]));
+        let filter = ExecutionFilter { status: Some(ExecutionStatus::Failed), ..Default::default() };
+        let page = Page { after: None, offset: 0, limit: 100 };
+        assert_eq!(store.execution_list(TENANT, &filter, page).await.unwrap().len(), MANY as usize / 2);
+
+        let new = |number| execution(MANY + number, 1, ExecutionStatus::Running);
+        for taken in [1, 40, 100] {
+            let mut rows: Vec<Execution> = (1..=100).map(new).collect();
+            rows[taken - 1].id = id(taken as u128);
+            let error = commit(&*store, Mutations { executions: inserts(&rows), ..Default::default() }).await;
+            assert!(matches!(error, Err(StoreError::Conflict(_))), "{error:?}");
+            assert_eq!(store.snapshot().await.unwrap(), before, "row {taken} is there already");
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_unique_value_may_move_within_a_batch() {
     for (store, _directory) in stores() {
