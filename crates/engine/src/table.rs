@@ -2,6 +2,7 @@
 //!
 //! Knows nothing of rules or of databases.
 
+use std::collections::hash_map::Entry;
 use std::fmt::Debug;
 use std::hash::Hash;
 
@@ -57,11 +58,24 @@ pub enum Found<R> {
 #[derive(Debug)]
 struct Slot<R> {
     stored: Option<R>,
-    current: Option<R>,
+    /// What the batch makes of it, once it has been written: most rows are only looked at.
+    written: Option<Option<R>>,
     busy: bool,
     locked: bool,
-    touched: bool,
 }
+
+impl<R> Slot<R> {
+    fn new(stored: Option<R>, locked: bool) -> Box<Self> {
+        Box::new(Self { stored, written: None, busy: false, locked })
+    }
+
+    fn current(&self) -> Option<&R> {
+        self.written.as_ref().unwrap_or(&self.stored).as_ref()
+    }
+}
+
+/// What had been written to a row before, if anything had: hardly ever, so that a journal of rows is one of pointers.
+type Before<R> = Option<Box<Option<R>>>;
 
 /// What the working set knows about a key.
 #[derive(Debug, PartialEq, Eq)]
@@ -75,9 +89,10 @@ pub enum Known<'a, R> {
 
 #[derive(Debug)]
 pub struct Table<R: Row> {
-    slots: FxHashMap<R::Key, Slot<R>>,
-    /// Value of each key before the request that is being decided touched it.
-    journal: Vec<(R::Key, Option<R>)>,
+    /// Boxed: rows are large, and a map that grows moves all of them.
+    slots: FxHashMap<R::Key, Box<Slot<R>>>,
+    /// What had been written to each key before the request that is being decided wrote to it.
+    journal: Vec<(R::Key, Before<R>)>,
 }
 
 impl<R: Row> Default for Table<R> {
@@ -89,25 +104,33 @@ impl<R: Row> Default for Table<R> {
 impl<R: Row> Table<R> {
     /// Takes in what was loaded. A row already written in this batch is left alone.
     pub fn supply(&mut self, key: R::Key, found: Found<R>, locked: bool) {
-        if self.slots.get(&key).is_some_and(|slot| slot.touched || (slot.locked && !slot.busy)) {
-            return;
-        }
-        let (stored, busy) = match found {
-            Found::Absent => (None, false),
-            Found::Row(row) => (Some(row), false),
+        match (self.slots.entry(key), found) {
+            (Entry::Occupied(slot), _)
+                if slot.get().written.is_some() || (slot.get().locked && !slot.get().busy) => {}
             // What was looked at before stays in sight: whoever goes through its rows must find that it has to wait.
-            Found::Busy => (self.slots.get(&key).and_then(|slot| slot.stored.clone()), true),
-        };
-        let current = stored.clone();
-        self.slots.insert(key, Slot { stored, current, busy, locked, touched: false });
+            (Entry::Occupied(mut slot), Found::Busy) => {
+                let slot = slot.get_mut();
+                (slot.busy, slot.locked) = (true, locked);
+            }
+            (slot, Found::Busy) => {
+                slot.insert_entry(Slot::new(None, locked)).get_mut().busy = true;
+            }
+            (slot, found) => {
+                let stored = match found {
+                    Found::Row(row) => Some(row),
+                    _ => None,
+                };
+                slot.insert_entry(Slot::new(stored, locked));
+            }
+        }
     }
 
     pub fn known(&self, key: &R::Key, for_update: bool) -> Known<'_, R> {
         match self.slots.get(key) {
             None => Known::No,
             Some(slot) if slot.busy => Known::Busy,
-            Some(slot) if for_update && R::LOCKED && !slot.locked && !slot.touched => Known::No,
-            Some(slot) => slot.current.as_ref().map_or(Known::Absent, Known::Row),
+            Some(slot) if for_update && R::LOCKED && !slot.locked && slot.written.is_none() => Known::No,
+            Some(slot) => slot.current().map_or(Known::Absent, Known::Row),
         }
     }
 
@@ -117,7 +140,7 @@ impl<R: Row> Table<R> {
     /// When the key was never asked for: a fault in a rule's `needs`, caught per request.
     pub fn get(&self, key: &R::Key) -> Option<&R> {
         match self.slots.get(key) {
-            Some(slot) => slot.current.as_ref(),
+            Some(slot) => slot.current(),
             None if R::BLIND => None,
             None => panic!("{key:?} is read but was not asked for"),
         }
@@ -135,43 +158,32 @@ impl<R: Row> Table<R> {
     /// Removes a row that its owner says exists, whether it was loaded or not.
     pub fn delete_known(&mut self, row: R) {
         let key = row.key();
-        self.slots.entry(key.clone()).or_insert_with(|| Slot {
-            stored: Some(row.clone()),
-            current: Some(row),
-            busy: false,
-            locked: true,
-            touched: false,
-        });
+        self.slots.entry(key.clone()).or_insert_with(|| Slot::new(Some(row), true));
         self.write(key, None);
     }
 
     fn write(&mut self, key: R::Key, value: Option<R>) {
         let slot = match self.slots.get_mut(&key) {
             Some(slot) => slot,
-            None if R::BLIND => self.slots.entry(key.clone()).or_insert(Slot {
-                stored: None,
-                current: None,
-                busy: false,
-                locked: true,
-                touched: false,
-            }),
+            None if R::BLIND => self.slots.entry(key.clone()).or_insert_with(|| Slot::new(None, true)),
             None => panic!("{key:?} is written but was not asked for"),
         };
         assert!(!slot.busy, "{key:?} is written but is busy");
-        slot.touched = true;
-        let before = std::mem::replace(&mut slot.current, value);
-        self.journal.push((key, before));
+        let before = slot.written.replace(value);
+        self.journal.push((key, before.map(Box::new)));
     }
 
     /// Whether the request leaves a row other than it found it.
     pub fn is_changed(&self) -> bool {
-        let now = |key: &R::Key| self.slots.get(key).and_then(|slot| slot.current.as_ref());
-        self.journal.iter().any(|(key, before)| before.as_ref() != now(key))
+        let differs = |slot: &Slot<R>, before: &Before<R>| {
+            before.as_deref().unwrap_or(&slot.stored).as_ref() != slot.current()
+        };
+        self.journal.iter().any(|(key, before)| self.slots.get(key).is_some_and(|slot| differs(slot, before)))
     }
 
     /// Rows that the request wrote and that exist now.
     pub fn written(&self) -> impl Iterator<Item = &R> {
-        self.journal.iter().filter_map(|(key, _)| self.slots.get(key)?.current.as_ref())
+        self.journal.iter().filter_map(|(key, _)| self.slots.get(key)?.current())
     }
 
     /// Keeps what the request wrote.
@@ -190,36 +202,35 @@ impl<R: Row> Table<R> {
             && let Some((key, before)) = self.journal.pop()
         {
             if let Some(slot) = self.slots.get_mut(&key) {
-                slot.current = before;
+                slot.written = before.map(|before| *before);
             }
         }
     }
 
     /// Rows that this batch inserts, in no particular order.
     pub fn inserted(&self) -> impl Iterator<Item = &R> {
-        self.slots.values().filter(|slot| slot.stored.is_none()).filter_map(|slot| slot.current.as_ref())
+        self.slots.values().filter(|slot| slot.stored.is_none()).filter_map(|slot| slot.current())
     }
 
     /// Rows that exist now, in no particular order.
     pub fn current(&self) -> impl Iterator<Item = &R> {
-        self.slots.values().filter_map(|slot| slot.current.as_ref())
+        self.slots.values().filter_map(|slot| slot.current())
     }
 
     /// Net effect of all requests of the batch, sorted by key: a row written five times is one change, one that
     /// came and went is none. What was loaded is given up.
     pub fn take_changes(&mut self) -> Vec<Change<R>> {
-        let changed = |(key, slot): (R::Key, Slot<R>)| {
-            let change = (slot.touched && slot.stored != slot.current).then(|| change(slot))?;
-            change.map(|change| (key, change))
-        };
-        let mut changes: Vec<(R::Key, Change<R>)> = self.slots.drain().filter_map(changed).collect();
-        changes.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
-        changes.into_iter().map(|(_, change)| change).collect()
+        let mut written: Vec<_> = self.slots.drain().filter(|(_, slot)| slot.written.is_some()).collect();
+        written.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
+        let mut changes = Vec::with_capacity(written.len());
+        changes.extend(written.into_iter().filter_map(|(_, slot)| change(*slot)));
+        changes
     }
 }
 
 fn change<R: Row>(slot: Slot<R>) -> Option<Change<R>> {
-    match (slot.stored, slot.current) {
+    let written = slot.written.filter(|written| *written != slot.stored)?;
+    match (slot.stored, written) {
         (None, None) => None,
         (None, Some(mut row)) => {
             if let Some(version) = row.version_mut() {

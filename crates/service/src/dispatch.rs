@@ -224,6 +224,10 @@ impl Dispatch {
         self.lock().lanes.keys().filter(own).cloned().collect()
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.lock().pollers.len()
     }

@@ -100,6 +100,9 @@ impl Driver {
 
     fn assign(&mut self) {
         self.assigned = true;
+        if self.dispatch.is_empty() {
+            return;
+        }
         let mut ready = self.batch.made_ready();
         ready.retain(|row| row.lane.class != WorkClass::HeldBack);
         if ready.is_empty() {

@@ -20,9 +20,9 @@ pub(crate) fn needs_with_end<'a>(needs: &mut Needs<'a>, tenant_id: TenantId, id:
     Some(task)
 }
 
-pub(crate) fn find(work: &Work<'_>, id: TaskId) -> Result<Task, Refusal> {
+pub(crate) fn find<'a>(work: &'a Work<'_>, id: TaskId) -> Result<&'a Task, Refusal> {
     match work.set.tasks.get(&(work.tenant_id, id)) {
-        Some(task) if !task.purging => Ok(task.clone()),
+        Some(task) if !task.purging => Ok(task),
         _ => Err(Refusal::new(Code::TaskNotFound, format!("task {id} not found"))),
     }
 }
@@ -33,7 +33,7 @@ pub(crate) fn find_claimed(work: &Work<'_>, id: TaskId, token: Option<i64>) -> R
     // A claim made with a token is reported with it: only clients that never saw one may leave it out.
     let current = token.map_or(task.plain, |token| token == task.epoch);
     if task.status == TaskStatus::Running && (current || planted(Bug::StaleReportAccepted)) {
-        return Ok(task);
+        return Ok(task.clone());
     }
     let message = match token {
         Some(token) => {

@@ -15,7 +15,7 @@ impl Rule for CancelTask {
     }
 
     fn decide(&self, work: &mut Work<'_>) -> Result<Reply, Refusal> {
-        let mut row = task::find(work, self.task_id)?;
+        let mut row = task::find(work, self.task_id)?.clone();
         match row.status {
             TaskStatus::Pending => {
                 let reason = "cancelled".into();

@@ -66,6 +66,9 @@ impl Rule for Claim {
             if page.is_empty() || claimed.len() == self.max {
                 return Ok(Reply::Claimed(claimed));
             }
+            if self.class == WorkClass::Task {
+                claimed.tasks.reserve(page.len().min(self.max - claimed.len()));
+            }
             for (lane, place) in page {
                 if claimed.len() == self.max {
                     break;
@@ -106,7 +109,7 @@ fn needs_candidate(needs: &mut Needs<'_>, tenant_id: TenantId, class: WorkClass,
 
 /// How many a claim looks at: a few more than it asks for, since some may turn out to be gone.
 fn page(claim: &Claim) -> usize {
-    claim.max + claim.max / 4 + 4
+    claim.max + claim.max / 8 + 2
 }
 
 /// What the claim looks at next, in order of work.

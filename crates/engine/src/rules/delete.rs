@@ -38,7 +38,7 @@ impl Rule for DeleteTask {
     }
 
     fn decide(&self, work: &mut Work<'_>) -> Result<Reply, Refusal> {
-        let mut row = task::find(work, self.task_id)?;
+        let mut row = task::find(work, self.task_id)?.clone();
         if row.execution_id.is_some() {
             let message = format!("task {} belongs to a workflow", row.id);
             return Err(Refusal::new(Code::TaskOfWorkflow, message));

@@ -22,7 +22,7 @@ impl Rule for FailTask {
             check::duration("next delay", delay, work.limits)?;
         }
         let row = task::find(work, self.task_id)?;
-        if task::is_repeated(&row, self.token) {
+        if task::is_repeated(row, self.token) {
             return Ok(Reply::TaskReported { status: row.status, repeated: true });
         }
         let mut row = task::find_claimed(work, self.task_id, self.token)?;

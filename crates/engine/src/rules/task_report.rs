@@ -25,7 +25,7 @@ impl Rule for ReportProgress {
     }
 
     fn decide(&self, work: &mut Work<'_>) -> Result<Reply, Refusal> {
-        let mut row = task::find(work, self.task_id)?;
+        let mut row = task::find(work, self.task_id)?.clone();
         // It may be overtaken by the task's own end: then it says nothing new.
         if !row.status.is_terminal() {
             row.progress = self.progress;
@@ -46,7 +46,7 @@ impl Rule for AppendLogLine {
     }
 
     fn decide(&self, work: &mut Work<'_>) -> Result<Reply, Refusal> {
-        let mut row = task::find(work, self.task_id)?;
+        let mut row = task::find(work, self.task_id)?.clone();
         // A chatty task loses lines beyond the limit; it does not fail for them.
         if row.log_lines < work.limits.log_lines {
             row.log_lines += 1;
