@@ -3,6 +3,7 @@
 
 use std::fs::File;
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rusqlite::Connection;
@@ -12,14 +13,19 @@ use super::connect::open_reader;
 use super::error::store_error;
 use crate::port::{StoreError, StoreResult};
 
+/// Reads between two rests that count as none: the loops look now and then.
+const FEW_READS: usize = 16;
+
 pub(super) struct Readers {
     /// One per connection.
     permits: Arc<Semaphore>,
     pool: Arc<Pool>,
 }
 
-struct Pool {
+pub(super) struct Pool {
     idle: Mutex<Vec<Connection>>,
+    /// Since the last rest.
+    reads: AtomicUsize,
     /// Reads may outlive the store that began them: the file stays locked until the last connection is closed. Whoever
     /// only reads holds no lock.
     _lock: Option<Arc<File>>,
@@ -29,8 +35,13 @@ impl Readers {
     pub(super) fn open(path: &Path, count: usize, lock: Option<Arc<File>>) -> StoreResult<Self> {
         let count = count.max(1);
         let idle = (0..count).map(|_| open_reader(path)).collect::<StoreResult<Vec<_>>>()?;
-        let pool = Arc::new(Pool { idle: Mutex::new(idle), _lock: lock });
+        let pool = Arc::new(Pool { idle: Mutex::new(idle), reads: AtomicUsize::new(0), _lock: lock });
         Ok(Self { permits: Arc::new(Semaphore::new(count)), pool })
+    }
+
+    /// For whoever tells them when to rest.
+    pub(super) fn pool(&self) -> Arc<Pool> {
+        Arc::clone(&self.pool)
     }
 
     pub(super) async fn read<T: Send + 'static>(
@@ -52,6 +63,21 @@ impl Readers {
     }
 }
 
+impl Pool {
+    /// Called now and then. Gives up the pages that reads have left in memory, unless there is much reading: `false`.
+    pub(super) fn rest(&self) -> bool {
+        if self.reads.swap(0, Ordering::Relaxed) > FEW_READS {
+            return false;
+        }
+        for conn in self.idle.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+            if let Err(error) = conn.execute_batch("PRAGMA shrink_memory") {
+                tracing::debug!(%error, "pages could not be given up");
+            }
+        }
+        true
+    }
+}
+
 /// A connection that goes back when the read ends, even by a panic.
 struct Lease {
     conn: Option<Connection>,
@@ -61,6 +87,7 @@ struct Lease {
 impl Lease {
     fn take(pool: Arc<Pool>) -> Option<Self> {
         let conn = pool.idle.lock().unwrap_or_else(PoisonError::into_inner).pop()?;
+        pool.reads.fetch_add(1, Ordering::Relaxed);
         Some(Self { conn: Some(conn), pool })
     }
 
@@ -76,5 +103,33 @@ impl Drop for Lease {
     fn drop(&mut self) {
         let mut idle = self.pool.idle.lock().unwrap_or_else(PoisonError::into_inner);
         idle.extend(self.conn.take());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sqlite::connect::open_writer;
+
+    #[tokio::test]
+    async fn readers_rest_once_there_is_little_to_read() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("test.db");
+        let writer = open_writer(&path).unwrap();
+        writer.execute_batch("CREATE TABLE t (n INTEGER); INSERT INTO t VALUES (7)").unwrap();
+        let readers = Readers::open(&path, 2, None).unwrap();
+        let read = || {
+            readers.read(|conn| {
+                conn.query_row("SELECT n FROM t", [], |row| row.get::<_, i64>(0)).map_err(store_error)
+            })
+        };
+        assert!(readers.pool().rest(), "nothing has been read");
+        for _ in 0..=FEW_READS {
+            assert_eq!(read().await.unwrap(), 7);
+        }
+        assert!(!readers.pool().rest(), "much is being read");
+        assert_eq!(read().await.unwrap(), 7);
+        assert!(readers.pool().rest(), "hardly anything has been read since");
+        assert_eq!(read().await.unwrap(), 7, "and they can be used again");
     }
 }

@@ -16,6 +16,7 @@ use super::cache::Cache;
 use super::error::store_error;
 use super::load::load;
 use super::log::Log;
+use super::pool::Pool;
 use super::sql::Statements;
 use crate::clock::Clock;
 use crate::port::{SharedDecider, Step, StoreError, StoreResult, next_step};
@@ -41,7 +42,12 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    pub(super) fn start(conn: Connection, clock: Arc<dyn Clock>) -> StoreResult<Self> {
+    /// Its thread tells the readers now and then to rest.
+    pub(super) fn start(
+        conn: Connection,
+        clock: Arc<dyn Clock>,
+        readers: Option<Arc<Pool>>,
+    ) -> StoreResult<Self> {
         let session = Session::new(conn, clock)?;
         let slow = Arc::clone(&session.slow);
         let session = Arc::new(Mutex::new(session));
@@ -49,6 +55,7 @@ impl Writer {
         let (jobs, accepted) = mpsc::channel();
         let owned = Arc::clone(&session);
         let work = move || {
+            let mut rested_at = Instant::now();
             loop {
                 let job = accepted.recv_timeout(RESTS_AFTER);
                 let mut session = lock(&owned);
@@ -64,6 +71,11 @@ impl Writer {
                 }
                 session.tend_log();
                 session.rest_if_idle();
+                drop(session);
+                if rested_at.elapsed() >= RESTS_AFTER {
+                    rested_at = Instant::now();
+                    let _ = readers.as_ref().map(|readers| readers.rest());
+                }
             }
         };
         let thread = std::thread::Builder::new().name("flovyn-sqlite".into()).spawn(work);
@@ -381,7 +393,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let mut conn = connect::open_writer(&directory.path().join("test.db")).unwrap();
         migrate::migrate(&mut conn).unwrap();
-        let writer = Writer::start(conn, Arc::new(SystemClock)).unwrap();
+        let writer = Writer::start(conn, Arc::new(SystemClock), None).unwrap();
         let (ran_on, here) = (Arc::default(), std::thread::current().id());
         let small = |takes| Arc::new(Mutex::new(Small(Arc::clone(&ran_on), takes))) as SharedDecider;
         writer.slow.store(false, Ordering::Relaxed);
