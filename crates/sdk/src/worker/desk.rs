@@ -10,7 +10,7 @@ use tokio::sync::{Notify, watch};
 use super::unharmed;
 
 /// Results in one frame.
-const MAX_RESULTS: usize = 100;
+const MAX_RESULTS: usize = 250;
 /// Content of one frame: well below what the server takes.
 const MAX_FRAME_BYTES: usize = 2 << 20;
 

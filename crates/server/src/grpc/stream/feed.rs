@@ -28,7 +28,7 @@ const WAIT: Duration = Duration::from_secs(60);
 /// Events that come along with an activation; a longer history is fetched by pages.
 const INLINE_EVENTS: usize = 500;
 /// Items in one push.
-const MAX_ITEMS: usize = 100;
+const MAX_ITEMS: usize = 250;
 /// What an item takes in a frame beside its own bytes, and what a frame takes beside its items.
 const ITEM_OVERHEAD: usize = 8;
 const ROOM: usize = 1 << 10;
