@@ -100,6 +100,8 @@ pub struct Claimed {
     pub tasks: Vec<TaskDelivery>,
     /// There was more, locked by another transaction just then.
     pub passed_over: bool,
+    /// Tasks of workflows that have finished were taken out of the line: what stands behind them may not have been looked at.
+    pub cleared: bool,
 }
 
 impl Claimed {

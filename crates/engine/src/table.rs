@@ -58,23 +58,24 @@ pub enum Found<R> {
 #[derive(Debug)]
 struct Slot<R> {
     stored: Option<R>,
-    /// What the batch makes of it, once it has been written: most rows are only looked at.
-    written: Option<Option<R>>,
+    /// What the batch has made of it, once it has written it: most rows are only looked at.
+    made: Option<Option<R>>,
     busy: bool,
     locked: bool,
 }
 
 impl<R> Slot<R> {
     fn new(stored: Option<R>, locked: bool) -> Box<Self> {
-        Box::new(Self { stored, written: None, busy: false, locked })
+        Box::new(Self { stored, made: None, busy: false, locked })
     }
 
     fn current(&self) -> Option<&R> {
-        self.written.as_ref().unwrap_or(&self.stored).as_ref()
+        self.made.as_ref().unwrap_or(&self.stored).as_ref()
     }
 }
 
-/// What had been written to a row before, if anything had: hardly ever, so that a journal of rows is one of pointers.
+/// What had been written to a row before, if anything had. Boxed, so that the journal's entries are small; only a row that is written
+/// twice in a batch pays for it.
 type Before<R> = Option<Box<Option<R>>>;
 
 /// What the working set knows about a key.
@@ -106,7 +107,7 @@ impl<R: Row> Table<R> {
     pub fn supply(&mut self, key: R::Key, found: Found<R>, locked: bool) {
         match (self.slots.entry(key), found) {
             (Entry::Occupied(slot), _)
-                if slot.get().written.is_some() || (slot.get().locked && !slot.get().busy) => {}
+                if slot.get().made.is_some() || (slot.get().locked && !slot.get().busy) => {}
             // What was looked at before stays in sight: whoever goes through its rows must find that it has to wait.
             (Entry::Occupied(mut slot), Found::Busy) => {
                 let slot = slot.get_mut();
@@ -129,7 +130,7 @@ impl<R: Row> Table<R> {
         match self.slots.get(key) {
             None => Known::No,
             Some(slot) if slot.busy => Known::Busy,
-            Some(slot) if for_update && R::LOCKED && !slot.locked && slot.written.is_none() => Known::No,
+            Some(slot) if for_update && R::LOCKED && !slot.locked && slot.made.is_none() => Known::No,
             Some(slot) => slot.current().map_or(Known::Absent, Known::Row),
         }
     }
@@ -169,7 +170,7 @@ impl<R: Row> Table<R> {
             None => panic!("{key:?} is written but was not asked for"),
         };
         assert!(!slot.busy, "{key:?} is written but is busy");
-        let before = slot.written.replace(value);
+        let before = slot.made.replace(value);
         self.journal.push((key, before.map(Box::new)));
     }
 
@@ -202,7 +203,7 @@ impl<R: Row> Table<R> {
             && let Some((key, before)) = self.journal.pop()
         {
             if let Some(slot) = self.slots.get_mut(&key) {
-                slot.written = before.map(|before| *before);
+                slot.made = before.map(|before| *before);
             }
         }
     }
@@ -220,17 +221,17 @@ impl<R: Row> Table<R> {
     /// Net effect of all requests of the batch, sorted by key: a row written five times is one change, one that
     /// came and went is none. What was loaded is given up.
     pub fn take_changes(&mut self) -> Vec<Change<R>> {
-        let mut written: Vec<_> = self.slots.drain().filter(|(_, slot)| slot.written.is_some()).collect();
-        written.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
-        let mut changes = Vec::with_capacity(written.len());
-        changes.extend(written.into_iter().filter_map(|(_, slot)| change(*slot)));
+        let mut made: Vec<_> = self.slots.drain().filter(|(_, slot)| slot.made.is_some()).collect();
+        made.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
+        let mut changes = Vec::with_capacity(made.len());
+        changes.extend(made.into_iter().filter_map(|(_, slot)| change(*slot)));
         changes
     }
 }
 
 fn change<R: Row>(slot: Slot<R>) -> Option<Change<R>> {
-    let written = slot.written.filter(|written| *written != slot.stored)?;
-    match (slot.stored, written) {
+    let made = slot.made.filter(|made| *made != slot.stored)?;
+    match (slot.stored, made) {
         (None, None) => None,
         (None, Some(mut row)) => {
             if let Some(version) = row.version_mut() {
@@ -249,5 +250,109 @@ fn change<R: Row>(slot: Slot<R>) -> Option<Change<R>> {
             let expected_version = row.version();
             Some(Change::Delete { row, expected_version })
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::ids::Ids;
+
+    #[derive(Debug, Clone, PartialEq)]
+    struct Cell {
+        key: u32,
+        value: u32,
+    }
+
+    impl Row for Cell {
+        type Key = u32;
+        const LOCKED: bool = true;
+        const BLIND: bool = true;
+        fn key(&self) -> u32 {
+            self.key
+        }
+    }
+
+    const KEYS: u32 = 5;
+
+    /// Whatever requests write, keep and take back: the table says what a plain map of values says, and ends with what
+    /// differs from what was loaded.
+    #[test]
+    fn a_table_does_what_a_plain_map_does() {
+        for seed in 0..300 {
+            let mut ids = Ids::new(seed);
+            let mut below = |limit: u32| (ids.fraction() * f64::from(limit)) as u32;
+            let mut table = Table::<Cell>::default();
+            let mut stored: BTreeMap<u32, Cell> = BTreeMap::new();
+            for key in 0..KEYS {
+                let row = (below(2) == 0).then_some(Cell { key, value: 0 });
+                stored.extend(row.clone().map(|row| (key, row)));
+                // Often looked at before its lock can be had.
+                if below(2) == 0 {
+                    table.supply(key, row.clone().map_or(Found::Absent, Found::Row), false);
+                    assert_eq!(table.known(&key, true), Known::No);
+                }
+                if below(3) == 0 {
+                    table.supply(key, Found::Busy, false);
+                    assert_eq!(table.known(&key, true), Known::Busy);
+                }
+                table.supply(key, row.map_or(Found::Absent, Found::Row), true);
+            }
+            let (mut now, mut before) = (stored.clone(), stored.clone());
+            let (mut marked, mut mark) = (stored.clone(), 0);
+            for step in 1..40 {
+                let key = below(KEYS);
+                match below(8) {
+                    0..=2 => {
+                        now.insert(key, Cell { key, value: step % 3 });
+                        table.put(Cell { key, value: step % 3 });
+                    }
+                    3 => {
+                        now.remove(&key);
+                        table.delete(&key);
+                    }
+                    4 => (marked, mark) = (now.clone(), table.mark()),
+                    5 => {
+                        now.clone_from(&marked);
+                        table.undo_to(mark);
+                    }
+                    6 => {
+                        assert!(table.is_changed() || before == now, "seed {seed}");
+                        table.keep();
+                        before.clone_from(&now);
+                        (marked, mark) = (now.clone(), 0);
+                    }
+                    // What was loaded is loaded again: what was written meanwhile counts.
+                    _ => table.supply(key, stored.get(&key).cloned().map_or(Found::Absent, Found::Row), true),
+                }
+                for key in 0..KEYS {
+                    assert_eq!(table.get(&key), now.get(&key), "seed {seed}, step {step}");
+                }
+                assert_eq!(table.current().count(), now.len());
+                let new = now.keys().filter(|key| !stored.contains_key(key)).count();
+                assert_eq!(table.inserted().count(), new, "seed {seed}, step {step}");
+            }
+            let changes: Vec<Change<Cell>> = (0..KEYS)
+                .filter_map(|key| match (stored.get(&key), now.get(&key)) {
+                    (before, after) if before == after => None,
+                    (None, after) => after.cloned().map(Change::Insert),
+                    (Some(_), Some(row)) => Some(Change::Update { row: row.clone(), expected_version: None }),
+                    (Some(row), None) => Some(Change::Delete { row: row.clone(), expected_version: None }),
+                })
+                .collect();
+            assert_eq!(table.take_changes(), changes, "seed {seed}");
+        }
+    }
+
+    #[test]
+    fn a_row_that_its_owner_knows_of_is_there_again_when_its_end_is_taken_back() {
+        let mut table = Table::<Cell>::default();
+        table.delete_known(Cell { key: 1, value: 7 });
+        assert_eq!(table.get(&1), None);
+        table.undo_to(0);
+        assert_eq!(table.get(&1), Some(&Cell { key: 1, value: 7 }));
+        assert_eq!(table.take_changes(), []);
     }
 }

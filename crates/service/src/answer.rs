@@ -109,7 +109,7 @@ impl Shared {
         let mut put_off = Vec::new();
         for (job, decided) in jobs.into_iter().zip(decided) {
             if let Decided::Reply(Reply::Claimed(claimed)) = &decided {
-                if claimed.is_empty() {
+                if claimed.is_empty() && !claimed.cleared {
                     self.dispatch.found_nothing(&job.request);
                 }
                 put_off.extend(self.wake_next(&job.request, claimed.len()));
@@ -160,8 +160,10 @@ impl Shared {
                     // Nothing there: every batch that is decided from now on and makes such work ready sees this poller, and one
                     // that was decided meanwhile brings it when it is answered, or has done so: then it searches again.
                     let Some(poller) = Poller::new(job.request, poll) else { return };
-                    // What another batch of ours had its hands on may be left when that is over.
-                    put_off.extend(match claimed.passed_over && under_way.had_company() {
+                    // What another batch of ours had its hands on may be left when that is over, and what it took out of the
+                    // line has gone with this one.
+                    let again = claimed.cleared || (claimed.passed_over && under_way.had_company());
+                    put_off.extend(match again {
                         true => Some(poller.into_job()),
                         false => self.dispatch.park_after(under_way, poller),
                     });

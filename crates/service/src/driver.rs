@@ -101,6 +101,7 @@ impl Driver {
     fn assign(&mut self) {
         self.assigned = true;
         if self.dispatch.is_empty() {
+            // Whoever comes to wait from here on is brought what is left ready.
             return;
         }
         let mut ready = self.batch.made_ready();

@@ -20,7 +20,7 @@ pub struct Column {
 /// A row type with its table.
 pub trait Record: Row {
     const TABLE: &'static str;
-    /// Columns in the order of `values` and `read`. The key's columns come first.
+    /// Columns in the order of `each_value` and `read`. The key's columns come first.
     const COLUMNS: &'static [Column];
     const KEY_COLUMNS: usize;
     /// Index of the `version` column, where there is one.
@@ -29,6 +29,7 @@ pub trait Record: Row {
     /// All column values, in order.
     fn each_value<'a>(&'a self, take: impl FnMut(Value<'a>));
 
+    /// The same as a list.
     fn values<'a>(&'a self, out: &mut Vec<Value<'a>>) {
         self.each_value(|value| out.push(value));
     }

@@ -39,7 +39,9 @@ const COLUMNS: &[(&str, &str)] = &[
     ("commits_per_workflow", "commits each"),
     ("bytes_written_per_workflow", "bytes each"),
     ("server_cpu", "server cores"),
-    ("server_rss_mb", "server MB"),
+    ("idle_rss_mb", "server MB idle"),
+    ("server_rss_mb", "under load"),
+    ("after_rss_mb", "after it"),
 ];
 
 pub(super) fn write(store: Database, lines: &[String]) -> Result<(), String> {
@@ -120,6 +122,10 @@ fn plot(store: Database, rows: &[Value]) -> String {
                 .iter()
                 .filter(|row| !lone(row))
                 .filter_map(|row| Some((name(row), number(row, "tasks_per_s").filter(|rate| *rate > 0.0)?)))
+                .chain(
+                    rows.iter()
+                        .filter_map(|row| Some(("bulk enqueue".to_owned(), number(row, "enqueued_per_s")?))),
+                )
                 .collect(),
         },
         Bars {
@@ -137,7 +143,7 @@ fn plot(store: Database, rows: &[Value]) -> String {
     let mut svg = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 720 {height}\" font-family=\"system-ui, sans-serif\" \
          font-size=\"13\">\n<style>text{{fill:#222}}.b{{fill:#3d7dca}}@media(prefers-color-scheme:dark){{text{{fill:#ddd}}\
-         .b{{fill:#6ea8e8}}}}</style>\n<text x=\"20\" y=\"28\" font-size=\"16\">Flovyn end to end on {}: server, worker and \
+         .b{{fill:#6ea8e8}}}}</style>\n<text x=\"20\" y=\"28\" font-size=\"15\">Flovyn end to end on {}: server, worker and \
          load on the same machine, fsync on</text>\n",
         store.name()
     );

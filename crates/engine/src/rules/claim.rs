@@ -75,7 +75,7 @@ impl Rule for Claim {
                 }
                 claimed.passed_over |= is_busy(work, self.class, place.1);
                 match self.class {
-                    WorkClass::Task => claimed.tasks.extend(take_task(work, self, lane, place.1)),
+                    WorkClass::Task => take_task(work, self, lane, place.1, &mut claimed),
                     _ => claimed.workflows.extend(take_workflow(work, &self.claimer, lane, place.1)),
                 }
                 // Taken or not, this batch is done with it.
@@ -109,7 +109,7 @@ fn needs_candidate(needs: &mut Needs<'_>, tenant_id: TenantId, class: WorkClass,
 
 /// How many a claim looks at: a few more than it asks for, since some may turn out to be gone.
 fn page(claim: &Claim) -> usize {
-    claim.max + claim.max / 8 + 2
+    claim.max + claim.max / 8 + 4
 }
 
 /// What the claim looks at next, in order of work.
@@ -220,14 +220,15 @@ fn new_events(work: &Work<'_>, execution: &Execution) -> Option<Vec<Told>> {
         .collect()
 }
 
-fn take_task(work: &mut Work<'_>, claim: &Claim, lane: &Lane, id: Uuid) -> Option<TaskDelivery> {
+fn take_task(work: &mut Work<'_>, claim: &Claim, lane: &Lane, id: Uuid, claimed: &mut Claimed) {
     let row = candidate(&work.set.tasks, &(work.tenant_id, id));
-    let mut task = row.filter(|row| row.is_in_ready() && stands_in(&row.ready(), lane))?;
+    let Some(mut task) = row.filter(|row| row.is_in_ready() && stands_in(&row.ready(), lane)) else { return };
     if owner_has_finished(work, &task) {
         let reason = "its workflow has finished".into();
         task::finish(work, &mut task, task::End::Cancelled { reason, told: true });
         work.set.tasks.put(task);
-        return None;
+        claimed.cleared = true;
+        return;
     }
     work.set.remove_ready(task.ready());
     note_task(work, &task);
@@ -251,7 +252,7 @@ fn take_task(work: &mut Work<'_>, claim: &Claim, lane: &Lane, id: Uuid) -> Optio
     );
     task::arm(work, &mut task);
     work.set.tasks.put(task.clone());
-    Some(TaskDelivery { token: task.epoch, task })
+    claimed.tasks.push(TaskDelivery { token: task.epoch, task });
 }
 
 /// It has waited since the last event, or since the time it was to begin at. How long after a failed activation says

@@ -9,7 +9,7 @@ use tokio::sync::{Notify, watch};
 
 use super::unharmed;
 
-/// Results in one frame.
+/// Results in one frame: as many as the server takes into one commit.
 const MAX_RESULTS: usize = 250;
 /// Content of one frame: well below what the server takes.
 const MAX_FRAME_BYTES: usize = 2 << 20;

@@ -10,8 +10,8 @@ use flovyn_service::loops::{self, WakeLoop};
 use tokio::task::JoinHandle;
 
 use crate::common::{
-    Faulty, LONG, Place, QUEUE, Server, TENANT, answered, complete, finish, many, on_each_store, on_postgres,
-    schedule_task, signal, submit, task, tasks, until, workflow, workflows,
+    Faulty, LONG, Place, QUEUE, Server, TENANT, answered, complete, finish, id, many, on_each_store,
+    on_postgres, schedule_task, signal, submit, task, tasks, terminate, until, workflow, workflows,
 };
 
 /// More than there are steps in anything that one request sets off here.
@@ -270,7 +270,20 @@ async fn a_poller_takes_no_more_than_it_asked_for(place: Place) {
     server.check().await;
 }
 
+/// The follow-up that closes the tasks of a finished workflow has not come yet: all that a claim looks at is theirs.
+async fn tasks_of_a_finished_workflow_do_not_hide_what_stands_behind_them(place: Place) {
+    let server = place.server().await;
+    let tasks_of_it = (0..20).map(|number| schedule_task(id(500 + number), "work")).collect();
+    let execution_id = server.suspended("order", tasks_of_it).await;
+    let behind = server.create_task(TaskSpec { priority_seconds: 60, ..task("work") }).await;
+    server.must(terminate(execution_id)).await;
+    let claimed = answered(server.poll(many(tasks("work"), 1)).await).await;
+    assert_eq!(claimed.tasks.iter().map(|delivery| delivery.task.id).collect::<Vec<_>>(), [behind]);
+    server.check().await;
+}
+
 on_each_store!(
+    tasks_of_a_finished_workflow_do_not_hide_what_stands_behind_them,
     three_items_wake_three_of_a_hundred_pollers,
     a_step_of_a_workflow_with_its_worker_waiting_costs_one_commit,
     whoever_waited_longest_is_served_first,

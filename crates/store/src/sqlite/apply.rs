@@ -13,6 +13,7 @@ use crate::value::Value;
 macro_rules! define {
     ($($field:ident: $row:ident,)*) => {
         pub(super) fn apply(conn: &Connection, sql: &Statements, mutations: &Mutations) -> StoreResult<()> {
+            assert!(!conn.is_autocommit(), "what fails half way must be rolled back as a whole");
             $(apply_table(conn, &sql.$field, &mutations.$field)?;)*
             Ok(())
         }
@@ -74,14 +75,17 @@ fn bind_update<R: Record>(
 }
 
 fn insert_rows<R: Record>(conn: &Connection, sql: &TableSql, changes: &[Change<R>]) -> StoreResult<()> {
-    let inserted = |change| match change {
-        &Change::Insert(ref row) => Some(row),
-        _ => None,
-    };
     let rows: Vec<&R> = changes.iter().filter_map(inserted).collect();
     let (many, few) = rows.as_chunks::<INSERTED_AT_ONCE>();
     insert_each(conn, &sql.insert_many, many.iter().map(|rows| &rows[..]))?;
     insert_each(conn, &sql.insert, few.chunks(1))
+}
+
+fn inserted<R>(change: &Change<R>) -> Option<&R> {
+    match change {
+        Change::Insert(row) => Some(row),
+        _ => None,
+    }
 }
 
 /// Each of these is one statement.

@@ -13,8 +13,8 @@ use crate::record::Record;
 use crate::value::Value;
 
 /// Rows in one generation of a table, and their text and payloads. There are two.
-const GENERATION: usize = 8_192;
-const GENERATION_BYTES: usize = 4 << 20;
+const GENERATION: usize = if cfg!(test) { 512 } else { 8_192 };
+const GENERATION_BYTES: usize = GENERATION * 512;
 
 /// A row with more text and payload than this is not kept: few of them would fill the memory.
 const LARGE: usize = 4_096;
@@ -37,10 +37,9 @@ for_each_table!(define);
 /// Rows of one table. What is used moves to the young generation; when that is full, the old one is forgotten.
 #[derive(Debug)]
 pub(super) struct Shelf<R: Row> {
-    // Boxed: rows are large, and a map that grows moves all of them.
+    /// Boxed: rows are large, and a map that grows moves all of them.
     young: FxHashMap<R::Key, Box<R>>,
     old: FxHashMap<R::Key, Box<R>>,
-    /// What has come into the young generation, replaced or not.
     young_bytes: usize,
 }
 
@@ -84,11 +83,15 @@ impl<R: Record> Shelf<R> {
             self.young_bytes = 0;
         }
         self.young_bytes += bytes(&*row);
-        self.young.insert(key, row);
+        if let Some(before) = self.young.insert(key, row) {
+            self.young_bytes -= bytes(&*before);
+        }
     }
 
     fn forget(&mut self, key: &R::Key) {
-        self.young.remove(key);
+        if let Some(row) = self.young.remove(key) {
+            self.young_bytes -= bytes(&*row);
+        }
         self.old.remove(key);
     }
 }

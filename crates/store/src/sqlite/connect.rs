@@ -116,6 +116,13 @@ fn open(path: &Path, flags: OpenFlags, cache_kib: i64) -> StoreResult<Connection
     Ok(conn)
 }
 
+/// Those that are in memory and not in use.
+pub(super) fn give_up_pages(conn: &Connection) {
+    if let Err(error) = conn.execute_batch("PRAGMA shrink_memory") {
+        tracing::debug!(%error, "pages could not be given up");
+    }
+}
+
 /// Some settings answer with their new value, so the answer is read and dropped.
 fn set(conn: &Connection, name: &str, value: i64) -> StoreResult<()> {
     conn.pragma_update(None, name, value).map_err(store_error)

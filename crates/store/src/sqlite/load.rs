@@ -28,7 +28,6 @@ macro_rules! define {
         ) -> StoreResult<()> {
             $(
                 if !wants.$field.is_empty() {
-                    loaded.$field.reserve(wants.$field.lock.len() + wants.$field.peek.len());
                     let keys = wants.$field.lock.union(&wants.$field.peek);
                     load_table(conn, &sql.$field.select, &mut cache.$field, keys, &mut loaded.$field)?;
                 }

@@ -89,7 +89,7 @@ impl SqliteStore {
         let mut conn = connect::open_writer(path)?;
         migrate::migrate(&mut conn)?;
         let readers = pool::Readers::open(path, options.readers, Some(Arc::clone(&lock)))?;
-        let writer = writer::Writer::start(conn, Arc::clone(&options.clock), Some(readers.pool()))?;
+        let writer = writer::Writer::start(conn, Arc::clone(&options.clock), readers.pool())?;
         Ok(Self { clock: options.clock, readers, writer, _lock: lock })
     }
 

@@ -4,12 +4,12 @@
 use std::fs::File;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use rusqlite::Connection;
 use tokio::sync::Semaphore;
 
-use super::connect::open_reader;
+use super::connect::{give_up_pages, open_reader};
 use super::error::store_error;
 use crate::port::{StoreError, StoreResult};
 
@@ -40,8 +40,8 @@ impl Readers {
     }
 
     /// For whoever tells them when to rest.
-    pub(super) fn pool(&self) -> Arc<Pool> {
-        Arc::clone(&self.pool)
+    pub(super) fn pool(&self) -> Weak<Pool> {
+        Arc::downgrade(&self.pool)
     }
 
     pub(super) async fn read<T: Send + 'static>(
@@ -70,9 +70,7 @@ impl Pool {
             return false;
         }
         for conn in self.idle.lock().unwrap_or_else(PoisonError::into_inner).iter() {
-            if let Err(error) = conn.execute_batch("PRAGMA shrink_memory") {
-                tracing::debug!(%error, "pages could not be given up");
-            }
+            give_up_pages(conn);
         }
         true
     }
@@ -123,13 +121,13 @@ mod tests {
                 conn.query_row("SELECT n FROM t", [], |row| row.get::<_, i64>(0)).map_err(store_error)
             })
         };
-        assert!(readers.pool().rest(), "nothing has been read");
+        assert!(readers.pool.rest(), "nothing has been read");
         for _ in 0..=FEW_READS {
             assert_eq!(read().await.unwrap(), 7);
         }
-        assert!(!readers.pool().rest(), "much is being read");
+        assert!(!readers.pool.rest(), "much is being read");
         assert_eq!(read().await.unwrap(), 7);
-        assert!(readers.pool().rest(), "hardly anything has been read since");
+        assert!(readers.pool.rest(), "hardly anything has been read since");
         assert_eq!(read().await.unwrap(), 7, "and they can be used again");
     }
 }

@@ -1,6 +1,7 @@
 //! The statements that every table has, built once from its record.
 //!
-//! A parameter has the number of its column, counted from 1; one more is the expected version.
+//! A parameter has the number of its column, counted from 1; one more is the expected version. Where many rows are inserted, those
+//! of the next row follow.
 
 use flovyn_engine::for_each_table;
 use flovyn_engine::state::*;
@@ -9,8 +10,8 @@ use super::codec::columns;
 use crate::record::Record;
 use crate::value::Value;
 
-/// Rows that one statement inserts where there are as many. What a statement costs beside its rows is paid once for all of them, and
-/// rows in the order of an index go to its end without a search.
+/// Rows that one statement inserts where there are as many. What a statement costs beside its rows is paid once for all
+/// of them, and rows in the order of an index go to its end without a search.
 pub(super) const INSERTED_AT_ONCE: usize = 32;
 
 #[derive(Debug)]
@@ -51,13 +52,15 @@ impl Outcome {
     }
 }
 
-/// From this status on a row of the table has ended.
-fn first_terminal(table: &str) -> Option<i16> {
-    match table {
-        Execution::TABLE => Some(ExecutionStatus::Completed as i16),
-        Task::TABLE => Some(TaskStatus::Completed as i16),
-        _ => None,
-    }
+/// Index of the status, and from which one on a row of the table has ended.
+fn status_of<R: Record>() -> Option<(usize, i16)> {
+    let first_terminal = match R::TABLE {
+        Execution::TABLE => ExecutionStatus::Completed as i16,
+        Task::TABLE => TaskStatus::Completed as i16,
+        _ => return None,
+    };
+    let status = R::COLUMNS.iter().position(|column| column.name == "status")?;
+    Some((status, first_terminal))
 }
 
 impl TableSql {
@@ -81,9 +84,7 @@ impl TableSql {
             expected,
             outcome: None,
         };
-        if let Some(first_terminal) = first_terminal(R::TABLE)
-            && let Some(status) = R::COLUMNS.iter().position(|column| column.name == "status")
-        {
+        if let Some((status, first_terminal)) = status_of::<R>() {
             let derived = derived_outcome(status + 1, first_terminal);
             sql.update = Some(format!("UPDATE {table} SET {set}, outcome = {derived} WHERE {row}"));
             let update_open = format!("UPDATE {table} SET {set} WHERE {row} AND outcome IS NULL");
@@ -96,12 +97,11 @@ impl TableSql {
 /// Parameters are counted row after row. A row that is there already fails the statement and undoes nothing: the whole
 /// transaction is rolled back, and SQLite need not keep the pages as they were before the statement.
 fn insert<R: Record>(rows: usize) -> String {
-    let status = R::COLUMNS.iter().position(|column| column.name == "status");
-    let outcome = first_terminal(R::TABLE).zip(status);
+    let outcome = status_of::<R>();
     let row = |first: usize| {
         let mut values: Vec<String> =
             (0..R::COLUMNS.len()).map(|index| format!("?{}", first + index)).collect();
-        values.extend(outcome.map(|(terminal, status)| derived_outcome(first + status, terminal)));
+        values.extend(outcome.map(|(status, terminal)| derived_outcome(first + status, terminal)));
         format!("({})", values.join(", "))
     };
     let rows: Vec<String> = (0..rows).map(|number| row(number * R::COLUMNS.len() + 1)).collect();
@@ -109,8 +109,9 @@ fn insert<R: Record>(rows: usize) -> String {
     format!("INSERT OR FAIL INTO {} ({}{outcome}) VALUES {}", R::TABLE, columns::<R>(""), rows.join(", "))
 }
 
-fn derived_outcome(status: usize, first_terminal: i16) -> String {
-    format!("CASE WHEN ?{status} >= {first_terminal} THEN ?{status} END")
+/// `number`: of the parameter with the status.
+fn derived_outcome(number: usize, first_terminal: i16) -> String {
+    format!("CASE WHEN ?{number} >= {first_terminal} THEN ?{number} END")
 }
 
 macro_rules! define {

@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -13,6 +13,7 @@ use tokio::sync::oneshot;
 
 use super::apply::apply;
 use super::cache::Cache;
+use super::connect::give_up_pages;
 use super::error::store_error;
 use super::load::load;
 use super::log::Log;
@@ -21,7 +22,7 @@ use super::sql::Statements;
 use crate::clock::Clock;
 use crate::port::{SharedDecider, Step, StoreError, StoreResult, next_step};
 
-/// After so long without a write, what was kept to write faster is given up.
+/// After so long without a write, what was kept to write faster is given up. As often the readers are asked to do the same.
 const RESTS_AFTER: Duration = Duration::from_secs(2);
 /// After a transaction that took longer, the next is not waited for on a caller's thread.
 const SLOW: Duration = Duration::from_millis(5);
@@ -43,11 +44,7 @@ pub(super) struct Writer {
 
 impl Writer {
     /// Its thread tells the readers now and then to rest.
-    pub(super) fn start(
-        conn: Connection,
-        clock: Arc<dyn Clock>,
-        readers: Option<Arc<Pool>>,
-    ) -> StoreResult<Self> {
+    pub(super) fn start(conn: Connection, clock: Arc<dyn Clock>, readers: Weak<Pool>) -> StoreResult<Self> {
         let session = Session::new(conn, clock)?;
         let slow = Arc::clone(&session.slow);
         let session = Arc::new(Mutex::new(session));
@@ -74,7 +71,9 @@ impl Writer {
                 drop(session);
                 if rested_at.elapsed() >= RESTS_AFTER {
                     rested_at = Instant::now();
-                    let _ = readers.as_ref().map(|readers| readers.rest());
+                    if let Some(readers) = readers.upgrade() {
+                        readers.rest();
+                    }
                 }
             }
         };
@@ -219,9 +218,7 @@ impl Session {
         if self.wrote_at.is_some_and(|at| at.elapsed() >= RESTS_AFTER) {
             self.wrote_at = None;
             self.cache = Cache::default();
-            if let Err(error) = self.conn.execute_batch("PRAGMA shrink_memory") {
-                tracing::debug!(%error, "pages could not be given up");
-            }
+            give_up_pages(&self.conn);
         }
     }
 
@@ -393,7 +390,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let mut conn = connect::open_writer(&directory.path().join("test.db")).unwrap();
         migrate::migrate(&mut conn).unwrap();
-        let writer = Writer::start(conn, Arc::new(SystemClock), None).unwrap();
+        let writer = Writer::start(conn, Arc::new(SystemClock), Weak::new()).unwrap();
         let (ran_on, here) = (Arc::default(), std::thread::current().id());
         let small = |takes| Arc::new(Mutex::new(Small(Arc::clone(&ran_on), takes))) as SharedDecider;
         writer.slow.store(false, Ordering::Relaxed);

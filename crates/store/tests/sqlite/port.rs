@@ -200,6 +200,16 @@ async fn many_rows_of_a_table_are_inserted_all_or_none() {
             assert!(matches!(error, Err(StoreError::Conflict(_))), "{error:?}");
             assert_eq!(store.snapshot().await.unwrap(), before, "row {taken} is there already");
         }
+        let names: Vec<Tenant> = (1..=33).map(|number| tenant(number, &format!("name-{number}"))).collect();
+        for count in [31, 32, 33] {
+            let mut same_name = names[..count].to_vec();
+            same_name[count - 1].slug = same_name[0].slug.clone();
+            let error = commit(&*store, tenants(inserts(&same_name))).await;
+            assert!(matches!(error, Err(StoreError::Conflict(_))), "{count}: {error:?}");
+            assert_eq!(store.snapshot().await.unwrap(), before, "{count} tenants, two of one name");
+        }
+        commit(&*store, tenants(inserts(&names))).await.unwrap();
+        assert_eq!(store.snapshot().await.unwrap().tenants, names);
     }
 }
 

@@ -27,8 +27,12 @@ use super::sessions::{Held, Holdings};
 const WAIT: Duration = Duration::from_secs(60);
 /// Events that come along with an activation; a longer history is fetched by pages.
 const INLINE_EVENTS: usize = 500;
-/// Items in one push.
-const MAX_ITEMS: usize = 250;
+/// Items in one push. Workflows may bring long histories along, which are read one by one.
+const MAX_TASKS: usize = 250;
+const MAX_WORKFLOWS: usize = 100;
+/// About what one push may hold, and what an item is taken to have before any has been seen.
+const PUSH_BYTES: usize = 8 << 20;
+const FIRST_ITEM_BYTES: usize = 64 << 10;
 /// What an item takes in a frame beside its own bytes, and what a frame takes beside its items.
 const ITEM_OVERHEAD: usize = 8;
 const ROOM: usize = 1 << 10;
@@ -60,6 +64,7 @@ impl Feed {
         if self.kinds.is_empty() {
             return;
         }
+        let mut item_bytes = FIRST_ITEM_BYTES;
         while let Ok(first) = self.credit.acquire().await {
             tokio::select! {
                 biased;
@@ -68,7 +73,7 @@ impl Feed {
             }
             // Room first: what is claimed can then be pushed at once.
             let Ok(room) = self.outbound.reserve().await else { return };
-            let more = (self.credit.available_permits() / self.feeds).min(MAX_ITEMS - 1);
+            let more = (self.credit.available_permits() / self.feeds).min(self.most_items(item_bytes) - 1);
             let Ok(more) = self.credit.try_acquire_many(more as u32) else { continue };
             let claim = self.claim(1 + more.num_permits());
             let claimed = tokio::select! {
@@ -96,6 +101,7 @@ impl Feed {
             }
             match self.parcels(delivery).await {
                 Ok(parcels) => {
+                    item_bytes = item_bytes_of(&parcels);
                     let mut credit = first;
                     credit.merge(more);
                     let mut room = Some(room);
@@ -124,6 +130,12 @@ impl Feed {
                 }
             }
         }
+    }
+
+    /// As many as are likely to fit into one push, going by the size of the last ones.
+    fn most_items(&self, item_bytes: usize) -> usize {
+        let most = if self.class == WorkClass::Task { MAX_TASKS } else { MAX_WORKFLOWS };
+        (PUSH_BYTES / item_bytes.max(1)).clamp(1, most)
     }
 
     fn claim(&self, max: usize) -> Claim {
@@ -178,7 +190,11 @@ impl Feed {
         }
         let call = delivery.call();
         drop(delivery.sent());
-        let parcel = |(claimed, frame)| Parcel { delivery: Delivery::new(call, claimed), frame };
+        let parcel = |part: Part| Parcel {
+            delivery: Delivery::new(call, part.claimed),
+            frame: part.frame,
+            bytes: part.bytes,
+        };
         Ok(packed.parts.into_iter().map(parcel).collect())
     }
 
@@ -203,12 +219,26 @@ impl Feed {
 struct Parcel<'a> {
     delivery: Delivery<'a>,
     frame: v1::ServerFrame,
+    bytes: usize,
+}
+
+/// What an item of these takes.
+fn item_bytes_of(parcels: &[Parcel<'_>]) -> usize {
+    let bytes: usize = parcels.iter().map(|parcel| parcel.bytes).sum();
+    let items: usize = parcels.iter().map(|parcel| parcel.delivery.claimed().len()).sum();
+    bytes.div_ceil(items.max(1))
 }
 
 /// Frames that are filled one after the other.
 #[derive(Debug, Default)]
 struct Packed {
-    parts: Vec<(Claimed, v1::ServerFrame)>,
+    parts: Vec<Part>,
+}
+
+#[derive(Debug, Default)]
+struct Part {
+    claimed: Claimed,
+    frame: v1::ServerFrame,
     bytes: usize,
 }
 
@@ -216,13 +246,29 @@ impl Packed {
     /// Where an item of this size goes.
     fn next(&mut self, bytes: usize) -> (&mut Claimed, &mut v1::ServerFrame) {
         let bytes = bytes + ITEM_OVERHEAD;
-        self.bytes += bytes;
-        if self.parts.is_empty() || self.bytes > MAX_MESSAGE_BYTES - ROOM {
-            self.parts.push(Default::default());
-            self.bytes = bytes;
+        if self.parts.last().is_none_or(|part| part.bytes + bytes > MAX_MESSAGE_BYTES - ROOM) {
+            self.parts.push(Part::default());
         }
         let last = self.parts.len() - 1;
-        let (claimed, frame) = &mut self.parts[last];
-        (claimed, frame)
+        let part = &mut self.parts[last];
+        part.bytes += bytes;
+        (&mut part.claimed, &mut part.frame)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_frame_is_closed_before_it_is_too_large() {
+        let mut packed = Packed::default();
+        for _ in 0..3 {
+            packed.next(MAX_MESSAGE_BYTES / 2);
+        }
+        packed.next(10);
+        assert_eq!(packed.parts.len(), 3);
+        assert!(packed.parts.iter().all(|part| part.bytes <= MAX_MESSAGE_BYTES));
+        assert_eq!(packed.parts[2].bytes, MAX_MESSAGE_BYTES / 2 + 10 + 2 * ITEM_OVERHEAD);
     }
 }

@@ -35,7 +35,7 @@ const HELLO_WITHIN: Duration = Duration::from_secs(10);
 /// How often a stream's credential is looked at, beside each heartbeat.
 const CREDENTIAL_EVERY: Duration = Duration::from_secs(15);
 /// Result frames that are being carried out at a time; the next one is read when one is done.
-const FRAMES_UNDER_WAY: usize = 32;
+const FRAMES_UNDER_WAY: usize = 12;
 /// Most slots that a session can have open.
 const MAX_CREDIT: usize = 10_000;
 
