@@ -6,6 +6,13 @@ use std::time::Duration;
 use flovyn_store::Store;
 use tokio::runtime::{Builder, Handle, Runtime};
 
+/// Threads for reads of the database, of which a few run at a time. Without a bound another one would be begun whenever a
+/// read has ended and its thread has not quite.
+const BLOCKING_THREADS: usize = 8;
+/// How long one of them stays without work. The loops look at the database one after the other: threads that stayed longer
+/// would each get such a look in time, and all would stay.
+const BLOCKING_THREAD_STAYS: Duration = Duration::from_secs(1);
+
 /// Where the database is in this process, the way from a socket to the disk and back is short, and waking another thread
 /// takes longer than most of its steps: it has few threads. Pages and REST run on those of the caller, so that a large page
 /// delays no worker. With a database elsewhere everybody waits for that, and all threads are shared.
@@ -21,7 +28,13 @@ impl HotPath {
         }
         let threads = available_parallelism().map_or(1, |cores| (cores.get() / 2).max(1));
         let mut builder = Builder::new_multi_thread();
-        let runtime = builder.worker_threads(threads).thread_name("flovyn-hot").enable_all().build()?;
+        let runtime = builder
+            .worker_threads(threads)
+            .max_blocking_threads(BLOCKING_THREADS)
+            .thread_keep_alive(BLOCKING_THREAD_STAYS)
+            .thread_name("flovyn-hot")
+            .enable_all()
+            .build()?;
         Ok(Self { own: Some(runtime) })
     }
 

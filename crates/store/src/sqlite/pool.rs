@@ -2,7 +2,7 @@
 //! sees one state of the database and holds no checkpoint up.
 
 use std::fs::File;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
@@ -23,6 +23,8 @@ pub(super) struct Readers {
 }
 
 pub(super) struct Pool {
+    path: PathBuf,
+    /// The others are in use, or closed until they are needed.
     idle: Mutex<Vec<Connection>>,
     /// Since the last rest.
     reads: AtomicUsize,
@@ -33,10 +35,9 @@ pub(super) struct Pool {
 
 impl Readers {
     pub(super) fn open(path: &Path, count: usize, lock: Option<Arc<File>>) -> StoreResult<Self> {
-        let count = count.max(1);
-        let idle = (0..count).map(|_| open_reader(path)).collect::<StoreResult<Vec<_>>>()?;
-        let pool = Arc::new(Pool { idle: Mutex::new(idle), reads: AtomicUsize::new(0), _lock: lock });
-        Ok(Self { permits: Arc::new(Semaphore::new(count)), pool })
+        let idle = Mutex::new(vec![open_reader(path)?]);
+        let pool = Pool { path: path.to_owned(), idle, reads: AtomicUsize::new(0), _lock: lock };
+        Ok(Self { permits: Arc::new(Semaphore::new(count.max(1))), pool: Arc::new(pool) })
     }
 
     /// For whoever tells them when to rest.
@@ -52,7 +53,7 @@ impl Readers {
         let permit = Arc::clone(&self.permits).acquire_owned().await.map_err(|_| stopped())?;
         let pool = Arc::clone(&self.pool);
         let work = move || {
-            let lease = Lease::take(pool).ok_or_else(stopped)?;
+            let lease = Lease::take(pool)?;
             let result = lease.run(query);
             drop(lease);
             drop(permit);
@@ -64,14 +65,17 @@ impl Readers {
 }
 
 impl Pool {
-    /// Called now and then. Gives up the pages that reads have left in memory, unless there is much reading: `false`.
+    /// Called now and then. Gives up what reads have left in memory, unless there is much reading: `false`.
     pub(super) fn rest(&self) -> bool {
         if self.reads.swap(0, Ordering::Relaxed) > FEW_READS {
             return false;
         }
-        for conn in self.idle.lock().unwrap_or_else(PoisonError::into_inner).iter() {
-            give_up_pages(conn);
-        }
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = idle.len().min(1);
+        let closed = idle.split_off(kept);
+        idle.iter().for_each(give_up_pages);
+        drop(idle);
+        drop(closed);
         true
     }
 }
@@ -83,10 +87,11 @@ struct Lease {
 }
 
 impl Lease {
-    fn take(pool: Arc<Pool>) -> Option<Self> {
-        let conn = pool.idle.lock().unwrap_or_else(PoisonError::into_inner).pop()?;
+    fn take(pool: Arc<Pool>) -> StoreResult<Self> {
+        let idle = pool.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let conn = idle.map_or_else(|| open_reader(&pool.path), Ok)?;
         pool.reads.fetch_add(1, Ordering::Relaxed);
-        Some(Self { conn: Some(conn), pool })
+        Ok(Self { conn: Some(conn), pool })
     }
 
     fn run<T>(&self, query: impl FnOnce(&Connection) -> StoreResult<T>) -> StoreResult<T> {
@@ -106,6 +111,8 @@ impl Drop for Lease {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Barrier;
+
     use super::*;
     use crate::sqlite::connect::open_writer;
 
@@ -129,5 +136,13 @@ mod tests {
         assert_eq!(read().await.unwrap(), 7);
         assert!(readers.pool.rest(), "hardly anything has been read since");
         assert_eq!(read().await.unwrap(), 7, "and they can be used again");
+        // Two at once, of which one is opened anew; then one is enough.
+        let both = Arc::new(Barrier::new(2));
+        let wait = |both: Arc<Barrier>| readers.read(move |_| Ok(drop(both.wait())));
+        let (one, other) = tokio::join!(wait(Arc::clone(&both)), wait(both));
+        one.and(other).unwrap();
+        assert_eq!(readers.pool.idle.lock().unwrap().len(), 2);
+        assert!(readers.pool.rest());
+        assert_eq!(readers.pool.idle.lock().unwrap().len(), 1);
     }
 }

@@ -218,6 +218,9 @@ impl Session {
         if self.wrote_at.is_some_and(|at| at.elapsed() >= RESTS_AFTER) {
             self.wrote_at = None;
             self.cache = Cache::default();
+            if let Err(error) = self.statements.give_up_large(&self.conn) {
+                tracing::debug!(%error, "statements could not be given up");
+            }
             give_up_pages(&self.conn);
         }
     }
