@@ -15,6 +15,9 @@ use crate::error::{Error, Result};
 use crate::replay::event::usual_origin;
 use crate::replay::{Command, LogEvent, Origin, Outcome, RetryPolicy};
 
+/// Content of one frame: well below the 4 MiB that the server takes.
+pub(crate) const MAX_FRAME_BYTES: usize = 2 << 20;
+
 /// Clients ping as often while nothing happens, so that a dead connection is noticed.
 const PING_EVERY: Duration = Duration::from_secs(30);
 const PONG_WITHIN: Duration = Duration::from_secs(10);

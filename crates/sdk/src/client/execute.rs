@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use flovyn_proto::v1;
 use flovyn_proto::v1::execute_item::What;
 use flovyn_proto::v1::workflow_client_client::WorkflowClientClient;
+use prost::Message;
 use tokio::sync::{mpsc, oneshot};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Status, Streaming};
@@ -14,7 +15,7 @@ use uuid::Uuid;
 
 use super::wait::Ending;
 use crate::error::{Error, Result};
-use crate::wire::{Channel, refused};
+use crate::wire::{Channel, MAX_FRAME_BYTES, refused};
 
 /// Items in one frame, and frames that wait for the connection.
 const MAX_ITEMS: usize = 200;
@@ -44,6 +45,11 @@ impl Executor {
         channel: &Channel,
         start: v1::StartWorkflowRequest,
     ) -> Result<Executed> {
+        // Far beyond what the server takes for an input: it would take the stream down, and everybody's results with it.
+        if start.encoded_len() > MAX_FRAME_BYTES {
+            let message = format!("the start has {} bytes: an input may have 1 MiB", start.encoded_len());
+            return Err(Error::Server { code: "FLV0020".into(), message });
+        }
         let (told, tells) = oneshot::channel();
         self.ask(channel, start, told);
         tells.await.unwrap_or_else(|_| Err(unknown("the connection ended")))
@@ -133,8 +139,9 @@ async fn serve(
                     // The client has gone, and everybody with it.
                     return Status::cancelled("the client has gone");
                 }
-                let mut items = Vec::with_capacity(asked.len());
-                for (start, told) in asked.drain(..) {
+                let fitting = fitting(&asked);
+                let mut items = Vec::with_capacity(fitting);
+                for (start, told) in asked.drain(..fitting) {
                     next_ref += 1;
                     open.insert(next_ref, Open { told, execution_id: None });
                     items.push(v1::ExecuteItem { r#ref: next_ref, what: Some(What::Start(start)) });
@@ -148,6 +155,16 @@ async fn serve(
             },
         }
     }
+}
+
+/// How many of them go into one frame. The others go with the next.
+fn fitting(asked: &[Asked]) -> usize {
+    let mut bytes = 0;
+    let fits = |(start, _): &&Asked| {
+        bytes += start.encoded_len();
+        bytes <= MAX_FRAME_BYTES
+    };
+    asked.iter().take_while(fits).count().max(1)
 }
 
 fn take_in(open: &mut HashMap<u64, Open>, reply: v1::ExecuteReply) {

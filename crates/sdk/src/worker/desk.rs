@@ -8,11 +8,10 @@ use prost::Message;
 use tokio::sync::{Notify, watch};
 
 use super::unharmed;
+use crate::wire::MAX_FRAME_BYTES;
 
 /// Results in one frame: as many as the server takes into one commit.
 const MAX_RESULTS: usize = 250;
-/// Content of one frame: well below what the server takes.
-const MAX_FRAME_BYTES: usize = 2 << 20;
 
 /// What a finished piece of work came to.
 #[derive(Debug, Clone)]

@@ -11,6 +11,7 @@ use crate::common::{PATIENCE, TestServer, on_both};
 
 on_both!(
     everybody_gets_the_result_of_their_own,
+    starts_that_are_large_together_go_in_frames_that_fit,
     failures_and_refusals_come_back_as_errors,
     a_result_outlives_the_stream,
     many_tasks_at_once_and_the_result_of_one,
@@ -27,6 +28,24 @@ async fn everybody_gets_the_result_of_their_own(server: TestServer) {
     let run = |n: i32| client.execute_raw("double", json!(n), StartOptions::default(), PATIENCE);
     let results: Vec<Value> = join_all((0..500).map(run)).await.into_iter().map(Result::unwrap).collect();
     assert_eq!(results, (0..500).map(|n| json!(2 * n)).collect::<Vec<_>>());
+    worker.stop().await;
+}
+
+/// Far more than one message may hold, asked for at once; one that fits into none hurts nobody else.
+async fn starts_that_are_large_together_go_in_frames_that_fit(server: TestServer) {
+    let worker = server
+        .worker()
+        .workflow_fn("length", |_, input: Value| async move { Ok(json!(input.as_str().map(str::len))) });
+    let worker = worker.build().unwrap().start();
+    let client = server.client();
+    let run =
+        |bytes| client.execute_raw("length", json!("x".repeat(bytes)), StartOptions::default(), PATIENCE);
+    let sizes: Vec<usize> = (0..60).map(|n| 150_000 + n).chain([5 << 20]).collect();
+    let mut results = join_all(sizes.iter().map(|bytes| run(*bytes))).await;
+    let too_large = results.pop().unwrap();
+    assert!(matches!(&too_large, Err(Error::Server { code, .. }) if code == "FLV0020"), "{too_large:?}");
+    let results: Vec<Value> = results.into_iter().map(Result::unwrap).collect();
+    assert_eq!(results, sizes[..60].iter().map(|bytes| json!(bytes)).collect::<Vec<_>>());
     worker.stop().await;
 }
 
