@@ -186,3 +186,24 @@ fn take_in(open: &mut HashMap<u64, Open>, reply: v1::ExecuteReply) {
         tell(open, r#ref, Err(Error::Server { code, message }));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_frame_takes_no_more_than_fits_and_at_least_one() {
+        let ask = |bytes: usize| {
+            let input = vec![b'1'; bytes].into();
+            (v1::StartWorkflowRequest { input, ..v1::StartWorkflowRequest::default() }, oneshot::channel().0)
+        };
+        let quarter = MAX_FRAME_BYTES / 4;
+        let mut asked: Vec<Asked> = (0..7).map(|_| ask(quarter)).collect();
+        assert_eq!(fitting(&asked), 3, "each is a little more than its input");
+        asked.insert(0, ask(2 * MAX_FRAME_BYTES));
+        assert_eq!(fitting(&asked), 1);
+        assert_eq!(fitting(&asked[1..2]), 1);
+        let small: Vec<Asked> = (0..MAX_ITEMS).map(|_| ask(10)).collect();
+        assert_eq!(fitting(&small), MAX_ITEMS);
+    }
+}
