@@ -45,9 +45,12 @@ impl Executor {
         channel: &Channel,
         start: v1::StartWorkflowRequest,
     ) -> Result<Executed> {
-        // Far beyond what the server takes for an input: it would take the stream down, and everybody's results with it.
+        // It would take the stream down, and everybody's results with it.
         if start.encoded_len() > MAX_FRAME_BYTES {
-            let message = format!("the start has {} bytes: an input may have 1 MiB", start.encoded_len());
+            let message = format!(
+                "the start has {} bytes, more than fits into a message: store the data elsewhere and pass a reference",
+                start.encoded_len()
+            );
             return Err(Error::Server { code: "FLV0020".into(), message });
         }
         let (told, tells) = oneshot::channel();
