@@ -46,6 +46,23 @@ pub enum Change<R> {
     },
 }
 
+impl<R> Change<R> {
+    /// The row that is written, or was there.
+    pub fn row(&self) -> &R {
+        match self {
+            Self::Insert(row) | Self::Update { row, .. } | Self::Delete { row, .. } => row,
+        }
+    }
+
+    /// The row as it is afterwards.
+    pub fn made(&self) -> Option<&R> {
+        match self {
+            Self::Insert(row) | Self::Update { row, .. } => Some(row),
+            Self::Delete { .. } => None,
+        }
+    }
+}
+
 /// What a load found for a key.
 #[derive(Debug, Clone)]
 pub enum Found<R> {

@@ -179,7 +179,7 @@ macro_rules! define {
             $(pub $field: Vec<<$row as Row>::Key>,)*
         }
 
-        /// All row changes of a batch: one transaction.
+        /// All row changes of a batch: one transaction. Those of a table are in the order of their keys.
         #[derive(Debug, Clone, Default, PartialEq)]
         pub struct Mutations {
             $(pub $field: Vec<Change<$row>>,)*

@@ -110,7 +110,7 @@ impl Shared {
         for (job, decided) in jobs.into_iter().zip(decided) {
             if let Decided::Reply(Reply::Claimed(claimed)) = &decided {
                 if claimed.is_empty() && !claimed.cleared {
-                    self.dispatch.found_nothing(&job.request);
+                    self.dispatch.found_nothing(&under_way, &job.request);
                 }
                 put_off.extend(self.wake_next(&job.request, claimed.len()));
             }

@@ -16,12 +16,24 @@ pub(crate) struct Backlog {
     turns: VecDeque<TenantId>,
     /// The room of a line that has ended, for the next one: mostly there is one tenant, who comes and goes.
     spare: VecDeque<Job>,
-    len: usize,
+    waiting: Waiting,
+}
+
+/// How much waits.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Waiting {
+    pub(crate) requests: usize,
+    /// About as many as they change.
+    pub(crate) rows: usize,
 }
 
 impl Backlog {
     pub(crate) fn len(&self) -> usize {
-        self.len
+        self.waiting.requests
+    }
+
+    pub(crate) fn waiting(&self) -> Waiting {
+        self.waiting
     }
 
     /// How many tenants wait.
@@ -30,12 +42,12 @@ impl Backlog {
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.len == 0
+        self.len() == 0
     }
 
     pub(crate) fn push_back(&mut self, job: Job) {
         let tenant_id = job.request.tenant_id;
-        let (line, is_new) = self.line(tenant_id);
+        let (line, is_new) = self.line(&job);
         line.push_back(job);
         if is_new {
             self.turns.push_back(tenant_id);
@@ -45,7 +57,7 @@ impl Backlog {
     /// Puts a request before all others of its tenant. A tenant that had none is the next.
     pub(crate) fn push_front(&mut self, job: Job) {
         let tenant_id = job.request.tenant_id;
-        let (line, is_new) = self.line(tenant_id);
+        let (line, is_new) = self.line(&job);
         line.push_front(job);
         if is_new {
             self.turns.push_front(tenant_id);
@@ -53,10 +65,11 @@ impl Backlog {
     }
 
     /// The line of a tenant who is about to get one more request, and whether he had none.
-    fn line(&mut self, tenant_id: TenantId) -> (&mut VecDeque<Job>, bool) {
-        self.len += 1;
+    fn line(&mut self, job: &Job) -> (&mut VecDeque<Job>, bool) {
+        self.waiting.requests += 1;
+        self.waiting.rows += job.request.rows();
         let spare = &mut self.spare;
-        let line = self.lines.entry(tenant_id).or_insert_with(|| std::mem::take(spare));
+        let line = self.lines.entry(job.request.tenant_id).or_insert_with(|| std::mem::take(spare));
         let is_new = line.is_empty();
         (line, is_new)
     }
@@ -71,7 +84,8 @@ impl Backlog {
         let tenant_id = self.turns.pop_front()?;
         let line = self.lines.get_mut(&tenant_id)?;
         let job = line.pop_front()?;
-        self.len -= 1;
+        self.waiting.requests -= 1;
+        self.waiting.rows -= job.request.rows();
         match line.is_empty() {
             true => self.spare = self.lines.remove(&tenant_id).unwrap_or_default(),
             false => self.turns.push_back(tenant_id),
@@ -104,8 +118,8 @@ mod tests {
             order.push((job.request.tenant_id.as_u128(), job.request.seed));
         }
         assert_eq!(
-            (backlog.len(), backlog.turns.len(), backlog.lines.len()),
-            (0, 0, 0),
+            (backlog.waiting(), backlog.turns.len(), backlog.lines.len()),
+            (Waiting::default(), 0, 0),
             "nothing stays behind"
         );
         order

@@ -10,18 +10,21 @@ use tokio::task::{JoinError, JoinSet};
 use tokio::time::Instant;
 
 use crate::answer::Committed;
-use crate::backlog::Backlog;
+use crate::backlog::{Backlog, Waiting};
 use crate::job::{self, Job};
 use crate::pace::Pace;
 use crate::provisional::Provisional;
 use crate::service::{QUEUE, Shared};
 use crate::side_by_side::SideBySide;
 use crate::stats::Stats;
-use crate::transaction::{GIVE_BACK_AGAIN, Ran};
+use crate::transaction::{GIVE_BACK_AGAIN, Ran, Then};
 
 /// A batch is closed at any of these, or when it has as many requests as its pace allows.
 const MAX_BYTES: usize = 4 << 20;
 const MAX_ROWS: usize = 5_000;
+/// What the claims of a batch may take, unless it is a single one. Claims that were answered together come back together: they take
+/// turns, so that workers have something to do at any time.
+const MAX_CLAIMED: usize = 256;
 /// A batch from which on those it answered are given turns to ask again before the next one begins, and how many.
 pub(crate) const MANY: usize = 8;
 const MAX_TURNS: usize = 8;
@@ -104,15 +107,18 @@ impl Batcher {
                 wait = false;
             }
             let may_tell = !wait && self.backlog.is_empty() && self.provisional.may_tell(&batch);
+            let then = if may_tell { Then::Told } else { Then::Answered };
             self.provisional.join(&mut batch);
             self.last_batch = batch.len();
+            let size =
+                Waiting { requests: batch.len(), rows: batch.iter().map(|job| job.request.rows()).sum() };
             self.side_by_side.begins(self.beside.len());
             if wait {
                 // It waits for rows that others have locked: not a reason for everybody else to wait as well.
                 self.alone.spawn(self.shared.clone().run_batch(batch, wait));
                 continue;
             }
-            if self.side_by_side.runs_beside(batch.len()) {
+            if self.side_by_side.runs_beside(size, self.beside.len(), self.backlog.waiting()) {
                 let is_second = !self.beside.is_empty();
                 Stats::add(&self.shared.stats.second_batches, usize::from(is_second));
                 let runs = self.shared.clone().run_batch(batch, false);
@@ -126,7 +132,7 @@ impl Batcher {
             let (shared, began) = (&self.shared, Instant::now());
             let answer =
                 async { unanswered.take().map(|(jobs, committed)| shared.answer_all(jobs, committed)) };
-            let (attempted, answered) = tokio::join!(biased; shared.transact(&batch, wait, may_tell), answer);
+            let (attempted, answered) = tokio::join!(biased; shared.transact(&batch, wait, then), answer);
             self.put_off(answered.unwrap_or_default());
             match attempted {
                 Ok(Committed { decided, handed, takers: Some(takers), under_way, .. }) => {
@@ -237,7 +243,7 @@ impl Batcher {
             self.ran_beside(ran);
         }
         self.stay_awake().await;
-        while !self.side_by_side.may_begin(self.beside.len(), self.backlog.len(), Instant::now()) {
+        while !self.side_by_side.may_begin(self.beside.len(), self.backlog.waiting(), Instant::now()) {
             tokio::select! {
                 biased;
                 Some(ran) = self.beside.join_next() => self.ran_beside(ran),
@@ -271,6 +277,7 @@ impl Batcher {
         let (size, several) = (self.pace.size(Instant::now()), self.backlog.tenants() > 1);
         let (mut bytes, mut rows) = (0, 0);
         let mut batch: Vec<Job> = Vec::new();
+        let (mut claimed, mut next_time) = (0, Vec::new());
         while let Some(job) = self.backlog.front() {
             if job.is_abandoned_claim() {
                 let abandoned = self.backlog.pop_front();
@@ -282,6 +289,12 @@ impl Batcher {
                 }
                 continue;
             }
+            let claims = job::claim_of(&job.request).map_or(0, |claim| claim.max);
+            if claims > 0 && claimed > 0 && claimed + claims > MAX_CLAIMED {
+                next_time.extend(self.backlog.pop_front());
+                continue;
+            }
+            claimed += claims;
             let alone = job.misses >= MAX_MISSES;
             bytes += job.request.bytes();
             rows += job.request.rows();
@@ -293,9 +306,11 @@ impl Batcher {
             }
             batch.extend(self.backlog.pop_front());
             if full {
+                self.put_off(next_time);
                 return Some((batch, alone));
             }
         }
+        self.put_off(next_time);
         self.pace.asked(batch.iter().map(|job| job.request.tenant_id), Instant::now());
         // Claims go last: what the others make ready in this very batch is then theirs to take. Stable, so that
         // everything else keeps its order.

@@ -129,12 +129,15 @@ impl Dispatch {
         Ok(())
     }
 
-    /// A claim has searched all its lanes and found nothing.
-    pub(crate) fn found_nothing(&self, request: &Request) {
+    /// A claim of this batch has searched all its lanes and found nothing. Where another batch has left something since, this says
+    /// nothing.
+    pub(crate) fn found_nothing(&self, batch: &UnderWay, request: &Request) {
         let Some(claim) = claim_of(request).filter(|claim| claim.only.is_none()) else { return };
+        let lanes = claim.lanes(request.tenant_id);
+        // With the lock of those who wait: whoever leaves something from here on takes it back.
         let mut waiting = self.lock();
-        if self.alone && waiting.empty.len() < MAX_EMPTY {
-            waiting.empty.extend(claim.lanes(request.tenant_id));
+        if self.alone && waiting.empty.len() < MAX_EMPTY && batch.missed(&lanes).is_empty() {
+            waiting.empty.extend(lanes);
         }
     }
 
@@ -180,10 +183,7 @@ impl Dispatch {
     /// A batch has left ready work in these lanes, and is durable. Takes out pollers that came to wait since it was decided, to
     /// search for it.
     pub(crate) fn left_ready(&self, lanes: &[Lane]) -> Vec<Job> {
-        // Where one batch is decided after the other, the next search sees it.
-        if !self.alone {
-            self.batches.leaves(lanes);
-        }
+        self.batches.leaves(lanes);
         self.take_one_of_each(lanes)
     }
 

@@ -17,6 +17,7 @@ use crate::loops::soon::DueChanges;
 use crate::provisional::Takers;
 use crate::service::TaskCancel;
 use crate::tails::{self, Written};
+use crate::transaction::Then;
 use crate::watch::Subject;
 
 /// A batch up to this size is small.
@@ -31,8 +32,7 @@ pub(crate) struct Driver {
     /// Pollers whose claims stand behind the batch's own requests, in order.
     handed: Vec<Poller>,
     assigned: bool,
-    /// Whether starts may be handed over before they are written.
-    may_tell: bool,
+    then: Then,
     /// Nothing was written: what was started has been handed over and waits for its first step.
     takers: Option<Takers>,
     /// When it is decided: known once something has been loaded.
@@ -71,7 +71,7 @@ impl Driver {
         limits: Arc<Limits>,
         dispatch: Dispatch,
         watched: bool,
-        may_tell: bool,
+        then: Then,
     ) -> Self {
         Self {
             small: is_small(&requests),
@@ -79,7 +79,7 @@ impl Driver {
             dispatch,
             handed: Vec::new(),
             assigned: false,
-            may_tell,
+            then,
             takers: None,
             now: None,
             watched,
@@ -191,6 +191,10 @@ impl Decider for Driver {
         self.small
     }
 
+    fn is_followed(&self) -> bool {
+        self.then == Then::Followed
+    }
+
     fn step(&mut self, loaded: Option<Loaded>) -> Step {
         if let Some(loaded) = &loaded {
             self.now = Some(loaded.now);
@@ -203,7 +207,7 @@ impl Decider for Driver {
         match step {
             BatchStep::Load(wants) => Step::Load(wants),
             BatchStep::Decided => {
-                self.takers = if self.may_tell { self.tell_first() } else { None };
+                self.takers = if self.then == Then::Told { self.tell_first() } else { None };
                 if self.takers.is_some() {
                     return Step::Done;
                 }

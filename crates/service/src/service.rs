@@ -154,7 +154,8 @@ impl Service {
         let mut tasks = loops::start(&service, &options.loops, &stopped);
         // Other processes may lock, pause or write what a start that is not written yet depends on.
         let patience = if shared.store.is_shared() { Duration::ZERO } else { options.first_step_within };
-        let side_by_side = SideBySide::new(shared.store.is_shared().then_some(options.side_by_side));
+        let from = shared.store.overlaps_batches().then_some(options.side_by_side);
+        let side_by_side = SideBySide::new(from, !shared.store.is_shared());
         tasks.push(tokio::spawn(Batcher::new(shared, receiver, stopped, patience, side_by_side).run()));
         *service.tasks.try_lock().expect("nobody else has the service yet") = tasks;
         service
@@ -162,7 +163,7 @@ impl Service {
 
     /// How many batches may be under way at a time.
     pub fn batches_at_once(&self) -> usize {
-        SideBySide::most(self.shared.store.is_shared())
+        SideBySide::most(self.shared.store.overlaps_batches())
     }
 
     /// Carries out one request. When this returns, the effect is durable.

@@ -9,6 +9,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use crate::backlog::Waiting;
+
 /// Batches under way at a time.
 const UNDER_WAY: usize = 2;
 /// If one of so many is decided in vain, that is too many.
@@ -24,11 +26,19 @@ pub struct SideBySideFrom {
     pub beside_requests: usize,
     /// With so many waiting, a second batch begins.
     pub second_requests: usize,
+    /// Requests that change so many rows count as many, however few they are.
+    pub many_rows: usize,
 }
 
 impl Default for SideBySideFrom {
     fn default() -> Self {
-        Self { beside_requests: 8, second_requests: 96 }
+        Self { beside_requests: 8, second_requests: 96, many_rows: 2_000 }
+    }
+}
+
+impl SideBySideFrom {
+    fn is_much(self, waiting: Waiting) -> bool {
+        waiting.requests >= self.second_requests || waiting.rows >= self.many_rows
     }
 }
 
@@ -36,6 +46,9 @@ impl Default for SideBySideFrom {
 pub(crate) struct SideBySide {
     /// `None`: the database carries out one after the other.
     from: Option<SideBySideFrom>,
+    /// Where the database is in this process nobody waits for its answers: a batch that has no other beside it is over sooner
+    /// in the loop itself.
+    in_process: bool,
     not_before: Option<Instant>,
     pause: Duration,
     /// Whether the next batch waits until none is under way.
@@ -43,8 +56,8 @@ pub(crate) struct SideBySide {
 }
 
 impl SideBySide {
-    pub(crate) fn new(from: Option<SideBySideFrom>) -> Self {
-        Self { from, not_before: None, pause: PAUSE, next_is_alone: false }
+    pub(crate) fn new(from: Option<SideBySideFrom>, in_process: bool) -> Self {
+        Self { from, in_process, not_before: None, pause: PAUSE, next_is_alone: false }
     }
 
     /// Batches that may be under way at a time on a database that carries out more than one, or does not.
@@ -52,19 +65,22 @@ impl SideBySide {
         if possible { UNDER_WAY } else { 1 }
     }
 
-    /// Whether a batch of so many runs beside the loop that collects them.
-    pub(crate) fn runs_beside(&self, requests: usize) -> bool {
-        self.from.is_some_and(|from| requests >= from.beside_requests)
+    /// Whether a batch of so much runs beside the loop that collects them, with so many under way and so much left waiting.
+    pub(crate) fn runs_beside(&self, batch: Waiting, under_way: usize, left: Waiting) -> bool {
+        self.from.is_some_and(|from| match self.in_process {
+            true => under_way > 0 || (from.is_much(batch) && from.is_much(left)),
+            false => batch.requests >= from.beside_requests || batch.rows >= from.many_rows,
+        })
     }
 
-    /// Whether the next batch may begin, with so many under way and so many requests waiting.
-    pub(crate) fn may_begin(&self, under_way: usize, waiting: usize, now: Instant) -> bool {
+    /// Whether the next batch may begin, with so many under way and so much waiting.
+    pub(crate) fn may_begin(&self, under_way: usize, waiting: Waiting, now: Instant) -> bool {
         if under_way == 0 {
-            return waiting > 0;
+            return waiting.requests > 0;
         }
         under_way < UNDER_WAY
             && !self.next_is_alone
-            && self.from.is_some_and(|from| waiting >= from.second_requests)
+            && self.from.is_some_and(|from| from.is_much(waiting))
             && self.not_before.is_none_or(|until| now >= until)
     }
 
@@ -90,26 +106,29 @@ impl SideBySide {
 mod tests {
     use super::*;
 
-    const FROM: SideBySideFrom = SideBySideFrom { beside_requests: 8, second_requests: 96 };
-    const MANY: usize = FROM.second_requests;
+    const FROM: SideBySideFrom = SideBySideFrom { beside_requests: 8, second_requests: 96, many_rows: 1_000 };
+    const FEW: Waiting = Waiting { requests: 1, rows: 5 };
+    const MANY: Waiting = Waiting { requests: FROM.second_requests, rows: 5 * FROM.second_requests };
 
     #[test]
     fn a_second_batch_takes_many_requests_and_a_third_never_begins() {
-        let (side_by_side, now) = (SideBySide::new(Some(FROM)), Instant::now());
+        let (side_by_side, now) = (SideBySide::new(Some(FROM), false), Instant::now());
         let may_begin = |under_way, waiting| side_by_side.may_begin(under_way, waiting, now);
-        assert!(!may_begin(0, 0) && may_begin(0, 1));
-        assert!(!may_begin(1, MANY - 1) && may_begin(1, MANY));
-        assert!(!may_begin(2, 10 * MANY));
-        let one_by_one = SideBySide::new(None);
-        assert!(one_by_one.may_begin(0, 1, now) && !one_by_one.may_begin(1, 10 * MANY, now));
+        let less = Waiting { requests: MANY.requests - 1, ..MANY };
+        let large = Waiting { rows: FROM.many_rows, ..FEW };
+        assert!(!may_begin(0, Waiting::default()) && may_begin(0, FEW));
+        assert!(!may_begin(1, less) && may_begin(1, MANY) && may_begin(1, large));
+        assert!(!may_begin(2, MANY) && !may_begin(2, large));
+        let one_by_one = SideBySide::new(None, false);
+        assert!(one_by_one.may_begin(0, FEW, now) && !one_by_one.may_begin(1, MANY, now));
     }
 
     #[test]
     fn after_one_that_was_in_vain_there_is_none_for_a_while_and_longer_each_time() {
-        let (mut side_by_side, mut now) = (SideBySide::new(Some(FROM)), Instant::now());
+        let (mut side_by_side, mut now) = (SideBySide::new(Some(FROM), false), Instant::now());
         for pause in [PAUSE, 2 * PAUSE, 4 * PAUSE] {
             side_by_side.second_ended(80, 11, now);
-            assert!(side_by_side.may_begin(0, 1, now), "the first is never held up");
+            assert!(side_by_side.may_begin(0, FEW, now), "the first is never held up");
             side_by_side.begins(0);
             assert!(!side_by_side.may_begin(1, MANY, now + pause - Duration::from_millis(1)));
             now += pause;
@@ -125,13 +144,26 @@ mod tests {
 
     #[test]
     fn what_was_decided_in_vain_is_decided_again_alone() {
-        let (mut side_by_side, now) = (SideBySide::new(Some(FROM)), Instant::now());
+        let (mut side_by_side, now) = (SideBySide::new(Some(FROM), false), Instant::now());
         side_by_side.second_ended(80, 1, now);
         side_by_side.begins(1);
-        assert!(!side_by_side.may_begin(1, MANY, now) && side_by_side.may_begin(0, 1, now));
+        assert!(!side_by_side.may_begin(1, MANY, now) && side_by_side.may_begin(0, FEW, now));
         side_by_side.begins(0);
         assert!(side_by_side.may_begin(1, MANY, now));
         side_by_side.second_ended(80, 0, now);
         assert!(side_by_side.may_begin(1, MANY, now));
+    }
+
+    #[test]
+    fn in_this_process_a_batch_runs_beside_the_loop_if_another_is_there_or_about_to_come() {
+        let large = Waiting { rows: FROM.many_rows, ..FEW };
+        let elsewhere = SideBySide::new(Some(FROM), false);
+        assert!(elsewhere.runs_beside(MANY, 0, FEW) && elsewhere.runs_beside(large, 0, FEW));
+        assert!(!elsewhere.runs_beside(FEW, 0, MANY));
+        let here = SideBySide::new(Some(FROM), true);
+        assert!(!here.runs_beside(MANY, 0, FEW) && !here.runs_beside(FEW, 0, MANY));
+        assert!(here.runs_beside(MANY, 0, MANY) && here.runs_beside(large, 0, large));
+        assert!(here.runs_beside(FEW, 1, FEW));
+        assert!(!SideBySide::new(None, true).runs_beside(MANY, 0, MANY));
     }
 }

@@ -38,6 +38,17 @@ pub(crate) struct Ran {
     pub(crate) wrote_within: Option<Duration>,
 }
 
+/// What a batch is decided for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Then {
+    /// It is written, and everybody is answered.
+    Answered,
+    /// The same, and the next is decided meanwhile if the store can do that.
+    Followed,
+    /// What it starts may be handed over before it is written.
+    Told,
+}
+
 /// A batch of which nothing is known to be written.
 pub(crate) struct Failed {
     error: StoreError,
@@ -53,7 +64,7 @@ impl Shared {
                 return Ran::default();
             }
             let (requests, began) = (jobs.len(), Instant::now());
-            match self.transact(&jobs, wait, false).await {
+            match self.transact(&jobs, wait, Then::Followed).await {
                 Ok(committed) => {
                     let wrote_within = (committed.summary.rows > 0).then(|| began.elapsed());
                     let is_deferred = |decided: &&Decided| matches!(decided, Decided::Deferred);
@@ -70,12 +81,12 @@ impl Shared {
         &self,
         jobs: &[Job],
         wait_for_locks: bool,
-        may_tell: bool,
+        then: Then,
     ) -> Result<Committed, Failed> {
         let under_way = self.dispatch.batch_begins();
         let requests = jobs.iter().map(|job| job.request.clone()).collect();
         let watched = !self.watchers.is_empty();
-        let driver = Driver::new(requests, self.limits.clone(), self.dispatch.clone(), watched, may_tell);
+        let driver = Driver::new(requests, self.limits.clone(), self.dispatch.clone(), watched, then);
         let driver = Arc::new(Mutex::new(driver));
         let options = TransactOptions { batch_id: Uuid::new_v4(), wait_for_locks };
         let result = self.store.transact(driver.clone(), options).await;
@@ -130,7 +141,7 @@ impl Shared {
                 break;
             }
             Stats::add(&self.stats.conflicts, 1);
-            match self.transact(&jobs, wait || alone, false).await {
+            match self.transact(&jobs, wait || alone, Then::Answered).await {
                 Ok(committed) => {
                     put_off.extend(self.answer_all(jobs, committed));
                     return ran(put_off, Vec::new());

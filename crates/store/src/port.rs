@@ -37,6 +37,11 @@ pub trait Decider: Send {
     fn is_small(&self) -> bool {
         false
     }
+
+    /// Whether others are about to come that can be decided while it is being written.
+    fn is_followed(&self) -> bool {
+        false
+    }
 }
 
 /// A plain batch: load until decided, then write.
@@ -172,6 +177,11 @@ pub trait Store: Inspect + 'static {
     /// Whether other processes may write to the same database.
     fn is_shared(&self) -> bool {
         false
+    }
+
+    /// Whether a batch can be decided while another one is being written.
+    fn overlaps_batches(&self) -> bool {
+        self.is_shared()
     }
 
     /// Tells other processes on the same database that these lanes have work. Returns at once; hints may get

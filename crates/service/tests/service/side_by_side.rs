@@ -15,10 +15,14 @@ use crate::common::{LONG, Place, Server, TENANT, answered, id, task, tasks, unti
 /// As many as a second batch takes, and one for which it is worth while to run beside the loop.
 const MANY: usize = 96;
 const SOME: usize = 8;
+/// As many as go into one batch.
+const FULL: usize = 256;
 
-/// A store that others may write to as well, whose transactions can be held back after they are done, or find all tasks busy.
+/// A store whose transactions can be held back after they are done, or find all tasks busy.
 struct Held {
     inner: Arc<dyn Store>,
+    /// Whether others may write to it as well.
+    shared: bool,
     hold_next: AtomicBool,
     busy_next: AtomicBool,
     released: Notify,
@@ -58,6 +62,10 @@ store_around!(Held, reads, {
     }
 
     fn is_shared(&self) -> bool {
+        self.shared
+    }
+
+    fn overlaps_batches(&self) -> bool {
         true
     }
 });
@@ -83,9 +91,15 @@ type Calls<'a> = Vec<BoxFuture<'a, Result<Reply, Refusal>>>;
 
 impl Scene {
     async fn new() -> Self {
+        Self::on(true).await
+    }
+
+    /// With a database elsewhere, or in this process.
+    async fn on(shared: bool) -> Self {
         let place = Place::memory().await;
         let store = Arc::new(Held {
             inner: place.store().await,
+            shared,
             hold_next: AtomicBool::new(false),
             busy_next: AtomicBool::new(false),
             released: Notify::new(),
@@ -169,6 +183,51 @@ async fn a_poller_that_searched_just_before_work_was_left_searches_again() {
     scene.release();
     assert_eq!(all_went_well(join_all(held).await), SOME);
     assert_eq!(answered(tokio::spawn(poll)).await.tasks.len(), 1);
+}
+
+#[tokio::test]
+async fn so_does_one_where_the_database_is_in_this_process() {
+    let scene = Scene::on(false).await;
+    scene.store.hold_next.store(true, Ordering::SeqCst);
+    let service = scene.server.service.clone();
+    let mut poll: BoxFuture<'_, _> = Box::pin(async move { service.poll(TENANT, tasks("work"), LONG).await });
+    assert!(futures::poll!(&mut poll).is_pending());
+    // With enough behind it the first batch runs beside the loop. It is held, and the second makes the work.
+    let held = scene.send(FULL - 1, workflow("order")).await;
+    let created = scene.send(MANY, CreateTask::standalone(task("work"))).await;
+    assert_eq!(all_went_well(join_all(created).await), MANY);
+    assert_eq!((scene.under_way(), scene.server.pollers()), (1, 0), "nobody was there to take any of it");
+    scene.release();
+    assert_eq!(all_went_well(join_all(held).await), FULL - 1);
+    scene.rest().await;
+    assert_eq!(scene.server.pollers(), 0, "it does not wait as if there were nothing");
+    assert_eq!(answered(tokio::spawn(poll)).await.tasks.len(), 1);
+}
+
+#[tokio::test]
+async fn where_the_database_is_in_this_process_a_batch_that_nothing_follows_runs_in_the_loop() {
+    let scene = Scene::on(false).await;
+    let all = scene.send(FULL + MANY - 1, workflow("order")).await;
+    assert_eq!(all_went_well(join_all(all).await), FULL + MANY - 1);
+    assert_eq!(scene.server.stats().figures().second_batches, 0);
+    let all = scene.send(FULL + MANY, workflow("order")).await;
+    assert_eq!(all_went_well(join_all(all).await), FULL + MANY);
+    assert_eq!(scene.server.stats().figures().second_batches, 1);
+}
+
+#[tokio::test]
+async fn claims_for_much_work_take_turns() {
+    let scene = Scene::new().await;
+    scene.server.must(CreateTasks { items: vec![CreateTask::standalone(task("work")); 300] }).await;
+    let before = scene.server.stats().figures().commits;
+    let polls = [200, 200].map(|max| {
+        let service = scene.server.service.clone();
+        async move { service.poll(TENANT, Claim { max, ..tasks("work") }, LONG).await }
+    });
+    let claimed: Vec<usize> =
+        join_all(polls).await.into_iter().map(|claimed| claimed.unwrap().tasks.len()).collect();
+    assert_eq!(claimed, [200, 100]);
+    assert_eq!(scene.server.stats().figures().commits, before + 2, "one batch for each");
 }
 
 #[tokio::test]

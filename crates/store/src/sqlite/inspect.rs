@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use flovyn_engine::Mutations;
 use flovyn_engine::ids::TenantId;
 use flovyn_engine::invariants::{InspectPage, Part};
 use flovyn_engine::snapshot::Snapshot;
@@ -46,7 +47,8 @@ pub(super) fn page(
         subjects.attempts.extend(owned(conn, task.tenant_id, task.id, usize::MAX)?);
     }
     let wants = InspectPage::wants(&subjects);
-    let loaded = load(conn, &Statements::new(), &mut Cache::default(), &wants, clock)?;
+    let (mut cache, nothing) = (Cache::default(), Mutations::default());
+    let loaded = load(conn, &Statements::new(), &mut cache, &nothing, &wants, clock)?;
     let now = loaded.now;
     let mut context: Snapshot = loaded.into();
     add_follow_ups(conn, &subjects, InspectPage::follow_ups_until_ms(&subjects, now), &mut context)?;

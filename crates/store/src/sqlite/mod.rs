@@ -11,12 +11,14 @@ mod error;
 mod inspect;
 mod list;
 mod load;
+mod loader;
 mod log;
 mod migrate;
 mod pool;
 mod query;
 mod reader;
 mod scan;
+mod session;
 mod sql;
 #[cfg(test)]
 mod tests;
@@ -114,6 +116,10 @@ impl Store for SqliteStore {
     /// One process writes here and a commit says how it ended: no batch id is needed, and no row is ever busy.
     async fn transact(&self, batch: SharedDecider, _options: TransactOptions) -> StoreResult<()> {
         self.writer.transact(batch).await
+    }
+
+    fn overlaps_batches(&self) -> bool {
+        true
     }
 
     async fn now(&self) -> StoreResult<Now> {

@@ -1,41 +1,51 @@
-//! The one connection that writes: batches run one after the other, each in one transaction, loads included. Large
-//! ones run on a thread of its own, small ones where they come from.
+//! Who decides and who writes. Batches are decided one after the other and written in that order, each in one transaction.
+//!
+//! A small batch is decided and written where it comes from, a larger one on a thread of its own. One that others follow is
+//! written by another thread, so that the next can be decided meanwhile; that one is written when the first is in the file,
+//! and its decision does not count if the first was not written.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use flovyn_engine::Mutations;
-use rusqlite::{Connection, ErrorCode};
+use rusqlite::Connection;
 use tokio::sync::oneshot;
 
-use super::apply::apply;
-use super::cache::Cache;
-use super::connect::give_up_pages;
-use super::error::store_error;
-use super::load::load;
-use super::log::Log;
+use super::loader::Loader;
 use super::pool::Pool;
-use super::sql::Statements;
+use super::session::{RESTS_AFTER, Session};
 use crate::clock::Clock;
-use crate::port::{SharedDecider, Step, StoreError, StoreResult, next_step};
+use crate::port::{SharedDecider, StoreError, StoreResult};
 
-/// After so long without a write, what was kept to write faster is given up. As often the readers are asked to do the same.
-const RESTS_AFTER: Duration = Duration::from_secs(2);
-/// After a transaction that took longer, the next is not waited for on a caller's thread.
-const SLOW: Duration = Duration::from_millis(5);
+type Reply = oneshot::Sender<StoreResult<()>>;
 
 enum Job {
-    Batch(SharedDecider, oneshot::Sender<StoreResult<()>>),
+    Batch(SharedDecider, Reply),
     /// The log wants looking after.
     Tend,
 }
 
-/// The writer and its thread. Dropping it lets the thread finish what it has accepted and waits for it.
-pub(super) struct Writer {
+/// A batch that is decided, for the thread that only writes.
+struct Order {
+    mutations: Arc<Mutations>,
+    /// Told before anybody else whether it was written.
+    written: mpsc::Sender<bool>,
+    reply: Reply,
+}
+
+/// What deciding and writing take. The first is locked before the second.
+#[derive(Clone)]
+struct Parts {
+    loader: Arc<Mutex<Loader>>,
     session: Arc<Mutex<Session>>,
+}
+
+/// Dropping it lets its threads finish what they have accepted and waits for them.
+pub(super) struct Writer {
+    parts: Parts,
     /// Whether the last transaction was slow.
     slow: Arc<AtomicBool>,
     jobs: Option<mpsc::Sender<Job>>,
@@ -45,42 +55,15 @@ pub(super) struct Writer {
 impl Writer {
     /// Its thread tells the readers now and then to rest.
     pub(super) fn start(conn: Connection, clock: Arc<dyn Clock>, readers: Weak<Pool>) -> StoreResult<Self> {
-        let session = Session::new(conn, clock)?;
+        let loader = Arc::new(Mutex::new(Loader::new(&conn, clock)));
+        let session = Session::new(conn)?;
         let slow = Arc::clone(&session.slow);
-        let session = Arc::new(Mutex::new(session));
+        let parts = Parts { loader, session: Arc::new(Mutex::new(session)) };
         // Unbounded: the service has one or two batches under way.
         let (jobs, accepted) = mpsc::channel();
-        let owned = Arc::clone(&session);
-        let work = move || {
-            let mut rested_at = Instant::now();
-            loop {
-                let job = accepted.recv_timeout(RESTS_AFTER);
-                let mut session = lock(&owned);
-                match job {
-                    Ok(Job::Batch(batch, reply)) => {
-                        let result = session.transact(&batch);
-                        drop(batch);
-                        // Whoever asked may be gone; what was committed stays committed.
-                        let _ = reply.send(result);
-                    }
-                    Ok(Job::Tend) | Err(RecvTimeoutError::Timeout) => {}
-                    Err(RecvTimeoutError::Disconnected) => return,
-                }
-                session.tend_log();
-                session.rest_if_idle();
-                drop(session);
-                if rested_at.elapsed() >= RESTS_AFTER {
-                    rested_at = Instant::now();
-                    if let Some(readers) = readers.upgrade() {
-                        readers.rest();
-                    }
-                }
-            }
-        };
-        let thread = std::thread::Builder::new().name("flovyn-sqlite".into()).spawn(work);
-        let thread =
-            thread.map_err(|error| StoreError::Unavailable(format!("no thread to write on: {error}")))?;
-        Ok(Self { session, slow, jobs: Some(jobs), thread: Some(thread) })
+        let deciding = Deciding { parts: parts.clone(), writing: Writing::start(&parts)?, readers };
+        let thread = spawn("flovyn-sqlite", move || deciding.run(&accepted))?;
+        Ok(Self { parts, slow, jobs: Some(jobs), thread: Some(thread) })
     }
 
     pub(super) async fn transact(&self, batch: SharedDecider) -> StoreResult<()> {
@@ -89,9 +72,11 @@ impl Writer {
         // A thread that serves everybody must not wait for a slow disk, nor while the log is being looked after.
         if batch.lock().unwrap_or_else(PoisonError::into_inner).is_small()
             && !self.slow.load(Ordering::Relaxed)
-            && let Ok(session) = self.session.try_lock()
+            && let Ok(mut loader) = self.parts.loader.try_lock()
+            && loader.is_settled()
+            && let Ok(session) = self.parts.session.try_lock()
         {
-            return transact_here(session, &batch, jobs);
+            return transact_here(&mut loader, session, &batch, jobs);
         }
         let (reply, answer) = oneshot::channel();
         jobs.send(Job::Batch(batch, reply)).map_err(|_| stopped())?;
@@ -102,272 +87,160 @@ impl Writer {
 /// On the caller's thread. This blocks it for one short commit; waking another thread and being woken by it takes
 /// as long again, and whoever waits here waits for this.
 fn transact_here(
+    loader: &mut Loader,
     mut session: MutexGuard<'_, Session>,
     batch: &SharedDecider,
     jobs: &mpsc::Sender<Job>,
 ) -> StoreResult<()> {
-    let result = session.transact(batch);
+    let result = session.transact(loader, batch);
     if session.log.wants_tending() {
         let _ = jobs.send(Job::Tend);
     }
     result
 }
 
-/// Without being parsed anew each time.
-fn execute(conn: &Connection, statement: &str) -> rusqlite::Result<()> {
-    conn.prepare_cached(statement)?.execute([]).map(|_| ())
-}
-
-/// A panic in a decider is caught before it gets here.
-fn lock(session: &Mutex<Session>) -> MutexGuard<'_, Session> {
-    session.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl Drop for Writer {
     fn drop(&mut self) {
         drop(self.jobs.take());
-        if let Some(thread) = self.thread.take() {
-            // It ends by panicking only through a fault of ours, which the panic hook has reported.
-            let _ = thread.join();
-        }
+        end(self.thread.take());
     }
 }
 
-/// The connection and what has become of it.
-struct Session {
-    // Before the connection: the one that is closed last tidies the log away.
-    log: Log,
-    conn: Connection,
-    clock: Arc<dyn Clock>,
-    statements: Statements,
-    cache: Cache,
-    /// SQLite's count of changes that others made to the file.
-    data_version: i64,
-    /// Whether the last transaction was slow.
-    slow: Arc<AtomicBool>,
-    /// When it last wrote, until it has given up what it kept for that.
-    wrote_at: Option<Instant>,
-    /// Set by the first fatal error: the file can no longer be trusted, so nothing is written after it.
-    broken: Option<String>,
+/// The thread that decides, and writes what nothing follows.
+struct Deciding {
+    parts: Parts,
+    writing: Writing,
+    readers: Weak<Pool>,
 }
 
-impl Session {
-    fn new(mut conn: Connection, clock: Arc<dyn Clock>) -> StoreResult<Self> {
-        let log = Log::open(&mut conn)?;
-        Ok(Self {
-            log,
-            conn,
-            clock,
-            statements: Statements::new(),
-            cache: Cache::default(),
-            data_version: 0,
-            slow: Arc::default(),
-            wrote_at: None,
-            broken: None,
-        })
-    }
-
-    fn transact(&mut self, batch: &SharedDecider) -> StoreResult<()> {
-        if let Some(why) = &self.broken {
-            return Err(StoreError::Fatal(why.clone()));
-        }
-        let began = Instant::now();
-        let result = self.run(batch);
-        self.slow.store(began.elapsed() > SLOW, Ordering::Relaxed);
-        if let Err(StoreError::Fatal(why)) = &result {
-            self.broken = Some(why.clone());
-        }
-        result
-    }
-
-    fn run(&mut self, batch: &SharedDecider) -> StoreResult<()> {
-        execute(&self.conn, "BEGIN IMMEDIATE").map_err(store_error)?;
-        match self.work(batch) {
-            Ok(Some(mutations)) => {
-                self.commit()?;
-                self.cache.take_in(*mutations, &self.statements);
-                self.wrote_at = Some(Instant::now());
-                Ok(())
-            }
-            Ok(None) => self.roll_back(),
-            Err(error) => self.roll_back().and(Err(error)),
-        }
-    }
-
-    /// What has been written and is to be committed, if anything.
-    fn work(&mut self, batch: &SharedDecider) -> StoreResult<Option<Box<Mutations>>> {
-        self.drop_cache_if_stale()?;
-        let mut loaded = None;
+impl Deciding {
+    fn run(self, accepted: &mpsc::Receiver<Job>) {
+        let mut rested_at = Instant::now();
         loop {
-            match next_step(batch, loaded)? {
-                Step::Load(wants) => {
-                    let clock = self.clock.as_ref();
-                    loaded = Some(load(&self.conn, &self.statements, &mut self.cache, &wants, clock)?);
+            match accepted.recv_timeout(RESTS_AFTER) {
+                Ok(Job::Batch(batch, reply)) => self.take(batch, reply),
+                Ok(Job::Tend) => lock(&self.parts.session).tend_log(),
+                Err(RecvTimeoutError::Timeout) => {
+                    let mut loader = lock(&self.parts.loader);
+                    let mut session = lock(&self.parts.session);
+                    session.tend_log();
+                    if loader.is_settled() && session.rests() {
+                        loader.rest();
+                    }
                 }
-                Step::Commit(mutations) => {
-                    apply(&self.conn, &self.statements, &mutations)?;
-                    return Ok(Some(mutations));
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+            if rested_at.elapsed() >= RESTS_AFTER {
+                rested_at = Instant::now();
+                if let Some(readers) = self.readers.upgrade() {
+                    readers.rest();
                 }
-                Step::Done => return Ok(None),
             }
         }
     }
 
-    /// A server that has nothing to do needs no memory for it.
-    fn rest_if_idle(&mut self) {
-        if self.wrote_at.is_some_and(|at| at.elapsed() >= RESTS_AFTER) {
-            self.wrote_at = None;
-            self.cache = Cache::default();
-            if let Err(error) = self.statements.give_up_large(&self.conn) {
-                tracing::debug!(%error, "statements could not be given up");
+    fn take(&self, batch: SharedDecider, reply: Reply) {
+        let mut loader = lock(&self.parts.loader);
+        let is_followed = batch.lock().unwrap_or_else(PoisonError::into_inner).is_followed();
+        if !is_followed && loader.is_settled() {
+            let mut session = lock(&self.parts.session);
+            let result = session.transact(&mut loader, &batch);
+            drop(batch);
+            // Whoever asked may be gone; what was committed stays committed.
+            let _ = reply.send(result);
+            session.tend_log();
+            return;
+        }
+        let decided = loader.decide_ahead(&batch);
+        drop(batch);
+        match decided {
+            Ok(Some(mutations)) => {
+                let mutations = Arc::new(*mutations);
+                let written = loader.goes(&mutations);
+                self.writing.write(Order { mutations, written, reply });
             }
-            give_up_pages(&self.conn);
+            Ok(None) => drop(reply.send(Ok(()))),
+            Err(error) => drop(reply.send(Err(error))),
         }
+    }
+}
+
+/// The thread that only writes. Dropping it waits for what it has been given.
+struct Writing {
+    orders: Option<mpsc::Sender<Order>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Writing {
+    fn start(parts: &Parts) -> StoreResult<Self> {
+        // Never more than one, and the next one waits until it is written.
+        let (orders, accepted) = mpsc::channel::<Order>();
+        let session = Arc::clone(&parts.session);
+        let work = move || {
+            while let Ok(Order { mutations, written, reply }) = accepted.recv() {
+                let mut session = lock(&session);
+                let result = session.write(&mutations);
+                drop(mutations);
+                // Nobody may have needed to know, and whoever asked may be gone; what was committed stays committed.
+                let _ = written.send(result.is_ok());
+                let _ = reply.send(result);
+                session.tend_log();
+            }
+        };
+        Ok(Self { orders: Some(orders), thread: Some(spawn("flovyn-commit", work)?) })
     }
 
-    /// No other process of ours can have the file open, but a person with the `sqlite3` shell can.
-    fn drop_cache_if_stale(&mut self) -> StoreResult<()> {
-        let mut statement = self.conn.prepare_cached("PRAGMA data_version").map_err(store_error)?;
-        let version = statement.query_row([], |row| row.get(0)).map_err(store_error)?;
-        if std::mem::replace(&mut self.data_version, version) != version {
-            self.cache = Cache::default();
+    /// If its thread has ended, dropping the order tells everybody that it was not written.
+    fn write(&self, order: Order) {
+        if let Some(orders) = &self.orders {
+            let _ = orders.send(order);
         }
-        Ok(())
     }
+}
 
-    /// A full disk stops a commit before its last page, so nothing of it counts. Any other failure may have come
-    /// after, and a failed fsync cannot be repeated: the next one would succeed without having written.
-    fn commit(&self) -> StoreResult<()> {
-        let Err(error) = execute(&self.conn, "COMMIT") else { return Ok(()) };
-        if error.sqlite_error_code() == Some(ErrorCode::DiskFull) {
-            return self.roll_back().and(Err(store_error(error)));
-        }
-        let _ = self.roll_back();
-        Err(StoreError::Fatal(format!("a commit failed: {error}")))
+impl Drop for Writing {
+    fn drop(&mut self) {
+        drop(self.orders.take());
+        end(self.thread.take());
     }
+}
 
-    fn roll_back(&self) -> StoreResult<()> {
-        // Some errors make SQLite roll back by itself.
-        if self.conn.is_autocommit() {
-            return Ok(());
-        }
-        let rolled_back = execute(&self.conn, "ROLLBACK");
-        rolled_back.map_err(|error| StoreError::Fatal(format!("a rollback failed: {error}")))
-    }
+fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> StoreResult<JoinHandle<()>> {
+    let thread = std::thread::Builder::new().name(name.into()).spawn(work);
+    thread.map_err(|error| StoreError::Unavailable(format!("no thread to write on: {error}")))
+}
 
-    /// What keeps the log short, after whoever asked has been answered.
-    fn tend_log(&mut self) {
-        if self.broken.is_none()
-            && let Err(error) = self.log.tend(&self.conn)
-        {
-            self.broken = Some(error.to_string());
-        }
+fn end(thread: Option<JoinHandle<()>>) {
+    if let Some(thread) = thread {
+        // It ends by panicking only through a fault of ours, which the panic hook has reported.
+        let _ = thread.join();
     }
+}
+
+/// A panic in a decider is caught before it gets here.
+fn lock<T>(part: &Mutex<T>) -> MutexGuard<'_, T> {
+    part.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Mutex;
+    use std::time::Duration;
 
-    use flovyn_engine::request::{Op, StartWorkflow};
-    use flovyn_engine::state::{Execution, PausedQueue};
-    use flovyn_engine::{Batch, Change, Loaded, Request, Row, Wants};
+    use flovyn_engine::state::{Lane, PausedQueue, Ready, WorkClass};
+    use flovyn_engine::{Change, Loaded, Scan, Wants};
     use futures::FutureExt;
     use uuid::Uuid;
 
+    use super::super::session::SLOW;
     use super::*;
     use crate::clock::SystemClock;
-    use crate::port::Decider;
+    use crate::port::{Decider, Step};
     use crate::sqlite::{connect, migrate};
 
-    type ExecutionKey = <Execution as Row>::Key;
-
-    /// Pauses queues of these names.
-    struct Pause(Vec<String>);
-
-    impl Decider for Pause {
-        fn step(&mut self, loaded: Option<Loaded>) -> Step {
-            let Some(loaded) = loaded else { return Step::Load(Arc::default()) };
-            let pause = |name: &String| PausedQueue {
-                tenant_id: Uuid::nil(),
-                name: name.as_str().into(),
-                paused_ms: loaded.now.ms,
-            };
-            let queues = self.0.iter().map(pause).map(Change::Insert).collect();
-            Step::Commit(Box::new(Mutations { queues, ..Default::default() }))
-        }
-    }
-
-    fn pause(names: impl IntoIterator<Item = String>) -> SharedDecider {
-        Arc::new(Mutex::new(Pause(names.into_iter().collect())))
-    }
-
-    fn session(directory: &tempfile::TempDir) -> Session {
+    fn start(directory: &tempfile::TempDir) -> Writer {
         let mut conn = connect::open_writer(&directory.path().join("test.db")).unwrap();
         migrate::migrate(&mut conn).unwrap();
-        Session::new(conn, Arc::new(SystemClock)).unwrap()
-    }
-
-    fn paused(session: &Session) -> i64 {
-        session.conn.query_row("SELECT count(*) FROM paused_queue", [], |row| row.get(0)).unwrap()
-    }
-
-    #[test]
-    fn a_full_disk_refuses_the_batch_and_no_more() {
-        let directory = tempfile::tempdir().unwrap();
-        let mut session = session(&directory);
-        let pages: i64 = session.conn.pragma_query_value(None, "page_count", |row| row.get(0)).unwrap();
-        session.conn.query_row(&format!("PRAGMA max_page_count = {}", pages + 2), [], |_| Ok(())).unwrap();
-        let error = session.transact(&pause((0..1_000).map(|n| format!("{n:0>100}")))).unwrap_err();
-        assert!(matches!(&error, StoreError::Unavailable(why) if why.starts_with("disk full")), "{error}");
-        assert_eq!(paused(&session), 0);
-        session.transact(&pause(["small".to_owned()])).unwrap();
-        assert_eq!(paused(&session), 1);
-    }
-
-    #[test]
-    fn after_a_failed_commit_nothing_is_written_any_more() {
-        let directory = tempfile::tempdir().unwrap();
-        let mut session = session(&directory);
-        // A commit that SQLite refuses stands for one whose fsync failed.
-        session.conn.commit_hook(Some(|| true)).unwrap();
-        let error = session.transact(&pause(["first".to_owned()])).unwrap_err();
-        assert!(matches!(error, StoreError::Fatal(_)), "{error}");
-        session.conn.commit_hook(None::<fn() -> bool>).unwrap();
-        let error = session.transact(&pause(["second".to_owned()])).unwrap_err();
-        assert!(matches!(error, StoreError::Fatal(_)), "{error}");
-        assert_eq!(paused(&session), 0);
-    }
-
-    /// Looks at one execution and writes nothing.
-    struct Look(ExecutionKey, Arc<Mutex<Option<Execution>>>);
-
-    impl Decider for Look {
-        fn step(&mut self, loaded: Option<Loaded>) -> Step {
-            let Some(loaded) = loaded else {
-                let mut wants = Wants::default();
-                wants.executions.peek.insert(self.0);
-                return Step::Load(Arc::new(wants));
-            };
-            *self.1.lock().unwrap() = loaded.executions.into_iter().next();
-            Step::Done
-        }
-    }
-
-    fn look(session: &mut Session, key: ExecutionKey) -> Execution {
-        let seen = Arc::new(Mutex::new(None));
-        let look: SharedDecider = Arc::new(Mutex::new(Look(key, seen.clone())));
-        session.transact(&look).unwrap();
-        seen.lock().unwrap().take().unwrap()
-    }
-
-    /// Starts an execution; its key.
-    fn start(session: &mut Session) -> ExecutionKey {
-        let op = Op::from(StartWorkflow::new("order", "default", "{}".into()));
-        let start = Batch::new(vec![Arc::new(Request::new(Uuid::nil(), 1, op))], Arc::default());
-        session.transact(&(Arc::new(Mutex::new(start)) as SharedDecider)).unwrap();
-        let id = session.conn.query_row("SELECT id FROM workflow_execution", [], |row| row.get(0)).unwrap();
-        (Uuid::nil(), Uuid::from_bytes(id))
+        Writer::start(conn, Arc::new(SystemClock), Weak::new()).unwrap()
     }
 
     /// Of few requests: notes on which thread it runs, and how long it takes.
@@ -391,9 +264,7 @@ mod tests {
     #[tokio::test]
     async fn a_small_batch_runs_on_its_callers_thread_unless_that_would_have_to_wait() {
         let directory = tempfile::tempdir().unwrap();
-        let mut conn = connect::open_writer(&directory.path().join("test.db")).unwrap();
-        migrate::migrate(&mut conn).unwrap();
-        let writer = Writer::start(conn, Arc::new(SystemClock), Weak::new()).unwrap();
+        let writer = start(&directory);
         let (ran_on, here) = (Arc::default(), std::thread::current().id());
         let small = |takes| Arc::new(Mutex::new(Small(Arc::clone(&ran_on), takes))) as SharedDecider;
         writer.slow.store(false, Ordering::Relaxed);
@@ -404,7 +275,7 @@ mod tests {
         writer.transact(small(Duration::ZERO)).await.unwrap();
         assert_ne!(*ran_on.lock().unwrap(), Some(here), "the one before was slow");
         writer.slow.store(false, Ordering::Relaxed);
-        let busy = lock(&writer.session);
+        let busy = lock(&writer.parts.session);
         let mut waits = std::pin::pin!(writer.transact(small(Duration::ZERO)));
         assert!(waits.as_mut().now_or_never().is_none(), "the session is in use");
         drop(busy);
@@ -412,48 +283,125 @@ mod tests {
         assert_ne!(*ran_on.lock().unwrap(), Some(here));
     }
 
-    #[test]
-    fn after_a_while_without_writes_nothing_is_kept_in_memory() {
-        let directory = tempfile::tempdir().unwrap();
-        let mut session = session(&directory);
-        let key = start(&mut session);
-        session.rest_if_idle();
-        assert!(session.cache.executions.get(&key).is_some(), "it has only just been written");
-        session.wrote_at = Instant::now().checked_sub(RESTS_AFTER);
-        session.rest_if_idle();
-        assert!(session.cache.executions.get(&key).is_none());
-        assert_eq!(look(&mut session, key).id, key.1);
+    /// Looks for what it wants, tells what it found, and writes.
+    struct Looks {
+        wants: Wants,
+        found: mpsc::Sender<Loaded>,
+        mutations: Option<Mutations>,
     }
 
-    #[test]
-    fn what_another_connection_changes_is_seen() {
-        let directory = tempfile::tempdir().unwrap();
-        let mut session = session(&directory);
-        let key = start(&mut session);
-        assert_eq!(look(&mut session, key).priority_seconds, 0);
-        let other = Connection::open(directory.path().join("test.db")).unwrap();
-        other.execute("UPDATE workflow_execution SET priority_seconds = 9", []).unwrap();
-        assert_eq!(look(&mut session, key).priority_seconds, 9);
-    }
-
-    #[test]
-    fn the_log_is_moved_into_the_database_and_starts_anew() {
-        let directory = tempfile::tempdir().unwrap();
-        let mut session = session(&directory);
-        let (mut before, mut restarts) = (0, 0);
-        for batch in 0.. {
-            session.transact(&pause([format!("{batch:0>4000}")])).unwrap();
-            session.tend_log();
-            let pages = session.log.pages();
-            restarts += usize::from(pages < before);
-            before = pages;
-            if restarts == 2 {
-                break;
-            }
-            assert!(batch < 100_000, "the log never starts anew: {pages} pages");
+    impl Decider for Looks {
+        fn step(&mut self, loaded: Option<Loaded>) -> Step {
+            let Some(loaded) = loaded else { return Step::Load(Arc::new(std::mem::take(&mut self.wants))) };
+            self.found.send(loaded).unwrap();
+            self.mutations.take().map_or(Step::Done, |mutations| Step::Commit(Box::new(mutations)))
         }
-        let moved: i64 = session.conn.pragma_query_value(None, "page_count", |row| row.get(0)).unwrap();
-        let in_file = std::fs::metadata(directory.path().join("test.db")).unwrap().len();
-        assert!(in_file > 4_096 * 500, "{in_file} bytes of {moved} pages are in the database");
+
+        fn is_followed(&self) -> bool {
+            true
+        }
+    }
+
+    fn looks(wants: Wants, mutations: Option<Mutations>) -> (SharedDecider, mpsc::Receiver<Loaded>) {
+        let (found, finds) = mpsc::channel();
+        (Arc::new(Mutex::new(Looks { wants, found, mutations })), finds)
+    }
+
+    fn lane() -> Lane {
+        let (tenant_id, class) = (Uuid::nil(), WorkClass::Task);
+        Lane { tenant_id, class, queue: "main".into(), kind: "mail".into(), version: Default::default() }
+    }
+
+    fn ready(number: i64) -> Ready {
+        Ready { lane: lane(), sort_ms: number, id: Uuid::from_u128(7) }
+    }
+
+    fn insert(numbers: impl IntoIterator<Item = i64>) -> Mutations {
+        Mutations {
+            ready: numbers.into_iter().map(ready).map(Change::Insert).collect(),
+            ..Default::default()
+        }
+    }
+
+    /// The first two of the lane.
+    fn first_two() -> Wants {
+        Wants { lanes: [(lane(), 2)].into(), ..Default::default() }
+    }
+
+    fn numbers(loaded: &Loaded) -> Vec<i64> {
+        loaded.ready.iter().map(|row| row.sort_ms).collect()
+    }
+
+    const WAITS: Duration = Duration::from_secs(10);
+
+    #[tokio::test]
+    async fn a_batch_is_decided_on_what_is_being_written_and_answered_after_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let writer = start(&directory);
+        let (first, _found) = looks(Wants::default(), Some(insert([1, 2, 3, 4])));
+        writer.transact(first).await.unwrap();
+        // The next one is decided and cannot be written as long as the session is in use.
+        let busy = lock(&writer.parts.session);
+        let delete = |number| Change::Delete { row: ready(number), expected_version: None };
+        let changes = vec![Change::Insert(ready(0)), delete(1), delete(2)];
+        let changes = Mutations { ready: changes, ..Default::default() };
+        let (writes, _found) = looks(Wants::default(), Some(changes));
+        let (looks_on, finds) = looks(first_two(), None);
+        let (mut writes, mut looks_on) =
+            (Box::pin(writer.transact(writes)), Box::pin(writer.transact(looks_on)));
+        assert!(writes.as_mut().now_or_never().is_none());
+        assert!(looks_on.as_mut().now_or_never().is_none());
+        assert_eq!(numbers(&finds.recv_timeout(WAITS).unwrap()), [0, 3], "as it will be");
+        assert!(looks_on.as_mut().now_or_never().is_none(), "what it saw is not written yet");
+        drop(busy);
+        writes.await.unwrap();
+        looks_on.await.unwrap();
+        let (looks_again, finds) = looks(first_two(), None);
+        writer.transact(looks_again).await.unwrap();
+        assert_eq!(numbers(&finds.recv_timeout(WAITS).unwrap()), [0, 3], "as it is");
+    }
+
+    #[tokio::test]
+    async fn a_search_waits_until_what_it_may_miss_is_written() {
+        let directory = tempfile::tempdir().unwrap();
+        let writer = start(&directory);
+        let busy = lock(&writer.parts.session);
+        let queue = PausedQueue { tenant_id: Uuid::nil(), name: "main".into(), paused_ms: 1 };
+        let pause = Mutations { queues: vec![Change::Insert(queue.clone())], ..Default::default() };
+        let (pauses, _found) = looks(Wants::default(), Some(pause));
+        let searches = Wants { scans: [Scan::PausedQueues].into(), ..Default::default() };
+        let (searches, finds) = looks(searches, None);
+        let (mut pauses, mut searches) =
+            (Box::pin(writer.transact(pauses)), Box::pin(writer.transact(searches)));
+        assert!(pauses.as_mut().now_or_never().is_none());
+        assert!(searches.as_mut().now_or_never().is_none());
+        drop(busy);
+        pauses.await.unwrap();
+        searches.await.unwrap();
+        assert_eq!(finds.recv_timeout(WAITS).unwrap().queues, [queue]);
+    }
+
+    #[tokio::test]
+    async fn what_was_decided_on_a_batch_that_is_not_written_is_not_written_either() {
+        let directory = tempfile::tempdir().unwrap();
+        let writer = start(&directory);
+        let busy = lock(&writer.parts.session);
+        let (fails, _found) = looks(Wants::default(), Some(insert([1])));
+        let (follows, finds) = looks(first_two(), Some(insert([2])));
+        let (mut fails, mut follows) = (Box::pin(writer.transact(fails)), Box::pin(writer.transact(follows)));
+        assert!(fails.as_mut().now_or_never().is_none());
+        assert!(follows.as_mut().now_or_never().is_none());
+        assert_eq!(numbers(&finds.recv_timeout(WAITS).unwrap()), [1]);
+        // Somebody else takes the key meanwhile.
+        let other = Connection::open(directory.path().join("test.db")).unwrap();
+        let taken = "INSERT INTO ready VALUES (zeroblob(16), 1, 'main', 'other', '', 5, zeroblob(16))";
+        other.execute(taken, []).unwrap();
+        drop(busy);
+        for lost in [fails.await, follows.await] {
+            assert!(matches!(lost, Err(StoreError::Conflict(_))), "{lost:?}");
+        }
+        let (looks_again, finds) = looks(first_two(), Some(insert([3])));
+        writer.transact(looks_again).await.unwrap();
+        assert_eq!(numbers(&finds.recv_timeout(WAITS).unwrap()), [0i64; 0]);
     }
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use crate::support::{Random, commit, load};
+use crate::support::{OPTIONS, Random, commit, followed, load};
 use flovyn_engine::snapshot::Snapshot;
 use flovyn_engine::state::*;
 use flovyn_engine::{Change, Mutations, Now, Scan, Wants, for_each_table};
@@ -24,13 +24,11 @@ fn changes<R: Record>(random: &mut Random, stored: &[R]) -> Vec<Change<R>> {
     let mut changes = Vec::new();
     for _ in 0..random.below(4) {
         let change = change(random, stored);
-        let row = match &change {
-            Change::Insert(row) | Change::Update { row, .. } | Change::Delete { row, .. } => row,
-        };
-        if seen.insert(row.key()) {
+        if seen.insert(change.row().key()) {
             changes.push(change);
         }
     }
+    changes.sort_by_key(|change| change.row().key());
     changes
 }
 
@@ -263,6 +261,54 @@ async fn sqlite_does_what_the_oracle_does() {
     assert!(outcomes.values().all(|count| *count > SEEDS * BATCHES / 10), "{outcomes:?}");
     // Every read has found something at least once, or the comparison above says nothing about it.
     assert_eq!(answered.len(), 34, "{answered:?}");
+}
+
+#[tokio::test]
+async fn a_batch_sees_what_the_one_before_it_is_writing() {
+    let (mut written, mut lost) = (0, 0);
+    for seed in 0..SEEDS {
+        let directory = tempfile::tempdir().unwrap();
+        let clock = Arc::new(ManualClock::new(Now { ms: 2, lease_ms: 3 }));
+        let options = Options { clock: clock.clone(), readers: 1 };
+        let sqlite = SqliteStore::open(directory.path().join("flovyn.db"), options).unwrap();
+        let memory = MemoryStore::new(clock);
+        let mut random = Random(100 + seed);
+        for batch in 0..4 * BATCHES {
+            let mutations = mutations(&mut random, &memory.snapshot().await.unwrap());
+            let expected = match commit(&memory, mutations.clone()).await {
+                // Only the oracle notices that a column changes which never does.
+                Err(StoreError::Refused(_)) => continue,
+                result => outcome(result),
+            };
+            let mut wants = wants(&mut random, &memory.snapshot().await.unwrap());
+            if random.below(2) == 0 {
+                // Most searches wait for what is being written.
+                wants.scans.clear();
+            }
+            let sees = format!("{:?}", load(&memory, wants.clone()).await.unwrap());
+            let context = format!("seed {seed}, batch {batch}: {mutations:#?} {wants:#?}");
+
+            let writes = followed(Wants::default(), Some(mutations));
+            let looks = followed(wants.clone(), None);
+            let (wrote, looked) =
+                tokio::join!(sqlite.transact(writes, OPTIONS), sqlite.transact(looks.clone(), OPTIONS));
+            assert_eq!(outcome(wrote), expected, "{context}");
+            let loaded = match looked {
+                Ok(()) => looks.lock().unwrap().take_loaded().unwrap(),
+                Err(error) => {
+                    assert!(matches!(error, StoreError::Conflict(_)), "{error}");
+                    assert_ne!(expected, "written", "{context}");
+                    lost += 1;
+                    load(&sqlite, wants).await.unwrap()
+                }
+            };
+            written += u64::from(expected == "written");
+            assert_eq!(format!("{loaded:?}"), sees, "{context}");
+        }
+        assert_eq!(sqlite.snapshot().await.unwrap(), memory.snapshot().await.unwrap());
+    }
+    let batches = 4 * SEEDS * BATCHES;
+    assert!(written > batches / 10 && lost > batches / 10, "{written} written, {lost} lost");
 }
 
 const LISTED: u128 = 200;

@@ -13,6 +13,13 @@ pub(crate) struct Script {
     wants: Option<Wants>,
     mutations: Option<Mutations>,
     loaded: Option<Loaded>,
+    followed: bool,
+}
+
+impl Script {
+    pub(crate) fn take_loaded(&mut self) -> Option<Loaded> {
+        self.loaded.take()
+    }
 }
 
 impl Decider for Script {
@@ -25,18 +32,27 @@ impl Decider for Script {
         }
         self.mutations.take().map_or(Step::Done, |mutations| Step::Commit(Box::new(mutations)))
     }
+
+    fn is_followed(&self) -> bool {
+        self.followed
+    }
 }
 
 pub(crate) const OPTIONS: TransactOptions = TransactOptions { batch_id: Uuid::nil(), wait_for_locks: false };
 
 pub(crate) fn script(wants: Wants, mutations: Option<Mutations>) -> Arc<Mutex<Script>> {
-    Arc::new(Mutex::new(Script { wants: Some(wants), mutations, loaded: None }))
+    Arc::new(Mutex::new(Script { wants: Some(wants), mutations, loaded: None, followed: false }))
+}
+
+/// One after which others come at once.
+pub(crate) fn followed(wants: Wants, mutations: Option<Mutations>) -> Arc<Mutex<Script>> {
+    Arc::new(Mutex::new(Script { wants: Some(wants), mutations, loaded: None, followed: true }))
 }
 
 pub(crate) async fn load(store: &dyn Store, wants: Wants) -> StoreResult<Loaded> {
     let script = script(wants, None);
     store.transact(script.clone(), OPTIONS).await?;
-    Ok(script.lock().unwrap().loaded.take().unwrap())
+    Ok(script.lock().unwrap().take_loaded().unwrap())
 }
 
 pub(crate) async fn commit(store: &dyn Store, mutations: Mutations) -> StoreResult<()> {

@@ -1,0 +1,226 @@
+//! Where the rows come from that a batch is decided on: those written lately, what is being written just now, and the file.
+//!
+//! While a batch is being written the next one can be decided. It reads the file through a connection of its own, which shows
+//! the rows as they were before that batch or after it, and lays over them what the batch makes of them: either way it sees
+//! them as they are after it.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::mpsc::{self, TryRecvError};
+
+use flovyn_engine::{Loaded, Mutations, Scan, Wants};
+use rusqlite::Connection;
+
+use super::cache::Cache;
+use super::connect::open_reader;
+use super::error::store_error;
+use super::load::load;
+use super::sql::Statements;
+use crate::clock::Clock;
+use crate::port::{SharedDecider, Step, StoreError, StoreResult, next_step};
+
+pub(super) struct Loader {
+    path: PathBuf,
+    clock: Arc<dyn Clock>,
+    statements: Statements,
+    cache: Cache,
+    /// Reads while a batch is being written. Opened when it is first needed.
+    reader: Option<Connection>,
+    being_written: Option<BeingWritten>,
+}
+
+/// A batch that is decided and on its way into the file.
+struct BeingWritten {
+    mutations: Arc<Mutations>,
+    /// Says once whether it was written.
+    written: mpsc::Receiver<bool>,
+}
+
+impl Loader {
+    /// For the file that this connection has open.
+    pub(super) fn new(conn: &Connection, clock: Arc<dyn Clock>) -> Self {
+        Self {
+            path: PathBuf::from(conn.path().unwrap_or_default()),
+            clock,
+            statements: Statements::new(),
+            cache: Cache::default(),
+            reader: None,
+            being_written: None,
+        }
+    }
+
+    /// Within the transaction of a connection that writes, while no other batch is being written.
+    pub(super) fn load(&mut self, conn: &Connection, wants: &Wants) -> StoreResult<Loaded> {
+        load(conn, &self.statements, &mut self.cache, &Mutations::default(), wants, self.clock.as_ref())
+    }
+
+    /// Decides a batch without writing it. When this returns, the one before it is in the file.
+    pub(super) fn decide_ahead(&mut self, batch: &SharedDecider) -> StoreResult<Option<Box<Mutations>>> {
+        let mut loaded = None;
+        let mutations = loop {
+            match next_step(batch, loaded)? {
+                Step::Load(wants) => loaded = Some(self.load_ahead(&wants)?),
+                Step::Commit(mutations) => break Some(mutations),
+                Step::Done => break None,
+            }
+        };
+        // What it was decided on has to be there before anybody hears of it.
+        self.settle()?;
+        Ok(mutations)
+    }
+
+    fn load_ahead(&mut self, wants: &Wants) -> StoreResult<Loaded> {
+        let before = match &self.being_written {
+            Some(before) if may_have_changed(&before.mutations, wants) => {
+                self.settle()?;
+                Arc::default()
+            }
+            Some(before) => Arc::clone(&before.mutations),
+            None => Arc::default(),
+        };
+        let reader = match self.reader.take() {
+            Some(reader) => reader,
+            None => open_reader(&self.path)?,
+        };
+        let reader = self.reader.insert(reader);
+        // All of it at one moment. It ends when dropped; there is nothing to commit.
+        let moment = reader.unchecked_transaction().map_err(store_error)?;
+        load(&moment, &self.statements, &mut self.cache, &before, wants, self.clock.as_ref())
+    }
+
+    /// A batch goes on its way. Returns what whoever writes it has to tell.
+    pub(super) fn goes(&mut self, mutations: &Arc<Mutations>) -> mpsc::Sender<bool> {
+        let (tell, written) = mpsc::channel();
+        self.being_written = Some(BeingWritten { mutations: Arc::clone(mutations), written });
+        tell
+    }
+
+    /// Waits until nothing is being written. An error: what was is lost, and what was decided on it with it.
+    pub(super) fn settle(&mut self) -> StoreResult<()> {
+        let Some(before) = self.being_written.take() else { return Ok(()) };
+        // A thread that ended without a word has written nothing that counts.
+        let written = before.written.recv().unwrap_or(false);
+        self.settled(before, written)
+    }
+
+    /// Whether nothing is being written. Does not wait.
+    pub(super) fn is_settled(&mut self) -> bool {
+        let Some(before) = self.being_written.take() else { return true };
+        match before.written.try_recv() {
+            Err(TryRecvError::Empty) => {
+                self.being_written = Some(before);
+                return false;
+            }
+            // Nobody has seen rows of one that was not written.
+            written => drop(self.settled(before, written.unwrap_or(false))),
+        }
+        true
+    }
+
+    fn settled(&mut self, before: BeingWritten, written: bool) -> StoreResult<()> {
+        if written {
+            self.keep(Arc::unwrap_or_clone(before.mutations));
+            return Ok(());
+        }
+        self.forget();
+        Err(StoreError::Conflict("the batch before it was not written".into()))
+    }
+
+    /// Rows that have just been committed.
+    pub(super) fn keep(&mut self, committed: Mutations) {
+        self.cache.take_in(committed, &self.statements);
+    }
+
+    /// What is in memory may not be what is in the file.
+    pub(super) fn forget(&mut self) {
+        self.cache = Cache::default();
+    }
+
+    #[cfg(test)]
+    pub(super) fn remembers(&mut self, key: &(uuid::Uuid, uuid::Uuid)) -> bool {
+        self.cache.executions.get(key).is_some()
+    }
+
+    /// A server that has nothing to do needs no memory for it.
+    pub(super) fn rest(&mut self) {
+        self.forget();
+        self.reader = None;
+    }
+}
+
+/// Whether a search of the file alone could miss what these changes make of it. Keys and lanes are looked up in both.
+fn may_have_changed(before: &Mutations, wants: &Wants) -> bool {
+    wants.scans.iter().any(|scan| match scan {
+        Scan::PausedQueues => !before.queues.is_empty(),
+        _ => true,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use flovyn_engine::Change;
+    use flovyn_engine::Row;
+    use flovyn_engine::state::{Timer, TimerStatus};
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::clock::SystemClock;
+    use crate::port::Decider;
+    use crate::sqlite::{connect, migrate};
+
+    /// Looks at timers.
+    struct Look(Wants, Arc<Mutex<Vec<Timer>>>);
+
+    impl Decider for Look {
+        fn step(&mut self, loaded: Option<Loaded>) -> Step {
+            let Some(loaded) = loaded else { return Step::Load(Arc::new(self.0.clone())) };
+            *self.1.lock().unwrap() = loaded.timers;
+            Step::Done
+        }
+    }
+
+    fn timer(name: &str, version: i64) -> Timer {
+        let (tenant_id, execution_id) = (Uuid::nil(), Uuid::nil());
+        let status = TimerStatus::Open;
+        Timer { tenant_id, execution_id, name: name.into(), fire_ms: 1, version, status }
+    }
+
+    /// One that is there, one that is changed and one that is deleted while the loader looks, and one that comes.
+    #[test]
+    fn rows_are_seen_as_what_is_being_written_makes_them() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut conn = connect::open_writer(&directory.path().join("test.db")).unwrap();
+        migrate::migrate(&mut conn).unwrap();
+        for name in ["there", "changed", "deleted"] {
+            let insert = "INSERT INTO timer VALUES (zeroblob(16), zeroblob(16), ?1, 1, 1, 0)";
+            conn.execute(insert, [name]).unwrap();
+        }
+        let mut loader = Loader::new(&conn, Arc::new(SystemClock));
+        let timers = vec![
+            Change::Update { row: timer("changed", 2), expected_version: Some(1) },
+            Change::Delete { row: timer("deleted", 1), expected_version: Some(1) },
+            Change::Insert(timer("new", 1)),
+        ];
+        let mutations = Arc::new(Mutations { timers, ..Default::default() });
+        let look = |loader: &mut Loader, written| {
+            let tell = loader.goes(&mutations);
+            tell.send(written).unwrap();
+            let mut wants = Wants::default();
+            let names = ["there", "changed", "deleted", "new", "never"];
+            wants.timers.lock.extend(names.map(|name| timer(name, 1).key()));
+            let seen = Arc::new(Mutex::new(Vec::new()));
+            let decided =
+                loader.decide_ahead(&(Arc::new(Mutex::new(Look(wants, Arc::clone(&seen)))) as SharedDecider));
+            let seen: Vec<Timer> = seen.lock().unwrap().drain(..).collect();
+            decided.map(|_| seen)
+        };
+        let seen = look(&mut loader, true).unwrap();
+        assert_eq!(seen, [timer("changed", 2), timer("new", 1), timer("there", 1)]);
+        // What was seen of it may not be told of.
+        let lost = look(&mut loader, false);
+        assert!(matches!(lost, Err(StoreError::Conflict(_))), "{lost:?}");
+        assert!(loader.is_settled());
+    }
+}
