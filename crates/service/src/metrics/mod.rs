@@ -60,23 +60,33 @@ impl Meters {
 
     /// Counts what a batch that is durable now has done.
     pub(crate) fn count(&self, notes: &[Note]) {
+        let (mut submitted, mut finished, mut handed) = (Last::default(), Last::default(), Last::default());
         let mut buffer = [0; Hyphenated::LENGTH];
-        for note in notes {
-            let tenant = &*note.tenant_id.hyphenated().encode_lower(&mut buffer);
-            match &note.what {
+        for Note { tenant_id, what } in notes {
+            let tenant = &*tenant_id.hyphenated().encode_lower(&mut buffer);
+            match what {
                 Noted::KeyHit => self.key_hits.with(&[tenant]).increment(1),
                 Noted::KeyTaken => self.key_misses.with(&[tenant]).increment(1),
                 Noted::KeyCleared => self.key_cleared.with(&[tenant]).increment(1),
                 Noted::TaskSubmitted { task_type, queue } => {
-                    self.task_submitted.with(&[tenant, task_type, queue]).increment(1);
+                    let counter = submitted.or((tenant_id, task_type, queue), || {
+                        self.task_submitted.with(&[tenant, task_type, queue])
+                    });
+                    counter.increment(1);
                 }
                 Noted::WorkflowStarted => self.workflow_started.with(&[tenant]).increment(1),
                 Noted::Finished { class, status, took_ms } => {
-                    self.finished.with(&[tenant, class.name(), status]).increment(1);
-                    self.took.with(&[tenant, class.name()]).record(*took_ms as f64 / 1_000.0);
+                    let (counter, histogram) = finished.or((tenant_id, class, status), || {
+                        let counter = self.finished.with(&[tenant, class.name(), status]);
+                        (counter, self.took.with(&[tenant, class.name()]))
+                    });
+                    counter.increment(1);
+                    histogram.record(*took_ms as f64 / 1_000.0);
                 }
                 Noted::Handed { class, queue, waited_ms } => {
-                    let histogram = self.schedule_to_start.with(&[tenant, queue, class.name()]);
+                    let histogram = handed.or((tenant_id, class, queue), || {
+                        self.schedule_to_start.with(&[tenant, queue, class.name()])
+                    });
                     histogram.record(*waited_ms as f64 / 1_000.0);
                 }
             }
@@ -85,5 +95,23 @@ impl Meters {
 
     pub(crate) fn fired(&self, class: DueClass, late_ms: i64) {
         self.lateness.with(&[class.name()]).record(late_ms as f64 / 1_000.0);
+    }
+}
+
+/// The handle that was looked up last: what a batch has done is mostly of one kind.
+struct Last<K, H> {
+    found: Option<(K, H)>,
+}
+
+impl<K, H> Default for Last<K, H> {
+    fn default() -> Self {
+        Self { found: None }
+    }
+}
+
+impl<K: PartialEq, H> Last<K, H> {
+    fn or(&mut self, key: K, look_up: impl FnOnce() -> H) -> &H {
+        let found = self.found.take().filter(|(last, _)| *last == key);
+        &self.found.insert(found.unwrap_or_else(|| (key, look_up()))).1
     }
 }

@@ -175,7 +175,9 @@ impl Feed {
     async fn parcels<'a>(&self, delivery: Delivery<'a>) -> Result<Vec<Parcel<'a>>, Status> {
         let activations = delivery.claimed().workflows.iter().map(|activation| self.activation(activation));
         let activations = try_join_all(activations).await?;
-        let Claimed { workflows, tasks, .. } = delivery.claimed().clone();
+        // Nothing fails or waits from here on: all of it goes into parcels.
+        let call = delivery.call();
+        let Claimed { workflows, tasks, .. } = delivery.sent();
         let mut packed = Packed::default();
         for (item, message) in workflows.into_iter().zip(activations) {
             let (claimed, frame) = packed.next(message.encoded_len());
@@ -188,8 +190,6 @@ impl Feed {
             claimed.tasks.push(item);
             frame.tasks.push(message);
         }
-        let call = delivery.call();
-        drop(delivery.sent());
         let parcel = |part: Part| Parcel {
             delivery: Delivery::new(call, part.claimed),
             frame: part.frame,

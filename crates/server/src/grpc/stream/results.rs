@@ -20,6 +20,10 @@ use super::super::status::{ERROR_CODE, may_repeat, not_read, refuse};
 use super::super::task_execution::{completion, failure};
 use super::sessions::{Held, Holdings};
 
+/// Results that are waited for as one. So few are simply looked at when something has happened; with more, each would be kept
+/// track of by itself, and most are answered at the same moment.
+const GROUP: usize = 30;
+
 /// Carries out all results of a frame together, so that they share a commit.
 pub(super) async fn settle(
     call: &Call,
@@ -30,8 +34,12 @@ pub(super) async fn settle(
 ) -> Vec<v1::ResultAck> {
     let activations = activations.into_iter().map(|result| (result.r#ref, activation(result)));
     let tasks = tasks.into_iter().map(|result| (result.r#ref, task(call, result, claimer)));
-    let all = activations.chain(tasks).map(|(number, op)| one(call, holdings, number, op));
-    join_all(all).await
+    let mut all = activations.chain(tasks).map(|(number, op)| one(call, holdings, number, op)).peekable();
+    let mut groups = Vec::new();
+    while all.peek().is_some() {
+        groups.push(join_all(all.by_ref().take(GROUP)));
+    }
+    join_all(groups).await.into_iter().flatten().collect()
 }
 
 /// What a result is about, and the request it stands for.
