@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use flovyn_engine::ids::TenantId;
 use rustc_hash::FxHashMap;
 
-use crate::job::Job;
+use crate::job::{Job, claim_of};
 
 #[derive(Debug, Default)]
 pub(crate) struct Backlog {
@@ -23,8 +23,18 @@ pub(crate) struct Backlog {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Waiting {
     pub(crate) requests: usize,
-    /// About as many as they change.
+    /// About as many as they change. What claims will find is not known.
     pub(crate) rows: usize,
+}
+
+impl Waiting {
+    pub(crate) fn of<'a>(jobs: impl Iterator<Item = &'a Job>) -> Self {
+        jobs.fold(Self::default(), |sum, job| Self { requests: sum.requests + 1, rows: sum.rows + rows(job) })
+    }
+}
+
+fn rows(job: &Job) -> usize {
+    if claim_of(&job.request).is_some() { 0 } else { job.request.rows() }
 }
 
 impl Backlog {
@@ -67,7 +77,7 @@ impl Backlog {
     /// The line of a tenant who is about to get one more request, and whether he had none.
     fn line(&mut self, job: &Job) -> (&mut VecDeque<Job>, bool) {
         self.waiting.requests += 1;
-        self.waiting.rows += job.request.rows();
+        self.waiting.rows += rows(job);
         let spare = &mut self.spare;
         let line = self.lines.entry(job.request.tenant_id).or_insert_with(|| std::mem::take(spare));
         let is_new = line.is_empty();
@@ -85,7 +95,7 @@ impl Backlog {
         let line = self.lines.get_mut(&tenant_id)?;
         let job = line.pop_front()?;
         self.waiting.requests -= 1;
-        self.waiting.rows -= job.request.rows();
+        self.waiting.rows -= rows(&job);
         match line.is_empty() {
             true => self.spare = self.lines.remove(&tenant_id).unwrap_or_default(),
             false => self.turns.push_back(tenant_id),

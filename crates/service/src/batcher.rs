@@ -1,11 +1,16 @@
 //! The batch loop: collects what waits into batches and has them run. What a batch comes to is in `transaction.rs`.
 
 use std::sync::Arc;
+use std::task::Poll;
 use std::thread::available_parallelism;
 use std::time::Duration;
 
+use flovyn_engine::ids::WorkerId;
+use flovyn_engine::state::WorkClass;
+use futures::future::BoxFuture;
+use rustc_hash::FxHashMap;
 use tokio::runtime::Handle;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::Instant;
 
@@ -22,8 +27,9 @@ use crate::transaction::{GIVE_BACK_AGAIN, Ran, Then};
 /// A batch is closed at any of these, or when it has as many requests as its pace allows.
 const MAX_BYTES: usize = 4 << 20;
 const MAX_ROWS: usize = 5_000;
-/// What the claims of a batch may take, unless it is a single one. Claims that were answered together come back together: they take
-/// turns, so that workers have something to do at any time.
+/// What the claims of a session may take in a batch, unless it is a single one. Claims that were answered together come back
+/// together: they take turns, so that the worker has something to do at any time. Where two batches are decided at once they
+/// need not.
 const MAX_CLAIMED: usize = 256;
 /// A batch from which on those it answered are given turns to ask again before the next one begins, and how many.
 pub(crate) const MANY: usize = 8;
@@ -49,6 +55,9 @@ pub(crate) struct Batcher {
     side_by_side: SideBySide,
     /// Batches that run beside this loop, and whether another one was under way when each began.
     beside: JoinSet<(Ran, bool)>,
+    /// Ends when the last of those has been answered. Only where batches are decided one after the other: there, they are answered
+    /// in that order too.
+    last_beside: Option<oneshot::Receiver<()>>,
     /// Requests that wait for their rows, each alone, or for their time.
     alone: JoinSet<Ran>,
     stopped: watch::Receiver<bool>,
@@ -74,6 +83,7 @@ impl Batcher {
             provisional: Provisional::new(patience),
             side_by_side,
             beside: JoinSet::new(),
+            last_beside: None,
             alone: JoinSet::new(),
             stopped,
             last_batch: 0,
@@ -108,21 +118,22 @@ impl Batcher {
             }
             let may_tell = !wait && self.backlog.is_empty() && self.provisional.may_tell(&batch);
             let then = if may_tell { Then::Told } else { Then::Answered };
+            let told = self.provisional.is_waiting();
             self.provisional.join(&mut batch);
             self.last_batch = batch.len();
-            let size =
-                Waiting { requests: batch.len(), rows: batch.iter().map(|job| job.request.rows()).sum() };
             self.side_by_side.begins(self.beside.len());
             if wait {
                 // It waits for rows that others have locked: not a reason for everybody else to wait as well.
-                self.alone.spawn(self.shared.clone().run_batch(batch, wait));
+                self.alone.spawn(self.shared.clone().run_batch(batch, wait, None));
                 continue;
             }
-            if self.side_by_side.runs_beside(size, self.beside.len(), self.backlog.waiting()) {
-                let is_second = !self.beside.is_empty();
-                Stats::add(&self.shared.stats.second_batches, usize::from(is_second));
-                let runs = self.shared.clone().run_batch(batch, false);
-                self.beside.spawn(async move { (runs.await, is_second) });
+            if told {
+                // Nor may it run beside others: the first step of what a worker has been told of must find it.
+                while let Some(ran) = self.beside.join_next().await {
+                    self.ran_beside(ran);
+                }
+            } else if self.runs_beside(&batch) {
+                self.run_beside(batch).await;
                 let answered =
                     unanswered.take().map(|(jobs, committed)| self.shared.answer_all(jobs, committed));
                 self.put_off(answered.unwrap_or_default());
@@ -156,6 +167,46 @@ impl Batcher {
         }
         for poller in self.shared.dispatch.drain() {
             drop(poller.asker.sender.send(Ok(flovyn_engine::reply::Claimed::default())));
+        }
+    }
+
+    /// Whether another batch may begin with what waits.
+    fn may_begin(&self) -> bool {
+        let now = Instant::now();
+        (self.beside.is_empty() || self.overlaps(now))
+            && self.side_by_side.may_begin(self.beside.len(), self.backlog.waiting(), now)
+    }
+
+    fn runs_beside(&self, batch: &[Job]) -> bool {
+        let (size, left) = (Waiting::of(batch.iter()), self.backlog.waiting());
+        self.overlaps(Instant::now()) && self.side_by_side.runs_beside(size, self.beside.len(), left)
+    }
+
+    /// Where batches are written one after the other anyway, nobody shall wait for two of another tenant's.
+    fn overlaps(&self, now: Instant) -> bool {
+        !(self.side_by_side.in_process() && self.pace.is_shared(now))
+    }
+
+    async fn run_beside(&mut self, batch: Vec<Job>) {
+        let is_second = !self.beside.is_empty();
+        Stats::add(&self.shared.stats.second_batches, usize::from(is_second));
+        if !self.side_by_side.in_process() {
+            let runs = self.shared.clone().run_batch(batch, false, None);
+            self.beside.spawn(async move { (runs.await, is_second) });
+            return;
+        }
+        let (answered, is_answered) = oneshot::channel();
+        let before = self.last_beside.replace(is_answered);
+        let runs = self.shared.clone().run_batch(batch, false, before);
+        let mut runs: BoxFuture<'static, (Ran, bool)> = Box::pin(async move {
+            let ran = runs.await;
+            drop(answered);
+            (ran, is_second)
+        });
+        // Now, so that its place in the store's line is before that of the next one.
+        match futures::poll!(&mut runs) {
+            Poll::Ready(ran) => self.ran_beside(Ok(ran)),
+            Poll::Pending => drop(self.beside.spawn(runs)),
         }
     }
 
@@ -211,6 +262,7 @@ impl Batcher {
         let Ok((ran, is_second)) = ran else { return };
         let now = Instant::now();
         match (is_second, ran.wrote_within) {
+            _ if ran.requests == 0 => {}
             (true, _) => self.side_by_side.second_ended(ran.requests, ran.in_vain, now),
             // Of one that shared the database with another this would say little.
             (false, Some(took)) => self.pace.took(ran.requests, took, now),
@@ -243,7 +295,7 @@ impl Batcher {
             self.ran_beside(ran);
         }
         self.stay_awake().await;
-        while !self.side_by_side.may_begin(self.beside.len(), self.backlog.waiting(), Instant::now()) {
+        while !self.may_begin() {
             tokio::select! {
                 biased;
                 Some(ran) = self.beside.join_next() => self.ran_beside(ran),
@@ -277,7 +329,7 @@ impl Batcher {
         let (size, several) = (self.pace.size(Instant::now()), self.backlog.tenants() > 1);
         let (mut bytes, mut rows) = (0, 0);
         let mut batch: Vec<Job> = Vec::new();
-        let (mut claimed, mut next_time) = (0, Vec::new());
+        let (mut turns, mut next_time) = (Turns::default(), Vec::new());
         while let Some(job) = self.backlog.front() {
             if job.is_abandoned_claim() {
                 let abandoned = self.backlog.pop_front();
@@ -289,12 +341,10 @@ impl Batcher {
                 }
                 continue;
             }
-            let claims = job::claim_of(&job.request).map_or(0, |claim| claim.max);
-            if claims > 0 && claimed > 0 && claimed + claims > MAX_CLAIMED {
+            if self.side_by_side.in_process() && !turns.has(job) {
                 next_time.extend(self.backlog.pop_front());
                 continue;
             }
-            claimed += claims;
             let alone = job.misses >= MAX_MISSES;
             bytes += job.request.bytes();
             rows += job.request.rows();
@@ -316,6 +366,24 @@ impl Batcher {
         // everything else keeps its order.
         batch.sort_by_key(|job| job::claim_of(&job.request).is_some());
         Some((batch, false))
+    }
+}
+
+/// What the claims of each session may take in a batch so far.
+#[derive(Debug, Default)]
+struct Turns {
+    claimed: FxHashMap<(WorkerId, WorkClass), usize>,
+}
+
+impl Turns {
+    /// Whether it is this one's turn, or it claims nothing.
+    fn has(&mut self, job: &Job) -> bool {
+        let Some(claim) = job::claim_of(&job.request) else { return true };
+        let Some(session) = claim.claimer.session else { return true };
+        let claimed = self.claimed.entry((session, claim.class)).or_default();
+        let has = *claimed == 0 || *claimed + claim.max <= MAX_CLAIMED;
+        *claimed += if has { claim.max } else { 0 };
+        has
     }
 }
 

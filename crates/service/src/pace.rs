@@ -68,7 +68,8 @@ impl Pace {
         Size { max_requests, filled_up_to }
     }
 
-    fn is_shared(&self, now: Instant) -> bool {
+    /// Whether several tenants ask.
+    pub(crate) fn is_shared(&self, now: Instant) -> bool {
         self.shared_until.is_some_and(|until| now < until)
     }
 

@@ -65,6 +65,11 @@ impl SideBySide {
         if possible { UNDER_WAY } else { 1 }
     }
 
+    /// Whether batches are decided one after the other all the same.
+    pub(crate) fn in_process(&self) -> bool {
+        self.in_process
+    }
+
     /// Whether a batch of so much runs beside the loop that collects them, with so many under way and so much left waiting.
     pub(crate) fn runs_beside(&self, batch: Waiting, under_way: usize, left: Waiting) -> bool {
         self.from.is_some_and(|from| match self.in_process {

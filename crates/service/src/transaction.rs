@@ -8,6 +8,7 @@ use flovyn_engine::planted::{Bug, planted};
 use flovyn_engine::{Code, Decided, Refusal, Reply};
 use flovyn_store::{StoreError, TransactOptions};
 use futures::future::BoxFuture;
+use tokio::sync::oneshot;
 use tokio::time::Instant;
 use uuid::Uuid;
 
@@ -57,8 +58,13 @@ pub(crate) struct Failed {
 }
 
 impl Shared {
-    /// Decides and commits a batch, and answers everybody.
-    pub(crate) fn run_batch(self: Arc<Self>, jobs: Vec<Job>, wait: bool) -> BoxFuture<'static, Ran> {
+    /// Decides and commits a batch, and answers everybody, but not before another batch has been.
+    pub(crate) fn run_batch(
+        self: Arc<Self>,
+        jobs: Vec<Job>,
+        wait: bool,
+        before: Option<oneshot::Receiver<()>>,
+    ) -> BoxFuture<'static, Ran> {
         Box::pin(async move {
             if jobs.is_empty() {
                 return Ran::default();
@@ -69,6 +75,10 @@ impl Shared {
                     let wrote_within = (committed.summary.rows > 0).then(|| began.elapsed());
                     let is_deferred = |decided: &&Decided| matches!(decided, Decided::Deferred);
                     let in_vain = committed.decided.iter().filter(is_deferred).count();
+                    if let Some(before) = before {
+                        // It says nothing but that it has ended.
+                        let _ = before.await;
+                    }
                     let put_off = self.answer_all(jobs, committed);
                     Ran { put_off, requests, in_vain, wrote_within, ..Ran::default() }
                 }
@@ -157,7 +167,7 @@ impl Shared {
             let second = jobs.split_off(jobs.len() / 2);
             let mut later = Vec::new();
             for half in [jobs, second] {
-                let ran = self.clone().run_batch(half, wait).await;
+                let ran = self.clone().run_batch(half, wait, None).await;
                 put_off.extend(ran.put_off);
                 later.extend(ran.later);
             }

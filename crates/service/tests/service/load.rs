@@ -107,7 +107,8 @@ async fn every_task_of_many_workflows_is_accepted_once(place: Place, servers: us
     for task in running {
         task.await.unwrap();
     }
-    let at_once = services[0].batches_at_once() > 1;
+    // Where the database is in this process, a second one needs more than there are clients.
+    let at_once = place.store().await.is_shared();
     let seconds: u64 = services.iter().map(|service| service.stats().figures().second_batches).sum();
     assert_eq!(seconds > 0, at_once, "two batches at once: {seconds}");
     for service in services {

@@ -3,14 +3,18 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
+use std::time::Duration;
 
 use flovyn_engine::request::*;
+use flovyn_engine::state::TaskStatus;
 use flovyn_engine::{Code, Limits, Loaded, Now, Refusal, Reply};
 use flovyn_store::{Decider, SharedDecider, Step, Store, TransactOptions, store_around};
 use futures::future::{BoxFuture, join_all};
 use tokio::sync::Notify;
 
-use crate::common::{LONG, Place, Server, TENANT, answered, id, task, tasks, until, workflow};
+use crate::common::{
+    LONG, Place, Server, TENANT, answered, complete, finish, id, task, tasks, until, workflow, workflows,
+};
 
 /// As many as a second batch takes, and one for which it is worth while to run beside the loop.
 const MANY: usize = 96;
@@ -186,48 +190,102 @@ async fn a_poller_that_searched_just_before_work_was_left_searches_again() {
 }
 
 #[tokio::test]
-async fn so_does_one_where_the_database_is_in_this_process() {
+async fn where_the_database_is_in_this_process_batches_are_answered_in_order() {
     let scene = Scene::on(false).await;
     scene.store.hold_next.store(true, Ordering::SeqCst);
     let service = scene.server.service.clone();
     let mut poll: BoxFuture<'_, _> = Box::pin(async move { service.poll(TENANT, tasks("work"), LONG).await });
     assert!(futures::poll!(&mut poll).is_pending());
-    // With enough behind it the first batch runs beside the loop. It is held, and the second makes the work.
+    // With enough behind it the first batch runs beside the loop. It is held, and the second makes work for its poller.
     let held = scene.send(FULL - 1, workflow("order")).await;
-    let created = scene.send(MANY, CreateTask::standalone(task("work"))).await;
-    assert_eq!(all_went_well(join_all(created).await), MANY);
-    assert_eq!((scene.under_way(), scene.server.pollers()), (1, 0), "nobody was there to take any of it");
-    scene.release();
-    assert_eq!(all_went_well(join_all(held).await), FULL - 1);
+    let mut created = scene.send(MANY, CreateTask::standalone(task("work"))).await;
+    until("both are under way", || scene.server.stats().figures().second_batches == 1).await;
     scene.rest().await;
-    assert_eq!(scene.server.pollers(), 0, "it does not wait as if there were nothing");
+    for call in &mut created {
+        assert!(futures::poll!(call).is_pending());
+    }
+    scene.release();
+    assert_eq!(all_went_well(join_all(held.into_iter().chain(created)).await), FULL - 1 + MANY);
     assert_eq!(answered(tokio::spawn(poll)).await.tasks.len(), 1);
 }
 
 #[tokio::test]
 async fn where_the_database_is_in_this_process_a_batch_that_nothing_follows_runs_in_the_loop() {
     let scene = Scene::on(false).await;
-    let all = scene.send(FULL + MANY - 1, workflow("order")).await;
-    assert_eq!(all_went_well(join_all(all).await), FULL + MANY - 1);
-    assert_eq!(scene.server.stats().figures().second_batches, 0);
-    let all = scene.send(FULL + MANY, workflow("order")).await;
-    assert_eq!(all_went_well(join_all(all).await), FULL + MANY);
-    assert_eq!(scene.server.stats().figures().second_batches, 1);
+    for (all, seconds) in [(FULL + MANY - 1, 0), (FULL + MANY, 1)] {
+        scene.store.hold_next.store(true, Ordering::SeqCst);
+        let calls = scene.send(all, workflow("order")).await;
+        until("the first is under way", || scene.under_way() > 0).await;
+        scene.rest().await;
+        scene.release();
+        assert_eq!(all_went_well(join_all(calls).await), all);
+        assert_eq!(scene.server.stats().figures().second_batches, seconds);
+    }
 }
 
 #[tokio::test]
-async fn claims_for_much_work_take_turns() {
-    let scene = Scene::new().await;
-    scene.server.must(CreateTasks { items: vec![CreateTask::standalone(task("work")); 300] }).await;
+async fn nothing_runs_beside_a_start_that_a_worker_has_been_told_of() {
+    let scene = Scene::on(false).await;
+    let claim = Claim { provisional: true, ..workflows("order") };
+    let poll = scene.server.poll(claim).await;
+    let start = scene.send(1, workflow("order")).await;
+    let activation = answered(poll).await.workflows.remove(0);
+    assert!(activation.provisional);
+    // Its first step goes into the batch after the one with the start.
+    scene.store.hold_next.store(true, Ordering::SeqCst);
+    let mut others = scene.send(FULL, HeartbeatWorker { worker_id: id(1) }).await;
+    let step = scene.send(1, finish(&activation)).await;
+    others.extend(scene.send(MANY, HeartbeatWorker { worker_id: id(1) }).await);
+    until("the start is being written", || scene.under_way() == 1).await;
+    scene.rest().await;
+    assert_eq!(scene.store.most_under_way.load(Ordering::SeqCst), 1);
+    scene.release();
+    assert_eq!(all_went_well(join_all(start.into_iter().chain(step)).await), 2);
+    assert!(join_all(others).await.into_iter().all(|answer| answer.is_err()), "there is no such worker");
+}
+
+/// Much is put in line and drained at the same time, on the real thing.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn on_sqlite_every_task_is_accepted_once_though_batches_overlap() {
+    const ALL: usize = 4_000;
+    let place = Place::sqlite().await;
+    let server = place.server_on(place.store().await, Limits::default());
+    let items = vec![CreateTask::standalone(task("work")); 500];
+    let puts = (0..ALL / items.len()).map(|_| server.must(CreateTasks { items: items.clone() }));
+    let done = AtomicUsize::new(0);
+    let drains = (0..3).map(async |_| {
+        let claimer = Claimer { session: Some(id(1)), ..tasks("work").claimer };
+        let claim = Claim { max: 250, claimer, ..tasks("work") };
+        while done.load(Ordering::SeqCst) < ALL {
+            let claimed =
+                server.service.poll(TENANT, claim.clone(), Duration::from_millis(50)).await.unwrap();
+            let accepted =
+                join_all(claimed.tasks.iter().map(|delivery| server.must(complete(delivery)))).await;
+            done.fetch_add(accepted.len(), Ordering::SeqCst);
+        }
+    });
+    tokio::join!(join_all(puts), join_all(drains));
+    assert!(server.stats().figures().second_batches > 0);
+    let snapshot = server.check().await;
+    assert_eq!(snapshot.tasks.len(), ALL);
+    assert!(snapshot.tasks.iter().all(|row| row.status == TaskStatus::Completed && row.execution_count == 1));
+    assert!(snapshot.ready.is_empty() && snapshot.due.is_empty());
+}
+
+#[tokio::test]
+async fn claims_of_a_session_for_much_work_take_turns() {
+    let scene = Scene::on(false).await;
+    scene.server.must(CreateTasks { items: vec![CreateTask::standalone(task("work")); 700] }).await;
     let before = scene.server.stats().figures().commits;
-    let polls = [200, 200].map(|max| {
+    let polls = [(1, 200), (1, 200), (2, 200)].map(|(session, max)| {
         let service = scene.server.service.clone();
-        async move { service.poll(TENANT, Claim { max, ..tasks("work") }, LONG).await }
+        let claimer = Claimer { session: Some(id(session)), ..tasks("work").claimer };
+        async move { service.poll(TENANT, Claim { max, claimer, ..tasks("work") }, LONG).await }
     });
     let claimed: Vec<usize> =
         join_all(polls).await.into_iter().map(|claimed| claimed.unwrap().tasks.len()).collect();
-    assert_eq!(claimed, [200, 100]);
-    assert_eq!(scene.server.stats().figures().commits, before + 2, "one batch for each");
+    assert_eq!(claimed, [200, 200, 200]);
+    assert_eq!(scene.server.stats().figures().commits, before + 2, "one batch for the first of each");
 }
 
 #[tokio::test]

@@ -210,7 +210,7 @@ impl Cluster {
             loops: loop_options(),
             seed: world.lock().rng.draw(),
             // Few are enough: there are never many.
-            side_by_side: SideBySideFrom { beside_requests: 1, second_requests: 1 },
+            side_by_side: SideBySideFrom { beside_requests: 1, second_requests: 1, many_rows: usize::MAX },
             ..Options::default()
         };
         world.say(|| format!("server {slot} starts, {skew_ms} ms off"));

@@ -7,6 +7,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{self, TryRecvError};
+use std::time::Instant;
 
 use flovyn_engine::{Loaded, Mutations, Scan, Wants};
 use rusqlite::Connection;
@@ -15,6 +16,7 @@ use super::cache::Cache;
 use super::connect::open_reader;
 use super::error::store_error;
 use super::load::load;
+use super::session::RESTS_AFTER;
 use super::sql::Statements;
 use crate::clock::Clock;
 use crate::port::{SharedDecider, Step, StoreError, StoreResult, next_step};
@@ -27,6 +29,8 @@ pub(super) struct Loader {
     /// Reads while a batch is being written. Opened when it is first needed.
     reader: Option<Connection>,
     being_written: Option<BeingWritten>,
+    /// When rows were last kept or read ahead, until they have been given up.
+    used_at: Option<Instant>,
 }
 
 /// A batch that is decided and on its way into the file.
@@ -46,6 +50,7 @@ impl Loader {
             cache: Cache::default(),
             reader: None,
             being_written: None,
+            used_at: None,
         }
     }
 
@@ -54,7 +59,7 @@ impl Loader {
         load(conn, &self.statements, &mut self.cache, &Mutations::default(), wants, self.clock.as_ref())
     }
 
-    /// Decides a batch without writing it. When this returns, the one before it is in the file.
+    /// Decides a batch without writing it. When this has succeeded, the one before it is in the file.
     pub(super) fn decide_ahead(&mut self, batch: &SharedDecider) -> StoreResult<Option<Box<Mutations>>> {
         let mut loaded = None;
         let mutations = loop {
@@ -78,6 +83,7 @@ impl Loader {
             Some(before) => Arc::clone(&before.mutations),
             None => Arc::default(),
         };
+        self.used_at = Some(Instant::now());
         let reader = match self.reader.take() {
             Some(reader) => reader,
             None => open_reader(&self.path)?,
@@ -128,6 +134,7 @@ impl Loader {
 
     /// Rows that have just been committed.
     pub(super) fn keep(&mut self, committed: Mutations) {
+        self.used_at = Some(Instant::now());
         self.cache.take_in(committed, &self.statements);
     }
 
@@ -142,9 +149,17 @@ impl Loader {
     }
 
     /// A server that has nothing to do needs no memory for it.
-    pub(super) fn rest(&mut self) {
-        self.forget();
-        self.reader = None;
+    pub(super) fn rest_if_idle(&mut self) {
+        if self.used_at.is_some_and(|at| at.elapsed() >= RESTS_AFTER) && self.is_settled() {
+            self.used_at = None;
+            self.forget();
+            self.reader = None;
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn used_at(&mut self) -> &mut Option<Instant> {
+        &mut self.used_at
     }
 }
 

@@ -109,17 +109,15 @@ impl Session {
         }
     }
 
-    /// Gives up memory if there has been nothing to write for a while.
-    pub(super) fn rests(&mut self) -> bool {
-        let rests = self.wrote_at.is_some_and(|at| at.elapsed() >= RESTS_AFTER);
-        if rests {
+    /// A server that has nothing to do needs no memory for it.
+    pub(super) fn rest_if_idle(&mut self) {
+        if self.wrote_at.is_some_and(|at| at.elapsed() >= RESTS_AFTER) {
             self.wrote_at = None;
             if let Err(error) = self.statements.give_up_large(&self.conn) {
                 tracing::debug!(%error, "statements could not be given up");
             }
             give_up_pages(&self.conn);
         }
-        rests
     }
 
     /// Whether somebody else has written since this was last asked. No other process of ours can have the file open, but a
@@ -202,9 +200,8 @@ mod tests {
         }
 
         fn rest(&mut self) {
-            if self.session.rests() {
-                self.loader.rest();
-            }
+            self.session.rest_if_idle();
+            self.loader.rest_if_idle();
         }
 
         fn paused(&self) -> i64 {
@@ -299,7 +296,8 @@ mod tests {
         let key = desk.start();
         desk.rest();
         assert!(desk.loader.remembers(&key), "it has only just been written");
-        desk.session.wrote_at = Instant::now().checked_sub(RESTS_AFTER);
+        let long_ago = Instant::now().checked_sub(RESTS_AFTER);
+        (desk.session.wrote_at, *desk.loader.used_at()) = (long_ago, long_ago);
         desk.rest();
         assert!(!desk.loader.remembers(&key));
         assert_eq!(desk.look(key).id, key.1);

@@ -4,7 +4,7 @@
 //! written by another thread, so that the next can be decided meanwhile; that one is written when the first is in the file,
 //! and its decision does not count if the first was not written.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
@@ -48,6 +48,8 @@ pub(super) struct Writer {
     parts: Parts,
     /// Whether the last transaction was slow.
     slow: Arc<AtomicBool>,
+    /// Batches that are accepted and not begun: no other may overtake them.
+    waiting: Arc<AtomicUsize>,
     jobs: Option<mpsc::Sender<Job>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -61,9 +63,11 @@ impl Writer {
         let parts = Parts { loader, session: Arc::new(Mutex::new(session)) };
         // Unbounded: the service has one or two batches under way.
         let (jobs, accepted) = mpsc::channel();
-        let deciding = Deciding { parts: parts.clone(), writing: Writing::start(&parts)?, readers };
+        let waiting = Arc::<AtomicUsize>::default();
+        let writing = Writing::start(&parts)?;
+        let deciding = Deciding { parts: parts.clone(), waiting: Arc::clone(&waiting), writing, readers };
         let thread = spawn("flovyn-sqlite", move || deciding.run(&accepted))?;
-        Ok(Self { parts, slow, jobs: Some(jobs), thread: Some(thread) })
+        Ok(Self { parts, slow, waiting, jobs: Some(jobs), thread: Some(thread) })
     }
 
     pub(super) async fn transact(&self, batch: SharedDecider) -> StoreResult<()> {
@@ -72,6 +76,7 @@ impl Writer {
         // A thread that serves everybody must not wait for a slow disk, nor while the log is being looked after.
         if batch.lock().unwrap_or_else(PoisonError::into_inner).is_small()
             && !self.slow.load(Ordering::Relaxed)
+            && self.waiting.load(Ordering::SeqCst) == 0
             && let Ok(mut loader) = self.parts.loader.try_lock()
             && loader.is_settled()
             && let Ok(session) = self.parts.session.try_lock()
@@ -79,6 +84,7 @@ impl Writer {
             return transact_here(&mut loader, session, &batch, jobs);
         }
         let (reply, answer) = oneshot::channel();
+        self.waiting.fetch_add(1, Ordering::SeqCst);
         jobs.send(Job::Batch(batch, reply)).map_err(|_| stopped())?;
         answer.await.map_err(|_| stopped())?
     }
@@ -109,6 +115,7 @@ impl Drop for Writer {
 /// The thread that decides, and writes what nothing follows.
 struct Deciding {
     parts: Parts,
+    waiting: Arc<AtomicUsize>,
     writing: Writing,
     readers: Weak<Pool>,
 }
@@ -119,28 +126,30 @@ impl Deciding {
         loop {
             match accepted.recv_timeout(RESTS_AFTER) {
                 Ok(Job::Batch(batch, reply)) => self.take(batch, reply),
-                Ok(Job::Tend) => lock(&self.parts.session).tend_log(),
-                Err(RecvTimeoutError::Timeout) => {
-                    let mut loader = lock(&self.parts.loader);
-                    let mut session = lock(&self.parts.session);
-                    session.tend_log();
-                    if loader.is_settled() && session.rests() {
-                        loader.rest();
-                    }
-                }
+                Ok(Job::Tend) | Err(RecvTimeoutError::Timeout) => lock(&self.parts.session).tend_log(),
                 Err(RecvTimeoutError::Disconnected) => return,
             }
             if rested_at.elapsed() >= RESTS_AFTER {
                 rested_at = Instant::now();
-                if let Some(readers) = self.readers.upgrade() {
-                    readers.rest();
-                }
+                self.rest();
             }
+        }
+    }
+
+    /// Gives up what has not been needed for a while.
+    fn rest(&self) {
+        lock(&self.parts.loader).rest_if_idle();
+        if let Ok(mut session) = self.parts.session.try_lock() {
+            session.rest_if_idle();
+        }
+        if let Some(readers) = self.readers.upgrade() {
+            readers.rest();
         }
     }
 
     fn take(&self, batch: SharedDecider, reply: Reply) {
         let mut loader = lock(&self.parts.loader);
+        self.waiting.fetch_sub(1, Ordering::SeqCst);
         let is_followed = batch.lock().unwrap_or_else(PoisonError::into_inner).is_followed();
         if !is_followed && loader.is_settled() {
             let mut session = lock(&self.parts.session);
