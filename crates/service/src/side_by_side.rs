@@ -1,9 +1,11 @@
-//! When a second batch begins while the first is under way, on a database that can carry out both.
+//! When a second batch begins while the first is under way.
 //!
 //! While one is written the next is loaded and decided, so that this process and the database wait less for each other. A batch
-//! costs a transaction of its own: it takes many requests to be worth it. And whatever needs a row of the other one is put off,
-//! loaded in vain: after a second batch in which that went for many, as when all is about one execution, there is none for a
-//! while.
+//! costs a transaction of its own: it takes many requests to be worth it.
+//!
+//! A database elsewhere carries out both at once. Whatever needs a row of the other one is put off there, loaded in vain: after a
+//! second batch in which that went for many, as when all is about one execution, there is none for a while. One in this process
+//! decides and writes in one order, and nothing is put off.
 
 use std::time::Duration;
 
@@ -19,10 +21,10 @@ const ONE_OF: usize = 8;
 const PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
-/// From how many requests on batches run side by side, where the database carries out more than one at a time.
+/// From how many requests on batches run side by side.
 #[derive(Debug, Clone, Copy)]
 pub struct SideBySideFrom {
-    /// A batch of so many runs beside the loop that collects them. A smaller one is over sooner without.
+    /// A batch of so many runs beside the loop that collects them, with a database elsewhere. A smaller one is over sooner without.
     pub beside_requests: usize,
     /// With so many waiting, a second batch begins.
     pub second_requests: usize,
@@ -44,7 +46,7 @@ impl SideBySideFrom {
 
 #[derive(Debug)]
 pub(crate) struct SideBySide {
-    /// `None`: the database carries out one after the other.
+    /// `None`: on this database batches never overlap.
     from: Option<SideBySideFrom>,
     /// Where the database is in this process nobody waits for its answers: a batch that has no other beside it is over sooner
     /// in the loop itself.
@@ -60,7 +62,7 @@ impl SideBySide {
         Self { from, in_process, not_before: None, pause: PAUSE, next_is_alone: false }
     }
 
-    /// Batches that may be under way at a time on a database that carries out more than one, or does not.
+    /// Batches that may be under way at a time on a database where they overlap, or do not.
     pub(crate) fn most(possible: bool) -> usize {
         if possible { UNDER_WAY } else { 1 }
     }

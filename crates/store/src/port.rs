@@ -1,6 +1,6 @@
 //! The storage port: what the service asks of a database, and nothing of how it is done.
 //!
-//! A store loads rows and applies row changes in one transaction. It decides nothing: what to load and what to
+//! A store loads rows and applies row changes as one transaction. It decides nothing: what to load and what to
 //! write comes from the [`Decider`].
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -22,7 +22,7 @@ pub enum Step {
     Load(Arc<Wants>),
     /// Write all of it, or nothing, and make it durable.
     Commit(Box<Mutations>),
-    /// There is nothing to write: end the transaction.
+    /// There is nothing to write.
     Done,
 }
 
@@ -169,7 +169,7 @@ pub struct Hint {
 /// Reading and writing. Every read names its tenant, except those of the loops.
 #[async_trait]
 pub trait Store: Inspect + 'static {
-    /// Runs one batch in one transaction. `Ok` means that what the decider committed is durable.
+    /// Runs one batch as one transaction. `Ok` means that what the decider committed is durable, and what it was decided on.
     async fn transact(&self, batch: SharedDecider, options: TransactOptions) -> StoreResult<()>;
 
     async fn now(&self) -> StoreResult<Now>;

@@ -1,8 +1,8 @@
 //! Open rows that were written lately, as the file has them: a workflow's next step finds its execution and its task
 //! here and decodes neither. What has ended is hardly ever asked for again.
 //!
-//! The writer is alone, so what it committed last is what stands in the file. Rows come in after their commit and
-//! never before it: a transaction that fails leaves nothing to take back.
+//! Nobody else writes, so what was committed last is what stands in the file. Rows come in after their commit and
+//! never before it: a transaction that fails leaves nothing to take back. Until then the loader has them.
 
 use flovyn_engine::state::*;
 use flovyn_engine::{Change, Mutations, Row, for_each_table};

@@ -62,7 +62,7 @@ pub(super) fn load(
     for (lane, rows_wanted) in &wants.lanes {
         loaded.ready.extend(load_lane(conn, lane, *rows_wanted, &before.ready)?);
     }
-    // No later writer can come between: the time is that of the state that was read.
+    // Nothing else can have been decided meanwhile: the time is that of the state that was read.
     loaded.now = clock.now();
     Ok(loaded)
 }

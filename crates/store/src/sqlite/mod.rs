@@ -1,4 +1,4 @@
-//! The embedded store: one SQLite file, one thread that writes, a few connections that read.
+//! The embedded store: one SQLite file, one connection that writes, a few that read.
 //!
 //! The file belongs to one process at a time, held by a lock beside it.
 

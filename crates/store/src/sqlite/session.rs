@@ -83,9 +83,9 @@ impl Session {
         }
         let began = Instant::now();
         let begun = execute(&self.conn, "BEGIN IMMEDIATE").map_err(store_error);
-        let result = begun.and_then(|()| work(self)).or_else(|error| match self.roll_back() {
-            Err(worse) if !matches!(error, StoreError::Fatal(_)) => Err(worse),
-            _ => Err(error),
+        let result = begun.and_then(|()| work(self)).map_err(|error| match self.roll_back() {
+            Err(worse) if !matches!(error, StoreError::Fatal(_)) => worse,
+            _ => error,
         });
         self.slow.store(began.elapsed() > SLOW, Ordering::Relaxed);
         if let Err(StoreError::Fatal(why)) = &result {
