@@ -5,10 +5,7 @@ use std::task::Poll;
 use std::thread::available_parallelism;
 use std::time::Duration;
 
-use flovyn_engine::ids::WorkerId;
-use flovyn_engine::state::WorkClass;
 use futures::future::BoxFuture;
-use rustc_hash::FxHashMap;
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::{JoinError, JoinSet};
@@ -23,14 +20,11 @@ use crate::service::{QUEUE, Shared};
 use crate::side_by_side::SideBySide;
 use crate::stats::Stats;
 use crate::transaction::{GIVE_BACK_AGAIN, Ran, Then};
+use crate::turns::Turns;
 
 /// A batch is closed at any of these, or when it has as many requests as its pace allows.
 const MAX_BYTES: usize = 4 << 20;
 const MAX_ROWS: usize = 5_000;
-/// What the claims of a session may take in a batch, unless it is a single one. Claims that were answered together come back
-/// together: they take turns, so that the worker has something to do at any time. Where two batches are decided at once they
-/// need not.
-const MAX_CLAIMED: usize = 256;
 /// A batch from which on those it answered are given turns to ask again before the next one begins, and how many.
 pub(crate) const MANY: usize = 8;
 const MAX_TURNS: usize = 8;
@@ -366,24 +360,6 @@ impl Batcher {
         // everything else keeps its order.
         batch.sort_by_key(|job| job::claim_of(&job.request).is_some());
         Some((batch, false))
-    }
-}
-
-/// What the claims of each session may take in a batch so far.
-#[derive(Debug, Default)]
-struct Turns {
-    claimed: FxHashMap<(WorkerId, WorkClass), usize>,
-}
-
-impl Turns {
-    /// Whether it is this one's turn, or it claims nothing.
-    fn has(&mut self, job: &Job) -> bool {
-        let Some(claim) = job::claim_of(&job.request) else { return true };
-        let Some(session) = claim.claimer.session else { return true };
-        let claimed = self.claimed.entry((session, claim.class)).or_default();
-        let has = *claimed == 0 || *claimed + claim.max <= MAX_CLAIMED;
-        *claimed += if has { claim.max } else { 0 };
-        has
     }
 }
 

@@ -21,6 +21,7 @@ mod side_by_side;
 mod stats;
 mod tails;
 mod transaction;
+mod turns;
 mod under_way;
 mod waiting;
 mod watch;

@@ -225,16 +225,21 @@ async fn reads(store: &dyn Store, random: &mut Random) -> Vec<String> {
     ]
 }
 
+/// With the same clock.
+fn stores(directory: &tempfile::TempDir) -> (SqliteStore, MemoryStore) {
+    let clock = Arc::new(ManualClock::new(Now { ms: 2, lease_ms: 3 }));
+    let options = Options { clock: clock.clone(), readers: 1 };
+    let sqlite = SqliteStore::open(directory.path().join("flovyn.db"), options).unwrap();
+    (sqlite, MemoryStore::new(clock))
+}
+
 #[tokio::test]
 async fn sqlite_does_what_the_oracle_does() {
     let mut outcomes: BTreeMap<&str, u64> = BTreeMap::new();
     let mut answered: BTreeSet<String> = BTreeSet::new();
     for seed in 0..SEEDS {
         let directory = tempfile::tempdir().unwrap();
-        let clock = Arc::new(ManualClock::new(Now { ms: 2, lease_ms: 3 }));
-        let options = Options { clock: clock.clone(), readers: 1 };
-        let sqlite = SqliteStore::open(directory.path().join("flovyn.db"), options).unwrap();
-        let memory = MemoryStore::new(clock);
+        let (sqlite, memory) = stores(&directory);
         let mut random = Random(seed);
         for batch in 0..BATCHES {
             let stored = memory.snapshot().await.unwrap();
@@ -268,10 +273,7 @@ async fn a_batch_sees_what_the_one_before_it_is_writing() {
     let (mut written, mut lost) = (0, 0);
     for seed in 0..SEEDS {
         let directory = tempfile::tempdir().unwrap();
-        let clock = Arc::new(ManualClock::new(Now { ms: 2, lease_ms: 3 }));
-        let options = Options { clock: clock.clone(), readers: 1 };
-        let sqlite = SqliteStore::open(directory.path().join("flovyn.db"), options).unwrap();
-        let memory = MemoryStore::new(clock);
+        let (sqlite, memory) = stores(&directory);
         let mut random = Random(100 + seed);
         for batch in 0..4 * BATCHES {
             let mutations = mutations(&mut random, &memory.snapshot().await.unwrap());

@@ -9,13 +9,11 @@ use super::silence::claims_wait;
 use super::worker::{Worker, hello};
 use crate::common::{Database, TestServer};
 
-/// Claims of a session that wait for work.
-const CLAIMS: usize = 4;
-
 async fn worker(server: &TestServer, provisional: bool) -> Worker {
     let hello = v1::StreamHello { provisional, ..hello(Uuid::new_v4()) };
     let worker = Worker::with(server, hello, 10, 10).await.unwrap();
-    claims_wait(server, CLAIMS).await;
+    // Of either class as many as a session has.
+    claims_wait(server, 2 * (server.server.api().service().batches_at_once() + 1)).await;
     worker
 }
 
