@@ -121,17 +121,19 @@ impl Batcher {
                 self.alone.spawn(self.shared.clone().run_batch(batch, wait, None));
                 continue;
             }
-            if told {
-                // Nor may it run beside others: the first step of what a worker has been told of must find it.
-                while let Some(ran) = self.beside.join_next().await {
-                    self.ran_beside(ran);
-                }
-            } else if self.runs_beside(&batch) {
+            // Nor may it run beside others: the first step of what a worker has been told of must find it.
+            if !told && self.runs_beside(&batch) {
                 self.run_beside(batch).await;
                 let answered =
                     unanswered.take().map(|(jobs, committed)| self.shared.answer_all(jobs, committed));
                 self.put_off(answered.unwrap_or_default());
                 continue;
+            }
+            while self.side_by_side.in_process()
+                && let Some(ran) = self.beside.join_next().await
+            {
+                // What is decided after it is answered after it.
+                self.ran_beside(ran);
             }
             // The store gets its work first, and the last batch is answered meanwhile.
             let (shared, began) = (&self.shared, Instant::now());
