@@ -23,18 +23,35 @@ pub(crate) struct Backlog {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Waiting {
     pub(crate) requests: usize,
-    /// About as many as they change. What claims will find is not known.
+    /// About as many as they change, but for claims.
     pub(crate) rows: usize,
+    /// About as many as claims change if they find all they ask for.
+    pub(crate) claimed_rows: usize,
 }
 
 impl Waiting {
     pub(crate) fn of<'a>(jobs: impl Iterator<Item = &'a Job>) -> Self {
-        jobs.fold(Self::default(), |sum, job| Self { requests: sum.requests + 1, rows: sum.rows + rows(job) })
+        let mut sum = Self::default();
+        jobs.for_each(|job| sum.add(job));
+        sum
     }
-}
 
-fn rows(job: &Job) -> usize {
-    if claim_of(&job.request).is_some() { 0 } else { job.request.rows() }
+    fn add(&mut self, job: &Job) {
+        self.requests += 1;
+        *self.rows_of(job) += job.request.rows();
+    }
+
+    fn remove(&mut self, job: &Job) {
+        self.requests -= 1;
+        *self.rows_of(job) -= job.request.rows();
+    }
+
+    fn rows_of(&mut self, job: &Job) -> &mut usize {
+        match claim_of(&job.request) {
+            Some(_) => &mut self.claimed_rows,
+            None => &mut self.rows,
+        }
+    }
 }
 
 impl Backlog {
@@ -76,8 +93,7 @@ impl Backlog {
 
     /// The line of a tenant who is about to get one more request, and whether he had none.
     fn line(&mut self, job: &Job) -> (&mut VecDeque<Job>, bool) {
-        self.waiting.requests += 1;
-        self.waiting.rows += rows(job);
+        self.waiting.add(job);
         let spare = &mut self.spare;
         let line = self.lines.entry(job.request.tenant_id).or_insert_with(|| std::mem::take(spare));
         let is_new = line.is_empty();
@@ -94,8 +110,7 @@ impl Backlog {
         let tenant_id = self.turns.pop_front()?;
         let line = self.lines.get_mut(&tenant_id)?;
         let job = line.pop_front()?;
-        self.waiting.requests -= 1;
-        self.waiting.rows -= rows(&job);
+        self.waiting.remove(&job);
         match line.is_empty() {
             true => self.spare = self.lines.remove(&tenant_id).unwrap_or_default(),
             false => self.turns.push_back(tenant_id),

@@ -38,12 +38,6 @@ impl Default for SideBySideFrom {
     }
 }
 
-impl SideBySideFrom {
-    fn is_much(self, waiting: Waiting) -> bool {
-        waiting.requests >= self.second_requests || waiting.rows >= self.many_rows
-    }
-}
-
 #[derive(Debug)]
 pub(crate) struct SideBySide {
     /// `None`: on this database batches never overlap.
@@ -72,10 +66,16 @@ impl SideBySide {
         self.in_process
     }
 
+    /// Whether it is worth a batch of its own. A database elsewhere is not asked again only to search.
+    fn is_much(&self, waiting: Waiting) -> bool {
+        let rows = waiting.rows + if self.in_process { waiting.claimed_rows } else { 0 };
+        self.from.is_some_and(|from| waiting.requests >= from.second_requests || rows >= from.many_rows)
+    }
+
     /// Whether a batch of so much runs beside the loop that collects them, with so many under way and so much left waiting.
     pub(crate) fn runs_beside(&self, batch: Waiting, under_way: usize, left: Waiting) -> bool {
         self.from.is_some_and(|from| match self.in_process {
-            true => under_way > 0 || (from.is_much(batch) && from.is_much(left)),
+            true => under_way > 0 || (self.is_much(batch) && self.is_much(left)),
             false => batch.requests >= from.beside_requests || batch.rows >= from.many_rows,
         })
     }
@@ -87,7 +87,7 @@ impl SideBySide {
         }
         under_way < UNDER_WAY
             && !self.next_is_alone
-            && self.from.is_some_and(|from| from.is_much(waiting))
+            && self.is_much(waiting)
             && self.not_before.is_none_or(|until| now >= until)
     }
 
@@ -114,8 +114,8 @@ mod tests {
     use super::*;
 
     const FROM: SideBySideFrom = SideBySideFrom { beside_requests: 8, second_requests: 96, many_rows: 1_000 };
-    const FEW: Waiting = Waiting { requests: 1, rows: 5 };
-    const MANY: Waiting = Waiting { requests: FROM.second_requests, rows: 5 * FROM.second_requests };
+    const FEW: Waiting = Waiting { requests: 1, rows: 5, claimed_rows: 0 };
+    const MANY: Waiting = Waiting { requests: FROM.second_requests, ..FEW };
 
     #[test]
     fn a_second_batch_takes_many_requests_and_a_third_never_begins() {
@@ -171,6 +171,10 @@ mod tests {
         assert!(!here.runs_beside(MANY, 0, FEW) && !here.runs_beside(FEW, 0, MANY));
         assert!(here.runs_beside(MANY, 0, MANY) && here.runs_beside(large, 0, large));
         assert!(here.runs_beside(FEW, 1, FEW));
+        let claims = Waiting { claimed_rows: FROM.many_rows, ..FEW };
+        assert!(here.runs_beside(MANY, 0, claims), "they put off work");
+        let now = Instant::now();
+        assert!(here.may_begin(1, claims, now) && !elsewhere.may_begin(1, claims, now));
         assert!(!SideBySide::new(None, true).runs_beside(MANY, 0, MANY));
     }
 }
