@@ -148,13 +148,15 @@ impl Loader {
         self.cache.executions.get(key).is_some()
     }
 
-    /// A server that has nothing to do needs no memory for it.
-    pub(super) fn rest_if_idle(&mut self) {
-        if self.used_at.is_some_and(|at| at.elapsed() >= RESTS_AFTER) && self.is_settled() {
+    /// A server that has nothing to do needs no memory for it. Whether that was so.
+    pub(super) fn rest_if_idle(&mut self) -> bool {
+        let rests = self.used_at.is_some_and(|at| at.elapsed() >= RESTS_AFTER) && self.is_settled();
+        if rests {
             self.used_at = None;
             self.forget();
             self.reader = None;
         }
+        rests
     }
 
     #[cfg(test)]

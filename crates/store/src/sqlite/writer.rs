@@ -64,7 +64,7 @@ impl Writer {
         // Unbounded: the service has one or two batches under way.
         let (jobs, accepted) = mpsc::channel();
         let waiting = Arc::<AtomicUsize>::default();
-        let writing = Writing::start(&parts)?;
+        let writing = Writing::new(&parts);
         let deciding = Deciding { parts: parts.clone(), waiting: Arc::clone(&waiting), writing, readers };
         let thread = spawn("flovyn-sqlite", move || deciding.run(&accepted))?;
         Ok(Self { parts, slow, waiting, jobs: Some(jobs), thread: Some(thread) })
@@ -121,7 +121,7 @@ struct Deciding {
 }
 
 impl Deciding {
-    fn run(self, accepted: &mpsc::Receiver<Job>) {
+    fn run(mut self, accepted: &mpsc::Receiver<Job>) {
         let mut rested_at = Instant::now();
         loop {
             match accepted.recv_timeout(RESTS_AFTER) {
@@ -137,8 +137,10 @@ impl Deciding {
     }
 
     /// Gives up what has not been needed for a while.
-    fn rest(&self) {
-        lock(&self.parts.loader).rest_if_idle();
+    fn rest(&mut self) {
+        if lock(&self.parts.loader).rest_if_idle() {
+            self.writing.end();
+        }
         if let Ok(mut session) = self.parts.session.try_lock() {
             session.rest_if_idle();
         }
@@ -147,7 +149,7 @@ impl Deciding {
         }
     }
 
-    fn take(&self, batch: SharedDecider, reply: Reply) {
+    fn take(&mut self, batch: SharedDecider, reply: Reply) {
         let mut loader = lock(&self.parts.loader);
         self.waiting.fetch_sub(1, Ordering::SeqCst);
         let is_followed = batch.lock().unwrap_or_else(PoisonError::into_inner).is_followed();
@@ -174,17 +176,36 @@ impl Deciding {
     }
 }
 
-/// The thread that only writes. Dropping it waits for what it has been given.
+/// The thread that only writes: begun when it is first needed, and ended when it has not been for a while. Dropping it waits
+/// for what it has been given.
 struct Writing {
+    session: Arc<Mutex<Session>>,
     orders: Option<mpsc::Sender<Order>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Writing {
-    fn start(parts: &Parts) -> StoreResult<Self> {
+    fn new(parts: &Parts) -> Self {
+        Self { session: Arc::clone(&parts.session), orders: None, thread: None }
+    }
+
+    /// Should its thread have ended, dropping the order tells everybody that it was not written.
+    fn write(&mut self, order: Order) {
+        if self.orders.is_none()
+            && let Err(error) = self.begin()
+        {
+            let _ = order.reply.send(Err(error));
+            return;
+        }
+        if let Some(orders) = &self.orders {
+            let _ = orders.send(order);
+        }
+    }
+
+    fn begin(&mut self) -> StoreResult<()> {
         // Never more than one, and the next one waits until it is written.
         let (orders, accepted) = mpsc::channel::<Order>();
-        let session = Arc::clone(&parts.session);
+        let session = Arc::clone(&self.session);
         let work = move || {
             while let Ok(Order { mutations, written, reply }) = accepted.recv() {
                 let mut session = lock(&session);
@@ -196,21 +217,20 @@ impl Writing {
                 session.tend_log();
             }
         };
-        Ok(Self { orders: Some(orders), thread: Some(spawn("flovyn-commit", work)?) })
+        self.thread = Some(spawn("flovyn-commit", work)?);
+        self.orders = Some(orders);
+        Ok(())
     }
 
-    /// If its thread has ended, dropping the order tells everybody that it was not written.
-    fn write(&self, order: Order) {
-        if let Some(orders) = &self.orders {
-            let _ = orders.send(order);
-        }
+    fn end(&mut self) {
+        drop(self.orders.take());
+        end(self.thread.take());
     }
 }
 
 impl Drop for Writing {
     fn drop(&mut self) {
-        drop(self.orders.take());
-        end(self.thread.take());
+        self.end();
     }
 }
 
@@ -368,6 +388,28 @@ mod tests {
         let (looks_again, finds) = looks(first_two(), None);
         writer.transact(looks_again).await.unwrap();
         assert_eq!(numbers(&finds.recv_timeout(WAITS).unwrap()), [0, 3], "as it is");
+    }
+
+    #[tokio::test]
+    async fn the_thread_that_only_writes_comes_and_goes() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut conn = connect::open_writer(&directory.path().join("test.db")).unwrap();
+        migrate::migrate(&mut conn).unwrap();
+        let loader = Arc::new(Mutex::new(Loader::new(&conn, Arc::new(SystemClock))));
+        let parts = Parts { loader, session: Arc::new(Mutex::new(Session::new(conn).unwrap())) };
+        let (waiting, writing) = (Arc::new(AtomicUsize::new(2)), Writing::new(&parts));
+        let mut deciding = Deciding { parts, waiting, writing, readers: Weak::new() };
+        for number in [1, 2] {
+            let (batch, _found) = looks(Wants::default(), Some(insert([number])));
+            let (reply, answer) = oneshot::channel();
+            deciding.take(batch, reply);
+            answer.await.unwrap().unwrap();
+            deciding.rest();
+            assert!(deciding.writing.thread.is_some(), "it may be needed again");
+            *lock(&deciding.parts.loader).used_at() = Instant::now().checked_sub(RESTS_AFTER);
+            deciding.rest();
+            assert!(deciding.writing.thread.is_none());
+        }
     }
 
     #[tokio::test]
