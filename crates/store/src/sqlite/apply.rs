@@ -77,9 +77,6 @@ fn bind_update<R: Record>(
 fn insert_rows<R: Record>(conn: &Connection, sql: &TableSql, changes: &[Change<R>]) -> StoreResult<()> {
     let rows: Vec<&R> = changes.iter().filter_map(inserted).collect();
     let (many, few) = rows.as_chunks::<INSERTED_AT_ONCE>();
-    if !many.is_empty() {
-        sql.many_prepared.set(true);
-    }
     insert_each(conn, &sql.insert_many, many.iter().map(|rows| &rows[..]))?;
     insert_each(conn, &sql.insert, few.chunks(1))
 }

@@ -197,7 +197,7 @@ mod tests {
 
     #[test]
     fn a_row_that_has_ended_is_forgotten() {
-        let (mut shelf, sql) = (Shelf::default(), Statements::new());
+        let (mut shelf, sql) = (Shelf::default(), Statements::all());
         let mut row = executions(1).remove(0);
         shelf.take_in(vec![Change::Insert(row.clone())], sql.executions.outcome.as_ref());
         assert_eq!(shelf.get(&row.key()), Some(&row));

@@ -18,9 +18,9 @@ const SYNCHRONOUS_FULL: i64 = 2;
 /// More than all statements of this crate, so that each is prepared once per connection.
 const CACHED_STATEMENTS: usize = 256;
 
-/// Not larger: when SQLite has put pages of a tree in order, its commit walks all of the cache. What is not in here
-/// is in the page cache of the system.
-const WRITER_CACHE_KIB: i64 = 16_384;
+/// Not larger: when SQLite has put pages of a tree in order, its commit walks all of the cache, and the more there was at
+/// once, the more of the allocator's own bookkeeping stays. What is not in here is in the page cache of the system.
+const WRITER_CACHE_KIB: i64 = 8_192;
 
 /// Nobody else writes; this covers a person with the `sqlite3` shell.
 pub(super) const BUSY_TIMEOUT: Duration = Duration::from_secs(5);

@@ -48,7 +48,7 @@ pub(super) fn page(
     }
     let wants = InspectPage::wants(&subjects);
     let (mut cache, nothing) = (Cache::default(), Mutations::default());
-    let loaded = load(conn, &Statements::new(), &mut cache, &nothing, &wants, clock)?;
+    let loaded = load(conn, Statements::all(), &mut cache, &nothing, &wants, clock)?;
     let now = loaded.now;
     let mut context: Snapshot = loaded.into();
     add_follow_ups(conn, &subjects, InspectPage::follow_ups_until_ms(&subjects, now), &mut context)?;

@@ -24,7 +24,7 @@ use crate::port::{SharedDecider, Step, StoreError, StoreResult, next_step};
 pub(super) struct Loader {
     path: PathBuf,
     clock: Arc<dyn Clock>,
-    statements: Statements,
+    statements: &'static Statements,
     cache: Cache,
     /// Reads while a batch is being written. Opened when it is first needed.
     reader: Option<Connection>,
@@ -46,7 +46,7 @@ impl Loader {
         Self {
             path: PathBuf::from(conn.path().unwrap_or_default()),
             clock,
-            statements: Statements::new(),
+            statements: Statements::all(),
             cache: Cache::default(),
             reader: None,
             being_written: None,
@@ -56,7 +56,7 @@ impl Loader {
 
     /// Within the transaction of a connection that writes, while no other batch is being written.
     pub(super) fn load(&mut self, conn: &Connection, wants: &Wants) -> StoreResult<Loaded> {
-        load(conn, &self.statements, &mut self.cache, &Mutations::default(), wants, self.clock.as_ref())
+        load(conn, self.statements, &mut self.cache, &Mutations::default(), wants, self.clock.as_ref())
     }
 
     /// Decides a batch without writing it. When this has succeeded, the one before it is in the file.
@@ -91,7 +91,7 @@ impl Loader {
         let reader = self.reader.insert(reader);
         // All of it at one moment. It ends when dropped; there is nothing to commit.
         let moment = reader.unchecked_transaction().map_err(store_error)?;
-        load(&moment, &self.statements, &mut self.cache, &before, wants, self.clock.as_ref())
+        load(&moment, self.statements, &mut self.cache, &before, wants, self.clock.as_ref())
     }
 
     /// A batch goes on its way. Returns what whoever writes it has to tell.
@@ -135,7 +135,7 @@ impl Loader {
     /// Rows that have just been committed.
     pub(super) fn keep(&mut self, committed: Mutations) {
         self.used_at = Some(Instant::now());
-        self.cache.take_in(committed, &self.statements);
+        self.cache.take_in(committed, self.statements);
     }
 
     /// What is in memory may not be what is in the file.

@@ -3,7 +3,7 @@
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use rusqlite::Connection;
@@ -26,8 +26,10 @@ pub(super) struct Pool {
     path: PathBuf,
     /// The others are in use, or closed until they are needed.
     idle: Mutex<Vec<Connection>>,
-    /// Since the last rest.
+    /// Since it was last told to rest.
     reads: AtomicUsize,
+    /// Whether there was much reading when it was told before.
+    was_busy: AtomicBool,
     /// Reads may outlive the store that began them: the file stays locked until the last connection is closed. Whoever
     /// only reads holds no lock.
     _lock: Option<Arc<File>>,
@@ -36,7 +38,13 @@ pub(super) struct Pool {
 impl Readers {
     pub(super) fn open(path: &Path, count: usize, lock: Option<Arc<File>>) -> StoreResult<Self> {
         let idle = Mutex::new(vec![open_reader(path)?]);
-        let pool = Pool { path: path.to_owned(), idle, reads: AtomicUsize::new(0), _lock: lock };
+        let pool = Pool {
+            path: path.to_owned(),
+            idle,
+            reads: AtomicUsize::new(0),
+            was_busy: AtomicBool::new(false),
+            _lock: lock,
+        };
         Ok(Self { permits: Arc::new(Semaphore::new(count.max(1))), pool: Arc::new(pool) })
     }
 
@@ -67,13 +75,19 @@ impl Readers {
 impl Pool {
     /// Called now and then. Gives up what reads have left in memory, unless there is much reading: `false`.
     pub(super) fn rest(&self) -> bool {
-        if self.reads.swap(0, Ordering::Relaxed) > FEW_READS {
+        let is_busy = self.reads.swap(0, Ordering::Relaxed) > FEW_READS;
+        let was_busy = self.was_busy.swap(is_busy, Ordering::Relaxed);
+        if is_busy {
             return false;
         }
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         let kept = idle.len().min(1);
         let closed = idle.split_off(kept);
         idle.iter().for_each(give_up_pages);
+        if was_busy {
+            // The loops alone need few of them, and those they would prepare over and over.
+            idle.iter().for_each(Connection::flush_prepared_statement_cache);
+        }
         drop(idle);
         drop(closed);
         true

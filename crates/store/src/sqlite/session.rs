@@ -25,7 +25,7 @@ pub(super) struct Session {
     // Before the connection: the one that is closed last tidies the log away.
     pub(super) log: Log,
     pub(super) conn: Connection,
-    statements: Statements,
+    statements: &'static Statements,
     /// SQLite's count of changes that others made to the file.
     data_version: i64,
     /// Whether the last transaction was slow.
@@ -42,7 +42,7 @@ impl Session {
         let mut session = Self {
             log,
             conn,
-            statements: Statements::new(),
+            statements: Statements::all(),
             data_version: 0,
             slow: Arc::default(),
             wrote_at: None,
@@ -71,7 +71,7 @@ impl Session {
             if session.others_wrote()? {
                 return Err(StoreError::Conflict("somebody else has changed the file".into()));
             }
-            apply(&session.conn, &session.statements, mutations)?;
+            apply(&session.conn, session.statements, mutations)?;
             session.commit()
         })
     }
@@ -101,7 +101,7 @@ impl Session {
             match next_step(batch, loaded)? {
                 Step::Load(wants) => loaded = Some(loader.load(&self.conn, &wants)?),
                 Step::Commit(mutations) => {
-                    apply(&self.conn, &self.statements, &mutations)?;
+                    apply(&self.conn, self.statements, &mutations)?;
                     return Ok(Some(mutations));
                 }
                 Step::Done => return Ok(None),
@@ -113,9 +113,7 @@ impl Session {
     pub(super) fn rest_if_idle(&mut self) {
         if self.wrote_at.is_some_and(|at| at.elapsed() >= RESTS_AFTER) {
             self.wrote_at = None;
-            if let Err(error) = self.statements.give_up_large(&self.conn) {
-                tracing::debug!(%error, "statements could not be given up");
-            }
+            self.conn.flush_prepared_statement_cache();
             give_up_pages(&self.conn);
         }
     }

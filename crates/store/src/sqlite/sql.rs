@@ -3,11 +3,10 @@
 //! A parameter has the number of its column, counted from 1; one more is the expected version. Where many rows are inserted, those
 //! of the next row follow.
 
-use std::cell::Cell;
+use std::sync::LazyLock;
 
 use flovyn_engine::for_each_table;
 use flovyn_engine::state::*;
-use rusqlite::Connection;
 
 use super::codec::columns;
 use crate::record::Record;
@@ -22,10 +21,8 @@ pub(super) struct TableSql {
     pub(super) select: String,
     /// One row.
     pub(super) insert: String,
-    /// [`INSERTED_AT_ONCE`] rows: their parameters follow one another. Large once it is prepared: see `give_up_large`.
+    /// [`INSERTED_AT_ONCE`] rows: their parameters follow one another.
     pub(super) insert_many: String,
-    /// Whether that one is prepared.
-    pub(super) many_prepared: Cell<bool>,
     /// `None`: rows of this table never change.
     pub(super) update: Option<String>,
     pub(super) delete: String,
@@ -69,13 +66,6 @@ fn status_of<R: Record>() -> Option<(usize, i16)> {
 }
 
 impl TableSql {
-    fn give_up_large(&self, conn: &Connection) -> rusqlite::Result<()> {
-        if self.many_prepared.replace(false) {
-            conn.prepare_cached(&self.insert_many)?.discard();
-        }
-        Ok(())
-    }
-
     pub(super) fn of<R: Record>() -> Self {
         let parameter = |index: usize| format!("{} = ?{}", R::COLUMNS[index].name, index + 1);
         let key = (0..R::KEY_COLUMNS).map(parameter).collect::<Vec<_>>().join(" AND ");
@@ -91,7 +81,6 @@ impl TableSql {
             select: format!("SELECT {columns} FROM {table} WHERE {key}"),
             insert: insert::<R>(1),
             insert_many: insert::<R>(INSERTED_AT_ONCE),
-            many_prepared: Cell::new(false),
             update: (!set.is_empty()).then(|| format!("UPDATE {table} SET {set} WHERE {row}")),
             delete: format!("DELETE FROM {table} WHERE {row}"),
             expected,
@@ -133,14 +122,11 @@ macro_rules! define {
         pub(super) struct Statements { $(pub(super) $field: TableSql,)* }
 
         impl Statements {
-            pub(super) fn new() -> Self {
-                Self { $($field: TableSql::of::<$row>(),)* }
-            }
-
-            /// Prepared statements that are large and only good for many rows at once.
-            pub(super) fn give_up_large(&self, conn: &Connection) -> rusqlite::Result<()> {
-                $(self.$field.give_up_large(conn)?;)*
-                Ok(())
+            /// The same for every connection.
+            pub(super) fn all() -> &'static Self {
+                static ALL: LazyLock<Statements> =
+                    LazyLock::new(|| Statements { $($field: TableSql::of::<$row>(),)* });
+                &ALL
             }
         }
     };

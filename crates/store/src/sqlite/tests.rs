@@ -94,8 +94,8 @@ macro_rules! define {
         #[test]
         fn every_row_is_found_by_its_key() {
             let conn = database();
-            let sql = Statements::new();
-            assert_plan(&conn, &sql.executions.outcome.unwrap().update_open, "USING PRIMARY KEY");
+            let sql = Statements::all();
+            assert_plan(&conn, &sql.executions.outcome.as_ref().unwrap().update_open, "USING PRIMARY KEY");
             $(for statement in [&sql.$field.select, &sql.$field.delete].into_iter().chain(&sql.$field.update) {
                 assert_plan(&conn, statement, "USING PRIMARY KEY");
             })*
