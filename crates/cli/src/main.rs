@@ -10,6 +10,7 @@ mod follow;
 mod help;
 mod input;
 mod local;
+mod memory;
 mod remote;
 mod terminal;
 mod view;
@@ -20,11 +21,6 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::commands::noun::Noun;
 use crate::exit::Failure;
-
-/// Requests are made on one thread and freed on another, which the system's allocator does slowly; and what is free goes back
-/// to the system when the load is over.
-#[global_allocator]
-static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 #[derive(Parser)]
 #[command(
@@ -95,8 +91,15 @@ enum Command {
     Completions(commands::completions::Completions),
 }
 
-#[tokio::main]
-async fn main() -> ExitCode {
+fn main() -> ExitCode {
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    match builder.enable_all().on_thread_park(memory::thread_rests).build() {
+        Ok(runtime) => runtime.block_on(run()),
+        Err(error) => Failure::from(format!("no thread to run on: {error}")).end(),
+    }
+}
+
+async fn run() -> ExitCode {
     let matches = help::grouped(Arguments::command()).get_matches();
     let arguments = Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     let done = match arguments.command {

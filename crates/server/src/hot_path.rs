@@ -22,7 +22,7 @@ pub(crate) struct HotPath {
 }
 
 impl HotPath {
-    pub(crate) fn start(store: &dyn Store) -> std::io::Result<Self> {
+    pub(crate) fn start(store: &dyn Store, thread_rests: fn()) -> std::io::Result<Self> {
         if store.is_shared() {
             return Ok(Self { own: None });
         }
@@ -33,6 +33,7 @@ impl HotPath {
             .max_blocking_threads(BLOCKING_THREADS)
             .thread_keep_alive(BLOCKING_THREAD_STAYS)
             .thread_name("flovyn-hot")
+            .on_thread_park(thread_rests)
             .enable_all()
             .build()?;
         Ok(Self { own: Some(runtime) })
@@ -73,12 +74,12 @@ mod tests {
     async fn with_the_database_in_this_process_it_has_threads_of_its_own() {
         let folder = tempfile::tempdir().unwrap();
         let store = SqliteStore::open(folder.path().join("test.db"), Options::default()).unwrap();
-        let hot_path = HotPath::start(&store).unwrap();
+        let hot_path = HotPath::start(&store, || ()).unwrap();
         let thread =
             hot_path.run(|| tokio::spawn(async { std::thread::current().name().map(str::to_owned) }));
         assert_eq!(thread.await.unwrap().as_deref(), Some("flovyn-hot"));
         hot_path.end(Duration::from_secs(10)).await;
         // Where nothing may block.
-        drop(HotPath::start(&store).unwrap());
+        drop(HotPath::start(&store, || ()).unwrap());
     }
 }

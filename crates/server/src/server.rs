@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use flovyn_auth::ApiKeys;
 use flovyn_service::loops::Options as LoopOptions;
 use flovyn_service::{Options as ServiceOptions, Service};
-use flovyn_store::sqlite::{Options as SqliteOptions, SqliteStore};
+use flovyn_store::sqlite::Options as SqliteOptions;
 use flovyn_store::{Store, StoreError};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -45,11 +45,13 @@ pub struct ServerOptions {
     /// The credential that visitors of the web pages have without signing in: for `flovyn dev`. Only together with
     /// `local_only`, and only on a loopback address.
     pub ui_credential: Option<String>,
+    /// Called by a thread that is about to sleep, which is often: it may give up memory that it keeps for itself.
+    pub thread_rests: fn(),
 }
 
 impl ServerOptions {
     pub fn new(config: Config) -> Self {
-        Self { config, local_only: false, virtual_clock: false, ui_credential: None }
+        Self { config, local_only: false, virtual_clock: false, ui_credential: None, thread_rests: || () }
     }
 }
 
@@ -93,14 +95,14 @@ impl Server {
     /// # Errors
     /// When the configuration, the database or an address cannot be used. Nothing is left running then.
     pub async fn start(options: ServerOptions) -> Result<Self, StartError> {
-        let ServerOptions { config, local_only, virtual_clock, ui_credential } = options;
+        let ServerOptions { config, local_only, virtual_clock, ui_credential, thread_rests } = options;
         config.check()?;
         let metrics = Arc::new(Metrics::new());
         let authenticators = authenticators(&config.auth, &metrics).await?;
         let tls = config.tls.as_ref().map(tls::load).transpose()?;
         let clock = virtual_clock.then(|| Arc::new(VirtualClock::default()));
-        let store = open_store(&config.database_url.0, clock.clone()).await?;
-        let hot_path = HotPath::start(store.as_ref()).map_err(StartError::Threads)?;
+        let store = open_store(&config.database_url.0, clock.clone(), thread_rests).await?;
+        let hot_path = HotPath::start(store.as_ref(), thread_rests).map_err(StartError::Threads)?;
         let binding = hot_path.run(|| tokio::spawn(bind("gRPC", config.grpc.address)));
         let (grpc_listener, grpc_addr) = binding.await.map_err(|end| StartError::Threads(end.into()))??;
         let (http_listener, http_addr) = bind("HTTP", config.http.address).await?;
@@ -242,14 +244,21 @@ async fn authenticators(config: &Auth, metrics: &Arc<Metrics>) -> Result<Authent
     Ok(Authenticators { issuer, api_keys: ApiKeys::new(keys) })
 }
 
-async fn open_store(url: &str, clock: Option<Arc<VirtualClock>>) -> Result<Arc<dyn Store>, StartError> {
-    let Some(clock) = clock else { return Ok(flovyn_store::open::store(url).await?) };
-    let Some(path) = url.strip_prefix("sqlite:") else {
-        let message = "database_url: a virtual clock needs sqlite:PATH, since PostgreSQL brings its own time";
-        return Err(ConfigError::new(message).into());
-    };
-    let options = SqliteOptions { clock, ..SqliteOptions::default() };
-    Ok(Arc::new(SqliteStore::open(path, options)?))
+async fn open_store(
+    url: &str,
+    clock: Option<Arc<VirtualClock>>,
+    thread_rests: fn(),
+) -> Result<Arc<dyn Store>, StartError> {
+    let mut options = SqliteOptions { thread_rests, ..SqliteOptions::default() };
+    if let Some(clock) = clock {
+        if !url.starts_with("sqlite:") {
+            let message =
+                "database_url: a virtual clock needs sqlite:PATH, since PostgreSQL brings its own time";
+            return Err(ConfigError::new(message).into());
+        }
+        options.clock = clock;
+    }
+    Ok(flovyn_store::open::store_with(url, options).await?)
 }
 
 async fn bind(listener: &'static str, address: SocketAddr) -> Result<(TcpListener, SocketAddr), StartError> {

@@ -13,7 +13,7 @@ use flovyn_store::{Clock, Decider, SharedDecider, Step, Store, StoreResult, Tran
 use crate::lockstep::Rows;
 
 pub fn sqlite(directory: &Path, clock: Arc<dyn Clock>) -> Result<Arc<dyn Rows>, String> {
-    let options = Options { clock, readers: 1 };
+    let options = Options { clock, readers: 1, ..Default::default() };
     let store = SqliteStore::open(directory.join("flovyn.db"), options).map_err(|error| error.to_string())?;
     Ok(Arc::new(Plain(store)))
 }

@@ -6,17 +6,22 @@ use std::sync::Arc;
 use crate::inspect::Inspect;
 use crate::port::{Store, StoreError, StoreResult};
 use crate::postgres::{PostgresOptions, PostgresStore};
-use crate::sqlite::{SqliteReader, SqliteStore};
+use crate::sqlite::{Options, SqliteReader, SqliteStore};
 
 /// Opens `sqlite:PATH` (made if it is not there) or `postgres://...`, and brings the schema up to date.
 pub async fn store(url: &str) -> StoreResult<Arc<dyn Store>> {
+    store_with(url, Options::default()).await
+}
+
+/// The same, with these options should it be SQLite.
+pub async fn store_with(url: &str, options: Options) -> StoreResult<Arc<dyn Store>> {
     if let Some(path) = url.strip_prefix("sqlite:") {
         if let Some(folder) = Path::new(path).parent().filter(|folder| !folder.as_os_str().is_empty()) {
             std::fs::create_dir_all(folder).map_err(|error| {
                 StoreError::Unavailable(format!("the folder {} cannot be made: {error}", folder.display()))
             })?;
         }
-        return Ok(Arc::new(SqliteStore::open(path, Default::default())?));
+        return Ok(Arc::new(SqliteStore::open(path, options)?));
     }
     if is_postgres(url) {
         return Ok(Arc::new(PostgresStore::connect(PostgresOptions::new(url)).await?));

@@ -6,6 +6,7 @@ use clap::Args;
 use flovyn_server::{Config, ServerOptions, telemetry};
 
 use super::serving;
+use crate::memory;
 
 #[derive(Args)]
 #[command(after_help = "\
@@ -23,7 +24,8 @@ impl Server {
         let config = Config::load(self.config.as_deref()).map_err(|error| error.to_string())?;
         let telemetry = telemetry::install(&config.telemetry).map_err(|error| error.to_string())?;
         let signals = serving::Signals::new()?;
-        let server = flovyn_server::Server::start(ServerOptions::new(config)).await;
+        let options = ServerOptions { thread_rests: memory::thread_rests, ..ServerOptions::new(config) };
+        let server = flovyn_server::Server::start(options).await;
         serving::until_told(server.map_err(|error| error.to_string())?, telemetry, signals).await
     }
 }

@@ -13,6 +13,8 @@ use std::path::Path;
 use flovyn_server::config::{Config, Jwt, Listen, Metrics, TenantConfig, WorkerTokenConfig};
 use flovyn_server::{Server, ServerOptions, StartError};
 
+use crate::memory;
+
 pub(crate) use self::credentials::Credentials;
 pub(crate) use self::data_dir::{DataDir, read_if_there, write_secret};
 pub(crate) use self::database::DatabaseArgs;
@@ -152,6 +154,7 @@ fn server_options(
         local_only: true,
         virtual_clock: options.virtual_clock,
         ui_credential: Some(credentials.api_token.clone()),
+        thread_rests: memory::thread_rests,
         ..ServerOptions::new(config)
     }
 }

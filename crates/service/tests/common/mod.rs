@@ -52,7 +52,7 @@ impl Place {
 
     pub(crate) async fn sqlite() -> Self {
         let (clock, directory) = (clock(), tempfile::tempdir().unwrap());
-        let options = sqlite::Options { clock: clock.clone(), readers: 2 };
+        let options = sqlite::Options { clock: clock.clone(), readers: 2, ..Default::default() };
         let store = SqliteStore::open(directory.path().join("flovyn.db"), options).unwrap();
         Self { store: Some(Arc::new(store)), database: None, clock, _directory: Some(directory) }
     }

@@ -110,7 +110,9 @@ async fn memory() -> Patient {
 async fn sqlite() -> Patient {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("flovyn.db");
-    let store = Arc::new(SqliteStore::open(&path, Options { clock: clock(), readers: 1 }).unwrap());
+    let store = Arc::new(
+        SqliteStore::open(&path, Options { clock: clock(), readers: 1, ..Default::default() }).unwrap(),
+    );
     Patient { read: Arc::new(SqliteReader::open(&path).unwrap()), store, _kept: Box::new(folder) }
 }
 

@@ -54,11 +54,13 @@ pub struct Options {
     pub clock: Arc<dyn Clock>,
     /// Connections for queries.
     pub readers: usize,
+    /// Called by the thread that writes when it has nothing to do: it may give up memory that it keeps for itself.
+    pub thread_rests: fn(),
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { clock: Arc::new(SystemClock), readers: 4 }
+        Self { clock: Arc::new(SystemClock), readers: 4, thread_rests: || () }
     }
 }
 
@@ -91,7 +93,8 @@ impl SqliteStore {
         let mut conn = connect::open_writer(path)?;
         migrate::migrate(&mut conn)?;
         let readers = pool::Readers::open(path, options.readers, Some(Arc::clone(&lock)))?;
-        let writer = writer::Writer::start(conn, Arc::clone(&options.clock), readers.pool())?;
+        let writer =
+            writer::Writer::start(conn, Arc::clone(&options.clock), readers.pool(), options.thread_rests)?;
         Ok(Self { clock: options.clock, readers, writer, _lock: lock })
     }
 

@@ -56,7 +56,12 @@ pub(super) struct Writer {
 
 impl Writer {
     /// Its thread tells the readers now and then to rest.
-    pub(super) fn start(conn: Connection, clock: Arc<dyn Clock>, readers: Weak<Pool>) -> StoreResult<Self> {
+    pub(super) fn start(
+        conn: Connection,
+        clock: Arc<dyn Clock>,
+        readers: Weak<Pool>,
+        thread_rests: fn(),
+    ) -> StoreResult<Self> {
         let loader = Arc::new(Mutex::new(Loader::new(&conn, clock)));
         let session = Session::new(conn)?;
         let slow = Arc::clone(&session.slow);
@@ -65,7 +70,8 @@ impl Writer {
         let (jobs, accepted) = mpsc::channel();
         let waiting = Arc::<AtomicUsize>::default();
         let writing = Writing::new(&parts);
-        let deciding = Deciding { parts: parts.clone(), waiting: Arc::clone(&waiting), writing, readers };
+        let deciding =
+            Deciding { parts: parts.clone(), waiting: Arc::clone(&waiting), writing, readers, thread_rests };
         let thread = spawn("flovyn-sqlite", move || deciding.run(&accepted))?;
         Ok(Self { parts, slow, waiting, jobs: Some(jobs), thread: Some(thread) })
     }
@@ -118,6 +124,7 @@ struct Deciding {
     waiting: Arc<AtomicUsize>,
     writing: Writing,
     readers: Weak<Pool>,
+    thread_rests: fn(),
 }
 
 impl Deciding {
@@ -147,6 +154,7 @@ impl Deciding {
         if let Some(readers) = self.readers.upgrade() {
             readers.rest();
         }
+        (self.thread_rests)();
     }
 
     fn take(&mut self, batch: SharedDecider, reply: Reply) {
@@ -269,7 +277,7 @@ mod tests {
     fn start(directory: &tempfile::TempDir) -> Writer {
         let mut conn = connect::open_writer(&directory.path().join("test.db")).unwrap();
         migrate::migrate(&mut conn).unwrap();
-        Writer::start(conn, Arc::new(SystemClock), Weak::new()).unwrap()
+        Writer::start(conn, Arc::new(SystemClock), Weak::new(), || ()).unwrap()
     }
 
     /// Of few requests: notes on which thread it runs, and how long it takes.
@@ -392,13 +400,17 @@ mod tests {
 
     #[tokio::test]
     async fn the_thread_that_only_writes_comes_and_goes() {
+        static RESTED: AtomicUsize = AtomicUsize::new(0);
+        let thread_rests = || {
+            RESTED.fetch_add(1, Ordering::Relaxed);
+        };
         let directory = tempfile::tempdir().unwrap();
         let mut conn = connect::open_writer(&directory.path().join("test.db")).unwrap();
         migrate::migrate(&mut conn).unwrap();
         let loader = Arc::new(Mutex::new(Loader::new(&conn, Arc::new(SystemClock))));
         let parts = Parts { loader, session: Arc::new(Mutex::new(Session::new(conn).unwrap())) };
         let (waiting, writing) = (Arc::new(AtomicUsize::new(2)), Writing::new(&parts));
-        let mut deciding = Deciding { parts, waiting, writing, readers: Weak::new() };
+        let mut deciding = Deciding { parts, waiting, writing, readers: Weak::new(), thread_rests };
         for number in [1, 2] {
             let (batch, _found) = looks(Wants::default(), Some(insert([number])));
             let (reply, answer) = oneshot::channel();
@@ -410,6 +422,7 @@ mod tests {
             deciding.rest();
             assert!(deciding.writing.thread.is_none());
         }
+        assert_eq!(RESTED.load(Ordering::Relaxed), 4, "whenever it looks what it can give up");
     }
 
     #[tokio::test]

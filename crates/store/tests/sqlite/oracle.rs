@@ -228,7 +228,7 @@ async fn reads(store: &dyn Store, random: &mut Random) -> Vec<String> {
 /// With the same clock.
 fn stores(directory: &tempfile::TempDir) -> (SqliteStore, MemoryStore) {
     let clock = Arc::new(ManualClock::new(Now { ms: 2, lease_ms: 3 }));
-    let options = Options { clock: clock.clone(), readers: 1 };
+    let options = Options { clock: clock.clone(), readers: 1, ..Default::default() };
     let sqlite = SqliteStore::open(directory.path().join("flovyn.db"), options).unwrap();
     (sqlite, MemoryStore::new(clock))
 }

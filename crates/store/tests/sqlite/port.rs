@@ -274,7 +274,7 @@ async fn a_batch_whose_caller_is_gone_is_finished() {
 async fn a_load_tells_the_time_of_the_clock() {
     let directory = tempfile::tempdir().unwrap();
     let clock = Arc::new(ManualClock::new(Now { ms: 1_000, lease_ms: 2_000 }));
-    let options = Options { clock: clock.clone(), readers: 1 };
+    let options = Options { clock: clock.clone(), readers: 1, ..Default::default() };
     let store = SqliteStore::open(directory.path().join("flovyn.db"), options).unwrap();
     assert_eq!(load(&store, Wants::default()).await.unwrap().now, Now { ms: 1_000, lease_ms: 2_000 });
     clock.set_ms(86_400_000);
