@@ -95,7 +95,10 @@ fn main() -> ExitCode {
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     match builder.enable_all().on_thread_park(memory::thread_rests).build() {
         Ok(runtime) => runtime.block_on(run()),
-        Err(error) => Failure::from(format!("no thread to run on: {error}")).end(),
+        Err(error) => Failure::from(format!(
+            "no thread to run on: {error}; raise the limit of threads for this process"
+        ))
+        .end(),
     }
 }
 

@@ -10,7 +10,8 @@ use tikv_jemalloc_ctl::{Access, AsName};
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
-/// A thread sleeps thousands of times in a second of work. A server without work still looks around every second.
+/// A thread sleeps thousands of times in a second of work, and a server without work still looks around every second. Of many
+/// threads some are not woken for that: they keep what they have until there is work again.
 const KEEPS_FOR: Duration = Duration::from_secs(1);
 
 /// Whether the thread that asks keeps memory for itself.
@@ -31,7 +32,7 @@ pub(crate) fn thread_rests() {
     let _ = give_up();
 }
 
-/// Turned off, the cache of this thread is emptied.
+/// Turned off, the cache of this thread is emptied. To empty it alone takes a call that is not safe.
 fn give_up() -> tikv_jemalloc_ctl::Result<()> {
     let cache = CACHE.name();
     cache.write(false)?;

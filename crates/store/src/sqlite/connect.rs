@@ -15,7 +15,7 @@ const OLDEST_SQLITE: i32 = 3_051_003;
 
 const SYNCHRONOUS_FULL: i64 = 2;
 
-/// More than all statements of this crate, so that each is prepared once per connection.
+/// More than all statements of this crate, so that none is prepared twice while there is work.
 const CACHED_STATEMENTS: usize = 256;
 
 /// Not larger: when SQLite has put pages of a tree in order, its commit walks all of the cache, and the more there was at

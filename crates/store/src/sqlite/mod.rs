@@ -52,9 +52,9 @@ use scan::owned;
 
 pub struct Options {
     pub clock: Arc<dyn Clock>,
-    /// Connections for queries.
+    /// Connections for queries. The server has as many threads for them where the service runs.
     pub readers: usize,
-    /// Called by the thread that writes when it has nothing to do: it may give up memory that it keeps for itself.
+    /// Called by the thread that writes every two seconds: it may give up memory that it keeps for itself.
     pub thread_rests: fn(),
 }
 

@@ -83,11 +83,11 @@ impl Pool {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         let kept = idle.len().min(1);
         let closed = idle.split_off(kept);
-        idle.iter().for_each(give_up_pages);
         if was_busy {
-            // The loops alone need few of them, and those they would prepare over and over.
+            // Only then: the loops need few, and would prepare those over and over.
             idle.iter().for_each(Connection::flush_prepared_statement_cache);
         }
+        idle.iter().for_each(give_up_pages);
         drop(idle);
         drop(closed);
         true
@@ -127,6 +127,8 @@ impl Drop for Lease {
 mod tests {
     use std::sync::Barrier;
 
+    use rusqlite::StatementStatus;
+
     use super::*;
     use crate::sqlite::connect::open_writer;
 
@@ -137,19 +139,25 @@ mod tests {
         let writer = open_writer(&path).unwrap();
         writer.execute_batch("CREATE TABLE t (n INTEGER); INSERT INTO t VALUES (7)").unwrap();
         let readers = Readers::open(&path, 2, None).unwrap();
+        // How often the statement has run before.
         let read = || {
             readers.read(|conn| {
-                conn.query_row("SELECT n FROM t", [], |row| row.get::<_, i64>(0)).map_err(store_error)
+                let mut statement = conn.prepare_cached("SELECT n FROM t").map_err(store_error)?;
+                let before = statement.get_status(StatementStatus::Run) as usize;
+                assert_eq!(statement.query_row([], |row| row.get::<_, i64>(0)).map_err(store_error)?, 7);
+                Ok(before)
             })
         };
         assert!(readers.pool.rest(), "nothing has been read");
-        for _ in 0..=FEW_READS {
-            assert_eq!(read().await.unwrap(), 7);
+        for before in 0..=FEW_READS {
+            assert_eq!(read().await.unwrap(), before);
         }
         assert!(!readers.pool.rest(), "much is being read");
-        assert_eq!(read().await.unwrap(), 7);
+        assert_eq!(read().await.unwrap(), FEW_READS + 1);
         assert!(readers.pool.rest(), "hardly anything has been read since");
-        assert_eq!(read().await.unwrap(), 7, "and they can be used again");
+        assert_eq!(read().await.unwrap(), 0, "it is prepared anew");
+        assert!(readers.pool.rest());
+        assert_eq!(read().await.unwrap(), 1, "one that is needed now and then stays");
         // Two at once, of which one is opened anew; then one is enough.
         let both = Arc::new(Barrier::new(2));
         let wait = |both: Arc<Barrier>| readers.read(move |_| Ok(both.wait().is_leader()));

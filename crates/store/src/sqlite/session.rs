@@ -170,6 +170,7 @@ mod tests {
     use flovyn_engine::request::{Op, StartWorkflow};
     use flovyn_engine::state::{Execution, PausedQueue};
     use flovyn_engine::{Batch, Change, Loaded, Request, Row, Wants};
+    use rusqlite::StatementStatus;
     use uuid::Uuid;
 
     use super::*;
@@ -292,12 +293,18 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let mut desk = Desk::new(&directory);
         let key = desk.start();
+        let has_begun = |desk: &Desk| {
+            let statement = desk.session.conn.prepare_cached("BEGIN IMMEDIATE").unwrap();
+            statement.get_status(StatementStatus::Run) > 0
+        };
         desk.rest();
         assert!(desk.loader.remembers(&key), "it has only just been written");
+        assert!(has_begun(&desk), "the statement is kept");
         let long_ago = Instant::now().checked_sub(RESTS_AFTER);
         (desk.session.wrote_at, *desk.loader.used_at()) = (long_ago, long_ago);
         desk.rest();
         assert!(!desk.loader.remembers(&key));
+        assert!(!has_begun(&desk), "it is prepared anew");
         assert_eq!(desk.look(key).id, key.1);
     }
 
