@@ -8,7 +8,7 @@ use tokio::runtime::{Builder, Handle, Runtime};
 
 /// Threads for reads of the database: as many as the store has connections to read with. Without a bound another one would
 /// be begun whenever a read has ended and its thread has not quite, and the stack of each stays in memory.
-const BLOCKING_THREADS: usize = 4;
+const BLOCKING_THREADS: usize = flovyn_store::sqlite::READERS;
 /// How long one of them stays without work. The loops look at the database one after the other: threads that stayed longer
 /// would each get such a look in time, and all would stay.
 const BLOCKING_THREAD_STAYS: Duration = Duration::from_secs(1);

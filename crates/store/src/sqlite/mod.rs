@@ -50,9 +50,12 @@ use codec::{limit, pair, rows};
 pub use reader::SqliteReader;
 use scan::owned;
 
+/// Connections for queries, unless somebody wants another number: as many can run at a time.
+pub const READERS: usize = 4;
+
 pub struct Options {
     pub clock: Arc<dyn Clock>,
-    /// Connections for queries. The server has as many threads for them where the service runs.
+    /// Connections for queries.
     pub readers: usize,
     /// Called by the thread that writes every two seconds: it may give up memory that it keeps for itself.
     pub thread_rests: fn(),
@@ -60,7 +63,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self { clock: Arc::new(SystemClock), readers: 4, thread_rests: || () }
+        Self { clock: Arc::new(SystemClock), readers: READERS, thread_rests: || () }
     }
 }
 
