@@ -1,8 +1,9 @@
-//! What all examples need: a way to the server that `flovyn dev` has started, and an exit code.
+//! What all examples need: a way to the server that `flovyn dev` has started, and an exit code. And the [`patterns`].
 //!
 //! The server and the token come from `FLOVYN_GRPC_URL` and `FLOVYN_WORKER_TOKEN`, or else from
 //! `.flovyn/credentials.json` in the current directory, which `flovyn dev` writes.
 
+pub mod patterns;
 pub mod shop;
 
 use std::future::Future;
@@ -22,6 +23,16 @@ pub const PATIENCE: Duration = Duration::from_secs(30);
 pub struct Connection {
     grpc_url: String,
     worker_token: String,
+    #[serde(flatten)]
+    rest: Option<Rest>,
+}
+
+/// How to speak to it over REST.
+#[derive(Debug, Clone, Deserialize)]
+pub struct Rest {
+    http_url: String,
+    api_token: String,
+    tenant: String,
 }
 
 impl Connection {
@@ -30,7 +41,7 @@ impl Connection {
         if let (Some(grpc_url), Some(worker_token)) =
             (variable("FLOVYN_GRPC_URL"), variable("FLOVYN_WORKER_TOKEN"))
         {
-            return Ok(Self { grpc_url, worker_token });
+            return Ok(Self { grpc_url, worker_token, rest: None });
         }
         let text = std::fs::read_to_string(CREDENTIALS)
             .map_err(|error| Error::failed(format!("cannot read {CREDENTIALS}: {error}")))?;
@@ -43,6 +54,14 @@ impl Connection {
     /// When the URL or the token cannot be one.
     pub fn client(&self) -> Result<Client> {
         Client::new(&self.grpc_url, &self.worker_token)
+    }
+
+    /// Talks to it over REST.
+    ///
+    /// # Errors
+    /// When nothing says how: only `credentials.json` does.
+    pub fn rest(&self) -> Result<&Rest> {
+        self.rest.as_ref().ok_or_else(|| Error::failed(format!("{CREDENTIALS} is needed for REST")))
     }
 
     /// Runs workflows and tasks.
@@ -74,14 +93,14 @@ where
 /// Waits until the workflow has set `key` of its state to `value`.
 ///
 /// # Errors
-/// When it takes longer than [`PATIENCE`].
+/// When it takes longer than [`PATIENCE`], or the server cannot be reached.
 pub async fn until_state<T>(workflow: &WorkflowHandle<T>, key: &str, value: &str) -> Result<()> {
     let reached = async {
-        // An error means that the key is not set yet.
-        while workflow.query::<String>(key).await.ok().as_deref() != Some(value) {
+        while workflow.query::<String>(key).await?.as_deref() != Some(value) {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
+        Ok(())
     };
     let late = |_| Error::failed(format!("{key} has not become {value:?}"));
-    tokio::time::timeout(PATIENCE, reached).await.map_err(late)
+    tokio::time::timeout(PATIENCE, reached).await.map_err(late)?
 }

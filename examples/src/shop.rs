@@ -4,6 +4,7 @@ use flovyn_sdk::task::LogLevel;
 use flovyn_sdk::worker::WorkerBuilder;
 use flovyn_sdk::{Error, PromiseOptions, Result, TaskContext, WorkflowContext, task, workflow};
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
 /// A worker that can do all of this.
 pub fn worker(builder: WorkerBuilder) -> WorkerBuilder {
@@ -42,7 +43,10 @@ pub async fn order(ctx: WorkflowContext, purchase: Purchase) -> Result<String> {
 #[task]
 pub async fn charge_card(_: TaskContext, purchase: Purchase) -> Result<String> {
     match purchase.cents {
-        0 => Err(Error::NonRetryable("nothing costs nothing".into())),
+        0 => {
+            let free = Error::application("NOTHING_TO_PAY", "nothing costs nothing");
+            Err(free.details(&json!({ "item": purchase.item })).retryable(false))?
+        }
         cents => Ok(format!("{cents} cents paid")),
     }
 }
@@ -87,7 +91,7 @@ pub struct Sent {
 pub async fn send_email(ctx: TaskContext, email: Email) -> Result<Sent> {
     ctx.log(LogLevel::Info, &format!("attempt {} for {}", ctx.attempt(), email.to)).await;
     if email.to == "full@example.com" && ctx.attempt() <= 2 {
-        return Err(Error::failed("the mailbox is full"));
+        return Err(Error::application("MAILBOX_FULL", "the mailbox is full").into());
     }
     ctx.report_progress(0.5, "the text is written").await;
     Ok(Sent { message_id: format!("{}-{}", email.subject.to_lowercase(), ctx.attempt()) })

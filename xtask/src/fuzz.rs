@@ -4,7 +4,6 @@
 mod report;
 mod server;
 
-use std::env;
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -42,8 +41,7 @@ struct Place {
 
 impl Place {
     fn make() -> Outcome<Self> {
-        let target = env::var_os("CARGO_TARGET_DIR")
-            .map_or_else(|| run::repository().join("target"), |given| run::repository().join(given));
+        let target = run::target();
         let directory = target.join("fuzz");
         fs::create_dir_all(&directory)
             .map_err(|error| format!("cannot make {}: {error}", directory.display()))?;

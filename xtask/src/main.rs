@@ -3,10 +3,12 @@
 //! This file only parses the command line. Everything is said on stderr, so that the stdout of a
 //! command that is run for its output (`cargo xtask postgres -- ...`) stays clean.
 
+mod bench_compare;
 mod browser;
 mod chaos;
 mod fuzz;
 mod postgres;
+mod python;
 mod run;
 mod signal;
 mod sim;
@@ -42,10 +44,18 @@ enum Task {
     Chaos(chaos::ChaosArgs),
     /// Load a server while a transaction or a reader never ends, and print how long work takes and what it has in memory
     Soak(chaos::SoakArgs),
+    /// Run the workloads of another commit and of this checkout in turns, and print the ratios of their figures
+    BenchCompare(bench_compare::BenchCompareArgs),
     /// Run the simulator
     Sim(sim::SimArgs),
     /// Run the real server against made up requests and hurtful bodies
     Fuzz(fuzz::FuzzArgs),
+    /// Run the Python client's tests against the real server, on both databases
+    Python {
+        /// Arguments of pytest, after `--`
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<OsString>,
+    },
     /// Run a command with FLOVYN_TEST_POSTGRES naming a throw-away PostgreSQL cluster
     Postgres {
         /// The command and its arguments, after `--`
@@ -61,8 +71,10 @@ fn main() -> ExitCode {
         Task::Tidy => tidy::run(),
         Task::Chaos(args) => chaos::run(&args),
         Task::Soak(args) => chaos::soak(&args),
+        Task::BenchCompare(args) => bench_compare::run(&args),
         Task::Sim(args) => sim::run(&args),
         Task::Fuzz(args) => fuzz::run(&args),
+        Task::Python { arguments } => python::run(&arguments),
         Task::Postgres { command } => postgres::run_with_cluster(&command),
     });
     // Returning, never `process::exit`: every guard has been dropped by now.

@@ -2,7 +2,7 @@
 
 use std::env;
 use std::ffi::OsStr;
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::PathBuf;
 use std::process::{Command, ExitCode, ExitStatus, Stdio};
@@ -16,11 +16,22 @@ pub(crate) fn say(line: &str) {
     let _ = writeln!(io::stderr(), "{line}");
 }
 
+/// Writes what a command was run for on stdout.
+pub(crate) fn print(text: &str) {
+    let _ = writeln!(io::stdout(), "{text}");
+}
+
 /// The root of the repository.
 pub(crate) fn repository() -> PathBuf {
     // Cargo sets the variable at run time too; that one is right even if the checkout was moved.
     let package = env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
     PathBuf::from(package).parent().expect("xtask/ lies in the repository").to_path_buf()
+}
+
+/// Where cargo builds.
+pub(crate) fn target() -> PathBuf {
+    let given = env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
+    repository().join(given)
 }
 
 /// The cargo that runs us, at the root of the repository.
@@ -75,6 +86,20 @@ pub(crate) fn require_success(command: &mut Command) -> Outcome<()> {
         return Ok(());
     }
     Err(format!("`{}` failed ({status})", words(command)))
+}
+
+/// The stdout of a command that must succeed. It reads nothing.
+pub(crate) fn output_of(command: &mut Command) -> Outcome<String> {
+    let mut child =
+        signal::spawn(command.stdin(Stdio::null()).stdout(Stdio::piped()).process_group(0), Target::Group)?;
+    let mut output = String::new();
+    let read = child.stdout.take().map_or(Ok(0), |mut stdout| stdout.read_to_string(&mut output));
+    let waited = child.wait();
+    signal::finished();
+    let status = waited.map_err(|error| format!("cannot wait for a command: {error}"))?;
+    signal::check()?;
+    read.map_err(|error| format!("cannot read what `{}` prints: {error}", words(command)))?;
+    if status.success() { Ok(output) } else { Err(format!("`{}` failed ({status})", words(command))) }
 }
 
 /// For a command that stands in our place: its exit code is ours.

@@ -7,6 +7,7 @@ use std::process::{ExitCode, Stdio};
 use crate::Outcome;
 use crate::browser::Browser;
 use crate::postgres::{self, Binaries, Cluster};
+use crate::python::Python;
 use crate::run::{self, Steps};
 use crate::{chaos, signal, tidy};
 
@@ -30,6 +31,7 @@ fn all_steps(steps: &mut Steps, quick: bool) -> Outcome<()> {
     // Found first, though needed last: a machine without it should say so at once.
     let binaries = steps.step("find PostgreSQL", Binaries::find_or_install)?;
     let browser = steps.step("find Chromium", Browser::find_or_install)?;
+    let python = steps.step("find Python", Python::find_or_install)?;
     steps.step("format", || run::require_success(&mut run::cargo(["fmt", "--all", "--check"])))?;
     if !quick {
         steps.step("clippy", clippy)?;
@@ -39,6 +41,7 @@ fn all_steps(steps: &mut Steps, quick: bool) -> Outcome<()> {
     let cluster = steps.step("start PostgreSQL", || Cluster::start(&binaries))?;
     let tested = steps
         .step("tests", || cargo_test(&cluster, browser, quick))
+        .and_then(|()| steps.step("Python client", || python.test(&cluster, &[])))
         .and_then(|()| steps.step("chaos, short", || chaos::run_short(&cluster)));
     if tested.is_err() && signal::check().is_ok() {
         run::say(&format!("\nThe end of the server's log:\n{}", cluster.log_tail(LOG_TAIL_LINES)));

@@ -1,6 +1,7 @@
 //! JSON Web Tokens: the algorithm is pinned by configuration, never taken from the token.
 
 use std::sync::{PoisonError, RwLock};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use jsonwebtoken::{Algorithm, DecodingKey, EncodingKey, Header, Validation};
 use serde::{Deserialize, Serialize};
@@ -92,9 +93,8 @@ impl std::fmt::Debug for JwtVerifier {
 #[derive(Debug, Deserialize)]
 struct Claims {
     sub: String,
-    // Here so that a token without it is refused; the library checks `exp`, `iss`, `aud` and `nbf`.
-    #[serde(rename = "iat")]
-    _iat: i64,
+    // The library checks `exp`, `iss`, `aud` and `nbf`, and leaves this one to us.
+    iat: i64,
     #[serde(flatten)]
     more: serde_json::Map<String, Value>,
 }
@@ -194,8 +194,17 @@ impl JwtVerifier {
     pub fn authenticate(&self, token: &str) -> Result<Principal, AuthError> {
         const INVALID: AuthError = AuthError::Unauthenticated("the token is not valid");
         let key = self.key(token).ok_or(INVALID)?;
-        let token = jsonwebtoken::decode::<Claims>(token, &key, &self.validation);
-        let claims = token.map_err(|_| INVALID)?.claims;
+        let token = jsonwebtoken::decode::<Claims>(token, &key, &self.validation).map_err(|_| INVALID)?;
+        // RFC 7515: what a token calls critical must be understood, and no extension is. The library does not look.
+        if token.header.crit.is_some() {
+            return Err(AuthError::Unauthenticated("the token has a 'crit' header, which is not understood"));
+        }
+        let claims = token.claims;
+        if claims.iat > now_seconds().saturating_add_unsigned(LEEWAY_SECONDS) {
+            return Err(AuthError::Unauthenticated(
+                "the token was issued in the future: check the issuer's clock",
+            ));
+        }
         let role = claims.more.get(&self.settings.role_claim).and_then(Value::as_str).and_then(Role::parse);
         let role = role.ok_or(AuthError::Unauthenticated("the token names no known role"))?;
         let tenants = claims.more.get(&self.settings.tenants_claim).map_or(Vec::new(), names);
@@ -225,6 +234,12 @@ impl JwtVerifier {
         jsonwebtoken::encode(&header, &claims, &EncodingKey::from_secret(secret))
             .map_err(|error| error.to_string())
     }
+}
+
+/// By the clock on the wall, as the library checks the other times.
+fn now_seconds() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
 }
 
 /// One name, or a list of them.

@@ -6,11 +6,13 @@ mod api_key;
 mod jwks;
 mod jwt;
 mod principal;
+mod scrape_token;
 mod worker_token;
 
 pub use api_key::{API_KEY_PREFIX, ApiKey, ApiKeys, hash_api_key, new_api_key};
 pub use jwt::{JwksAlgorithm, JwtKey, JwtSettings, JwtVerifier};
 pub use principal::{Credential, Principal, Role, TenantScope, Tenants};
+pub use scrape_token::ScrapeToken;
 pub use worker_token::{MAX_TOKEN_BYTES, WorkerTokens, hash_token, new_token, random_hex};
 
 /// Why somebody was not let in. Says nothing that helps a guesser.
@@ -20,4 +22,6 @@ pub enum AuthError {
     Unauthenticated(&'static str),
     /// The credential could not be checked just now.
     Unavailable,
+    /// Too many were tried: from this address, or this very one.
+    TooManyTries { retry_after_seconds: i64 },
 }

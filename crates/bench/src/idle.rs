@@ -87,7 +87,10 @@ async fn suspend_some(service: &Service) -> Result<usize, String> {
             base_sequence: Some(item.execution.last_sequence),
             commands: vec![timer],
             outcome: Outcome::Suspended,
+            unread_signals: 0,
+            first_number: None,
             build_id: None,
+            clean_up: None,
         };
         service.call(TENANT, submit)
     });

@@ -8,7 +8,9 @@ mod engine;
 mod figures;
 mod idle;
 mod listing;
+mod noise;
 mod raw;
+mod serial;
 mod server;
 mod target;
 mod trigger;
@@ -64,6 +66,22 @@ enum Command {
         #[arg(long, default_value_t = 10)]
         seconds: u64,
     },
+    /// Clients that stand still while a poll is held: what idle ones cost, and how long a chain of three tasks takes in one.
+    Serial {
+        /// The binary to run; by default the one beside this program.
+        #[arg(long)]
+        binary: Option<std::path::PathBuf>,
+        #[arg(long, default_value_t = 100)]
+        workers: usize,
+        /// Seconds before the idle ones are watched: polls are held longer while nothing happens.
+        #[arg(long, default_value_t = 60)]
+        settle: u64,
+        /// Seconds to watch them.
+        #[arg(long, default_value_t = 20)]
+        seconds: u64,
+        #[arg(long, default_value_t = 20)]
+        chains: usize,
+    },
     /// Server, worker and load as processes of their own: whole workflows per second, and how long one takes.
     E2e(e2e::E2e),
     /// The worker of `e2e`.
@@ -76,6 +94,17 @@ enum Command {
         /// Takes nothing before it is asked for results.
         #[arg(long)]
         paused: bool,
+    },
+    /// The workloads of `e2e` beside a busy core and beside a busy disk, in turns with quiet runs.
+    Noise(noise::Noise),
+    /// The noise of `noise`.
+    #[command(hide = true)]
+    NoiseHog {
+        #[arg(long, value_enum)]
+        kind: noise::Kind,
+        /// The scratch file of the noise on the disk.
+        #[arg(long)]
+        file: std::path::PathBuf,
     },
     /// A page of executions out of very many, by each filter.
     Listing {
@@ -110,11 +139,16 @@ async fn main() -> ExitCode {
     let result = match arguments.command {
         Command::E2e(options) => e2e::run(arguments.store, options).await.map(|()| None),
         Command::E2eWorker { url, token, paused } => e2e::worker(&url, &token, paused).await.map(|()| None),
+        Command::Noise(options) => noise::run(arguments.store, options).await.map(|()| None),
+        Command::NoiseHog { kind, file } => noise::hog(kind, &file).map(|()| None),
         Command::Engine { seconds, clients } => {
             engine::run(arguments.store, seconds, &clients).await.map(Some)
         }
         Command::Backlog { small, large } => backlog::run(arguments.store, small, large).await.map(Some),
         Command::Server { binary, polls, seconds } => server::run(binary, polls, seconds).await.map(Some),
+        Command::Serial { binary, workers, settle, seconds, chains } => {
+            serial::run(binary, workers, settle, seconds, chains).await.map(Some)
+        }
         Command::Idle { workflows, seconds } => {
             idle::run(arguments.store, workflows, seconds).await.map(Some)
         }

@@ -27,12 +27,14 @@ pub(crate) fn claim(class: WorkClass, max: usize, session: Uuid) -> Claim {
             session: Some(session),
             plain: false,
             cooperative: true,
+            build: None,
         },
         queue: QUEUE.into(),
         kinds: vec![ClaimKind { kind: kind.into(), versions: Vec::new(), timeout_ms: None }],
         max,
         only: None,
         provisional: false,
+        held_back: false,
     }
 }
 
@@ -44,7 +46,10 @@ pub(crate) fn schedule(execution_id: Uuid, token: i64, base: i64, task_id: Uuid)
         base_sequence: Some(base),
         commands: vec![Command::ScheduleTask { task_id, spec: TaskSpec::new(TASK, payload()) }],
         outcome: Outcome::Suspended,
+        unread_signals: 0,
+        first_number: None,
         build_id: None,
+        clean_up: None,
     }
 }
 
@@ -56,7 +61,10 @@ pub(crate) fn complete(execution_id: Uuid, token: i64, base: i64) -> SubmitActiv
         base_sequence: Some(base),
         commands: Vec::new(),
         outcome: Outcome::Completed { output: payload() },
+        unread_signals: 0,
+        first_number: None,
         build_id: None,
+        clean_up: None,
     }
 }
 

@@ -10,6 +10,7 @@ use flovyn_engine::state::{Event, EventKind, Execution, ExecutionStatus, Task, T
 use serde_json::{Value, json};
 use uuid::Uuid;
 
+use crate::outcomes::{self, Outcomes};
 use crate::programs::Shape;
 use crate::runs::Runs;
 use crate::told::Told;
@@ -27,14 +28,18 @@ pub(crate) struct Findings {
     pub(crate) stuck: usize,
     /// At another end than the right one.
     pub(crate) wrong: usize,
+    /// Tasks of which two outcomes were acknowledged.
+    pub(crate) two_outcomes: usize,
     /// Broken promises in the database itself.
     pub(crate) violations: usize,
+    /// No fault: reports that counted for a later claim of the same worker, which has no token to say which it means.
+    pub(crate) for_later_claim: usize,
     pub(crate) messages: Vec<String>,
 }
 
 impl Findings {
     pub(crate) fn count(&self) -> usize {
-        self.lost + self.duplicated + self.stuck + self.wrong + self.violations
+        self.lost + self.duplicated + self.stuck + self.wrong + self.two_outcomes + self.violations
     }
 
     pub(crate) fn add(&mut self, other: Self) {
@@ -42,6 +47,7 @@ impl Findings {
         self.duplicated += other.duplicated;
         self.stuck += other.stuck;
         self.wrong += other.wrong;
+        self.two_outcomes += other.two_outcomes;
         self.violations += other.violations;
         let room = SHOWN.saturating_sub(self.messages.len());
         self.messages.extend(other.messages.into_iter().take(room));
@@ -71,7 +77,7 @@ impl Findings {
         self.say("lost", self.lost, message);
     }
 
-    fn duplicated(&mut self, message: impl Display) {
+    pub(crate) fn duplicated(&mut self, message: impl Display) {
         self.duplicated += 1;
         self.say("duplicated", self.duplicated, message);
     }
@@ -81,13 +87,24 @@ impl Findings {
         self.say("stuck", self.stuck, message);
     }
 
+    pub(crate) fn two_outcomes(&mut self, message: impl Display) {
+        self.two_outcomes += 1;
+        self.say("two outcomes", self.two_outcomes, message);
+    }
+
     pub(crate) fn wrong(&mut self, message: impl Display) {
         self.wrong += 1;
         self.say("wrong", self.wrong, message);
     }
 }
 
-pub(crate) fn check(snapshot: &Snapshot, now: Now, told: &[Told], runs: &Runs) -> Findings {
+pub(crate) fn check(
+    snapshot: &Snapshot,
+    now: Now,
+    told: &[Told],
+    runs: &Runs,
+    outcomes: &Outcomes,
+) -> Findings {
     let mut found = Findings::default();
     for violation in invariants::check(snapshot, now) {
         found.broken(violation);
@@ -99,7 +116,8 @@ pub(crate) fn check(snapshot: &Snapshot, now: Now, told: &[Told], runs: &Runs) -
     for number in stored.work.keys().filter(|number| **number >= told.len() as u64) {
         found.duplicated(format!("work {number}, which nobody started"));
     }
-    check_tasks(&mut found, snapshot, runs);
+    check_tasks(&mut found, snapshot, runs, outcomes);
+    outcomes.check(&mut found, snapshot);
     check_outcomes(&mut found, &snapshot.events);
     found
 }
@@ -225,7 +243,7 @@ fn check_told(found: &mut Findings, stored: &Stored<'_>, number: u64, told: &Tol
 }
 
 /// No claim is handed out twice, and what was accepted is what the claim's own run came to.
-fn check_tasks(found: &mut Findings, snapshot: &Snapshot, runs: &Runs) {
+fn check_tasks(found: &mut Findings, snapshot: &Snapshot, runs: &Runs, outcomes: &Outcomes) {
     let tasks: BTreeMap<Uuid, &Task> = snapshot.tasks.iter().map(|row| (row.id, row)).collect();
     for ((id, token), of_claim) in &runs.0 {
         if *of_claim > 1 {
@@ -243,12 +261,18 @@ fn check_tasks(found: &mut Findings, snapshot: &Snapshot, runs: &Runs) {
         }
     }
     for task in tasks.values().filter(|task| task.status == TaskStatus::Completed) {
-        let token = task.output.as_deref().map(parsed).unwrap_or_default()["token"].as_i64();
-        if token != Some(task.accepted_epoch) {
-            let accepted = task.accepted_epoch;
-            found.wrong(format!("task {}: the output of claim {token:?}, accepted of {accepted}", task.id));
-        } else if !runs.0.contains_key(&(task.id, task.accepted_epoch)) {
-            found.wrong(format!("task {} is completed and nobody ran it", task.id));
+        let (id, accepted, author) = (task.id, task.accepted_epoch, outcomes::author(task));
+        let Some((worker, token)) = author.filter(|(_, token)| runs.0.contains_key(&(id, *token))) else {
+            found.wrong(format!("task {id} is completed and nobody ran it: {author:?}"));
+            continue;
+        };
+        let is_holder = task.worker.as_deref() == Some(&*worker.to_string());
+        match token == accepted {
+            true => {}
+            // It was handed out to the same worker again, whose reports cannot say which claim they mean.
+            false if outcomes.plain.contains(&worker) && is_holder => found.for_later_claim += 1,
+            false => found
+                .wrong(format!("task {id}: the output of claim {token} of {worker}, accepted of {accepted}")),
         }
     }
 }

@@ -6,15 +6,17 @@ use std::time::{Duration, Instant};
 
 use flovyn_sdk::Client;
 use flovyn_sim::rng::Rng;
+use serde_json::json;
 
 use crate::check::{self, Findings};
 use crate::faults::{self, Schedule};
 use crate::load::{self, Load};
+use crate::outcomes::Outcomes;
 use crate::programs::Shape;
 use crate::report::Figures;
 use crate::runs::Runs;
 use crate::told::Ledger;
-use crate::world::World;
+use crate::world::{Plan, World};
 use crate::{Options, measured};
 
 /// How long work may take once nobody does harm any more.
@@ -25,10 +27,11 @@ const CLEAN_LOOKS: usize = 3;
 /// Work, harm, and what is left of it.
 pub(crate) async fn run(options: &Options, binary: &Path, seed: u64) -> Result<(Figures, Findings), String> {
     let test = options.test;
-    let mut world = World::start(binary, options.store, test.plan()).await?;
+    let plan = Plan { plain_percent: options.plain_percent(), ..test.plan(options.store) };
+    let mut world = World::start(binary, options.store, plan).await?;
     let until = Instant::now() + Duration::from_secs(options.seconds);
     let ledger = Arc::new(Ledger::default());
-    let load = Load { in_flight: options.in_flight, work_ms: 300, settle: SETTLE };
+    let load = Load { in_flight: options.in_flight, work_ms: test.work_ms(), settle: SETTLE };
     let clients = world.clients()?;
     let loading = tokio::spawn(load::run(load, clients.clone(), ledger.clone(), seed, until));
     let schedule = Schedule { until, pause_ms: test.pause_ms(options.seconds) };
@@ -41,7 +44,8 @@ pub(crate) async fn run(options: &Options, binary: &Path, seed: u64) -> Result<(
     let now = store.now().await.map_err(|error| error.to_string())?;
     drop(store);
     let (told, runs) = (ledger.all(), Runs::read(world.folder())?);
-    let mut found = check::check(&snapshot, now, &told, &runs);
+    let outcomes = Outcomes::read(world.folder(), world.plain.clone())?;
+    let mut found = check::check(&snapshot, now, &told, &runs, &outcomes);
     found.doctor(world.doctor().await?);
     let figures = Figures {
         acknowledged: ledger.acknowledged(),
@@ -50,10 +54,16 @@ pub(crate) async fn run(options: &Options, binary: &Path, seed: u64) -> Result<(
         kills: harm.kills,
         kills_in_flight: harm.kills_in_flight,
         refused: world.refused,
+        plain_outcomes: outcomes.count_plain(),
         recovery_ms: harm.recovery_ms,
         redelivery_ms: measured::redeliveries_ms(&snapshot, &harm.silenced),
         timer_late_ms: measured::timers_late_ms(&snapshot),
-        ..Figures::default()
+        more: vec![
+            ("plain_workers_percent", json!(plan.plain_percent)),
+            ("outcomes_acknowledged", json!(outcomes.count())),
+            ("of_them_without_tokens", json!(outcomes.count_plain())),
+            ("counted_for_a_later_claim", json!(found.for_later_claim)),
+        ],
     };
     if found.count() > 0 {
         eprintln!("the files of this run are in {}", world.keep().display());

@@ -13,6 +13,8 @@ use uuid::Uuid;
 use crate::programs::{self, Shape};
 use crate::told::Ledger;
 
+/// In percent: work whose tasks fail at first.
+const FAILING: usize = 12;
 const AGAIN_AFTER: Duration = Duration::from_millis(50);
 /// A request to a server that is gone must not wait for ever.
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
@@ -39,6 +41,7 @@ pub(crate) async fn run(load: Load, clients: Vec<Client>, ledger: Arc<Ledger>, s
             number: ledger.add(shape),
             shape,
             work_ms: rng.below(load.work_ms),
+            failures: u32::from(rng.chance(FAILING)),
             clients: clients.clone(),
             first: rng.below(clients.len()),
             ledger: ledger.clone(),
@@ -58,6 +61,8 @@ struct Sender {
     number: u64,
     shape: Shape,
     work_ms: usize,
+    /// Attempts of each of its tasks that fail.
+    failures: u32,
     clients: Vec<Client>,
     first: usize,
     ledger: Arc<Ledger>,
@@ -86,7 +91,7 @@ impl Sender {
     }
 
     async fn start(&self, attempt: usize, key: Option<String>) -> Option<Uuid> {
-        let input = json!({ "number": self.number, "work_ms": self.work_ms });
+        let input = json!({ "number": self.number, "work_ms": self.work_ms, "failures": self.failures });
         let request = async {
             if self.shape == Shape::Task {
                 self.client(attempt).submit_task_raw(programs::STEP, input, programs::patient()).await

@@ -4,10 +4,13 @@
 mod booted_together;
 mod check;
 mod disturb;
+mod entities;
 mod faults;
 mod flood;
 mod load;
 mod measured;
+mod outcomes;
+mod plain;
 mod poison;
 mod power_loss;
 mod programs;
@@ -28,6 +31,7 @@ use futures::future::LocalBoxFuture;
 use serde_json::json;
 
 use crate::check::Findings;
+use crate::plain::Dialect;
 use crate::report::{Figures, Minimum};
 use crate::test::{Database, Test, WORKER_LEASE_MS};
 
@@ -55,6 +59,9 @@ enum Command {
         folder: PathBuf,
         #[arg(long)]
         slots: u32,
+        /// One of the public protocol, and how it behaves.
+        #[arg(long, value_enum)]
+        plain: Option<Dialect>,
     },
 }
 
@@ -79,15 +86,30 @@ pub(crate) struct Options {
     /// Workers that come back, for `reconnect`.
     #[arg(long, default_value_t = 1_000)]
     pollers: usize,
+    /// How many of the workers are of the public protocol, which sends no tokens. Half of them in `kill-server`, `kill-worker`,
+    /// `many-servers` and `postgres-restart`, unless this says.
+    #[arg(long, value_name = "PERCENT")]
+    plain_workers: Option<usize>,
     /// The server to run; by default the one beside this program.
     #[arg(long)]
     binary: Option<PathBuf>,
 }
 
+impl Options {
+    pub(crate) fn plain_percent(&self) -> usize {
+        self.plain_workers.unwrap_or(self.test.plain_percent())
+    }
+}
+
 #[tokio::main]
 async fn main() -> ExitCode {
     let result = match Arguments::parse().command {
-        Command::Worker { url, token, folder, slots } => worker::run(&url, &token, &folder, slots).await,
+        Command::Worker { url, token, folder, slots, plain: None } => {
+            worker::run(&url, &token, &folder, slots).await
+        }
+        Command::Worker { url, token, folder, plain: Some(dialect), .. } => {
+            plain::run(&url, &token, &folder, dialect).await
+        }
         Command::Run(options) => run(options).await,
     };
     match result {
@@ -108,6 +130,9 @@ async fn run(options: Options) -> Result<(), String> {
             options.store
         ));
     }
+    if options.plain_percent() > 100 || options.plain_percent() > 0 && !test.takes_plain_workers() {
+        return Err(format!("{} has no workers of the public protocol", test.name()));
+    }
     let binary = options.binary.clone().map_or_else(beside_this_one, Ok)?;
     let seed = options.seed.unwrap_or_else(runs::now_ms);
     eprintln!("{} on {:?} for {} s, seed {seed}", test.name(), options.store, options.seconds);
@@ -115,6 +140,7 @@ async fn run(options: Options) -> Result<(), String> {
         Test::BootedTogether => Box::pin(booted_together::run(&options, &binary)),
         Test::PowerLoss => Box::pin(power_loss::run(&options, &binary, seed, power_loss::Disk::Honest)),
         Test::PowerLossProof => Box::pin(power_loss::run(&options, &binary, seed, power_loss::Disk::Lies)),
+        Test::Entities => Box::pin(entities::run(&options, &binary, seed)),
         Test::Poison => Box::pin(poison::run(&options, &binary)),
         Test::Reconnect => Box::pin(reconnect::run(&options, &binary)),
         Test::Flood => Box::pin(flood::run(&options, &binary)),
@@ -146,14 +172,19 @@ async fn run(options: Options) -> Result<(), String> {
 }
 
 fn minimum(options: &Options) -> Minimum {
-    let one = Minimum { acknowledged: 1, kills_in_flight: 0, refused: 0 };
+    let one = Minimum { acknowledged: 1, kills_in_flight: 0, refused: 0, plain_outcomes: 0 };
     match options.test {
         Test::BootedTogether => Minimum { acknowledged: options.tasks, kills_in_flight: 2, ..one },
         Test::PowerLoss => Minimum { acknowledged: 20, kills_in_flight: 20, ..one },
         Test::Poison => Minimum { kills_in_flight: 3, ..one },
         Test::Reconnect => Minimum { acknowledged: options.pollers, kills_in_flight: 1, ..one },
         Test::Flood | Test::Soak => Minimum { acknowledged: 100, ..one },
-        test => test.minimum(options.seconds),
+        test => {
+            let minimum = test.minimum(options.seconds);
+            // A tenth of what these workers should do.
+            let plain_outcomes = minimum.acknowledged * options.plain_percent() / 1_000;
+            Minimum { plain_outcomes, ..minimum }
+        }
     }
 }
 

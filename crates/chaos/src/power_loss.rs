@@ -67,7 +67,7 @@ pub(crate) async fn run(
         settings.push(("FLOVYN_TEST_SHIM_LIE", "wal".into()));
     }
     world.preload(0, &settings)?;
-    world.begin(WORKERS).await?;
+    world.begin(WORKERS, 0).await?;
     let client = world.clients()?.swap_remove(0);
     let until = Instant::now() + Duration::from_secs(options.seconds);
     let told = Arc::new(Mutex::new(Vec::new()));

@@ -1,19 +1,25 @@
 //! The shapes of work: what a worker runs for each, and what must come out of it.
 
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use flovyn_sdk::worker::WorkerBuilder;
-use flovyn_sdk::{PromiseOptions, Result, RetryPolicy, TaskOptions, WorkflowContext, join_all};
+use flovyn_sdk::{Error, PromiseOptions, Result, RetryPolicy, TaskOptions, WorkflowContext, join_all};
 use serde_json::{Value, json};
+use uuid::Uuid;
 
-use crate::runs::Recorder;
+use crate::outcomes::{self, Content};
+use crate::runs;
 
 /// The one task: it adds one.
 pub(crate) const STEP: &str = "step";
 /// A task that takes its worker with it.
 pub(crate) const POISON: &str = "poison";
-const CHAIN: u64 = 3;
-const FAN_OUT: u64 = 5;
+pub(crate) const CHAIN: u64 = 3;
+pub(crate) const FAN_OUT: u64 = 5;
+/// Attempts of a task.
+pub(crate) const PATIENCE: u32 = 1_000;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Shape {
@@ -90,34 +96,79 @@ pub(crate) fn promise_key(number: u64) -> String {
 
 /// A crash is no fault of the task: it is tried until somebody finishes it, and soon.
 pub(crate) fn patient() -> TaskOptions {
-    let soon = Duration::from_millis(100);
-    TaskOptions {
-        max_retries: Some(1_000),
-        retry: Some(RetryPolicy { initial: soon, factor: 1.0, cap: soon }),
-        ..TaskOptions::default()
-    }
+    TaskOptions { max_retries: Some(PATIENCE), retry: Some(soon()), ..TaskOptions::default() }
 }
 
-fn number_of(value: &Value) -> u64 {
+pub(crate) fn soon() -> RetryPolicy {
+    let soon = Duration::from_millis(100);
+    RetryPolicy { initial: soon, factor: 1.0, cap: soon }
+}
+
+/// The input of a task of a workflow with this input.
+pub(crate) fn step_input(number: u64, input: &Value) -> Value {
+    json!({ "number": number, "work_ms": input["work_ms"], "failures": input["failures"] })
+}
+
+/// One attempt of a task, in this process.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Attempt {
+    /// From 1.
+    pub(crate) number: u32,
+    pub(crate) token: i64,
+}
+
+/// What an attempt comes to. It names its claim and its worker: no two outcomes are alike.
+pub(crate) fn outcome(input: &Value, attempt: Attempt) -> std::result::Result<Value, String> {
+    let (worker, token) = (std::process::id(), attempt.token);
+    if u64::from(attempt.number) <= input["failures"].as_u64().unwrap_or_default() {
+        return Err(failure(worker, token));
+    }
+    Ok(json!({ "number": number_of(input) + 1, "token": token, "worker": worker }))
+}
+
+/// The error of a failed attempt.
+pub(crate) fn failure(worker: u32, token: i64) -> String {
+    format!("not yet (claim {token} of worker {worker})")
+}
+
+pub(crate) fn number_of(value: &Value) -> u64 {
     value["number"].as_u64().unwrap_or_default()
 }
 
 /// A task, which takes as long as the input says, and comes to its number plus one.
 async fn step(ctx: &WorkflowContext, number: u64, input: &Value) -> Result<u64> {
-    let input = json!({ "number": number, "work_ms": input["work_ms"] });
-    Ok(number_of(&ctx.schedule_with_options_raw(STEP, input, patient()).await?))
+    Ok(number_of(&ctx.schedule_with_options_raw(STEP, step_input(number, input), patient()).await?))
 }
 
-pub(crate) fn register(builder: WorkerBuilder, runs: Recorder) -> WorkerBuilder {
-    builder
+pub(crate) fn register(
+    builder: WorkerBuilder,
+    runs: runs::Recorder,
+    outcomes: outcomes::Recorder,
+) -> WorkerBuilder {
+    let reported = Arc::new(Mutex::new(HashMap::<(Uuid, i64), Content>::new()));
+    let acknowledged = reported.clone();
+    crate::entities::register(builder)
+        .on_task_acknowledged(move |task, token| {
+            let content = acknowledged.lock().unwrap_or_else(PoisonError::into_inner).remove(&(task, token));
+            if let Some(content) = content {
+                // A process that cannot write any more is as good as dead: the run finds less, and says nothing wrong.
+                let _ = outcomes.record(task, token, content);
+            }
+        })
         .task_fn(STEP, move |ctx, input: Value| {
-            let runs = runs.clone();
+            let (runs, reported) = (runs.clone(), reported.clone());
             async move {
                 let token = ctx.fencing_token();
                 runs.record(ctx.task_id(), token)?;
                 tokio::time::sleep(Duration::from_millis(input["work_ms"].as_u64().unwrap_or_default()))
                     .await;
-                Ok(json!({ "number": number_of(&input) + 1, "token": token }))
+                let outcome = outcome(&input, Attempt { number: ctx.attempt(), token });
+                let content = if outcome.is_ok() { Content::Success } else { Content::Failure };
+                reported
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .insert((ctx.task_id(), token), content);
+                outcome.map_err(Error::failed)
             }
         })
         .task_fn(POISON, |_, _: Value| async move { std::process::abort() })

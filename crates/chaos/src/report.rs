@@ -14,6 +14,8 @@ pub(crate) struct Figures {
     /// Those of them that came while something was under way.
     pub(crate) kills_in_flight: usize,
     pub(crate) refused: u64,
+    /// Outcomes that were acknowledged to workers without tokens.
+    pub(crate) plain_outcomes: usize,
     pub(crate) recovery_ms: Vec<u64>,
     pub(crate) redelivery_ms: Vec<u64>,
     pub(crate) timer_late_ms: Vec<u64>,
@@ -27,6 +29,7 @@ pub(crate) struct Minimum {
     pub(crate) acknowledged: usize,
     pub(crate) kills_in_flight: usize,
     pub(crate) refused: u64,
+    pub(crate) plain_outcomes: usize,
 }
 
 impl Figures {
@@ -36,6 +39,11 @@ impl Figures {
             ("acknowledged starts", self.acknowledged as u64, minimum.acknowledged as u64),
             ("faults while work was under way", self.kills_in_flight as u64, minimum.kills_in_flight as u64),
             ("refused results of stale claims", self.refused, minimum.refused),
+            (
+                "outcomes acknowledged to workers without tokens",
+                self.plain_outcomes as u64,
+                minimum.plain_outcomes as u64,
+            ),
         ];
         let short = pairs.iter().find(|(_, have, need)| have < need);
         short.map(|(what, have, need)| format!("{have} {what}, {need} are needed"))
@@ -50,6 +58,7 @@ impl Figures {
             ("duplicated", json!(found.duplicated)),
             ("stuck", json!(found.stuck)),
             ("wrong", json!(found.wrong)),
+            ("two_outcomes", json!(found.two_outcomes)),
             ("violations", json!(found.violations)),
             ("unanswered", json!(self.unanswered)),
             ("task_runs", json!(self.runs)),
@@ -91,7 +100,7 @@ mod tests {
 
     #[test]
     fn a_run_that_hit_nothing_does_not_count() {
-        let minimum = Minimum { acknowledged: 10, kills_in_flight: 2, refused: 0 };
+        let minimum = Minimum { acknowledged: 10, kills_in_flight: 2, refused: 0, plain_outcomes: 0 };
         let figures = |kills_in_flight| Figures { acknowledged: 10, kills_in_flight, ..Figures::default() };
         assert_eq!(figures(2).shortfall(minimum), None);
         assert!(figures(1).shortfall(minimum).is_some());

@@ -30,6 +30,8 @@ pub(crate) enum Test {
     PowerLossProof,
     /// The disk is full, or fails to write or to sync.
     DiskErrors,
+    /// Callers of entities by signal-with-start; kill -9 of servers and workers.
+    Entities,
     /// A task that kills every worker it is given to.
     Poison,
     /// A thousand workers whose server is killed come back.
@@ -56,14 +58,39 @@ impl Test {
         }
     }
 
-    pub(crate) fn plan(self) -> Plan {
+    pub(crate) fn plan(self, store: Database) -> Plan {
         let plan = Plan { workers: 2, ..Plan::default() };
         match self {
-            Self::ManyServers => Plan { servers: 3, workers: 3, skews_ms: SKEWS_MS, ..plan },
-            Self::KillWorker => Plan { workers: 3, ..plan },
+            Self::ManyServers => Plan { servers: 3, workers: 4, skews_ms: SKEWS_MS, ..plan },
+            Self::KillServer | Self::KillWorker | Self::PostgresRestart => Plan { workers: 4, ..plan },
+            Self::Entities => {
+                Plan { workers: 3, servers: if store == Database::Postgres { 2 } else { 1 }, ..plan }
+            }
             Self::CommitReplies => Plan { proxied: true, ..plan },
             Self::DiskErrors => Plan { failing_disk: true, ..plan },
             _ => plan,
+        }
+    }
+
+    /// In percent: how many of its workers are of the public protocol, unless the caller says.
+    pub(crate) fn plain_percent(self) -> usize {
+        match self {
+            Self::KillServer | Self::KillWorker | Self::ManyServers | Self::PostgresRestart => 50,
+            _ => 0,
+        }
+    }
+
+    /// Whether it can have workers of the public protocol.
+    pub(crate) fn takes_plain_workers(self) -> bool {
+        self.plain_percent() > 0 || matches!(self, Self::CommitReplies | Self::DiskErrors)
+    }
+
+    /// How long a task takes at most.
+    pub(crate) fn work_ms(self) -> usize {
+        match self {
+            // Those that were handed out again are still at work when the first worker wakes up.
+            Self::KillWorker => 1_000,
+            _ => 300,
         }
     }
 
@@ -71,8 +98,8 @@ impl Test {
     pub(crate) fn pause_ms(self, seconds: u64) -> (usize, usize) {
         let short = seconds < 30;
         match self {
-            Self::KillServer if short => (500, 2_000),
-            Self::KillServer => (2_000, 5_000),
+            Self::KillServer | Self::Entities if short => (500, 2_000),
+            Self::KillServer | Self::Entities => (2_000, 5_000),
             Self::ManyServers if short => (1_000, 2_000),
             Self::ManyServers => (2_900, 3_100),
             Self::KillWorker => (300, 1_500),
@@ -91,6 +118,7 @@ impl Test {
             acknowledged: usize::try_from(seconds).unwrap_or(usize::MAX).max(20),
             kills_in_flight: faults.max(2),
             refused: u64::from(self == Self::KillWorker),
+            plain_outcomes: 0,
         }
     }
 }

@@ -3,12 +3,13 @@
 use std::path::Path;
 use std::process::Stdio;
 
+use clap::ValueEnum;
 use flovyn_sdk::Worker;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
-use crate::programs;
-use crate::runs::Recorder;
+use crate::plain::Dialect;
+use crate::{outcomes, programs, runs};
 
 /// The worker's side: runs until its input ends, then says how many results the server did not take.
 pub(crate) async fn run(url: &str, token: &str, folder: &Path, slots: u32) -> Result<(), String> {
@@ -19,23 +20,38 @@ pub(crate) async fn run(url: &str, token: &str, folder: &Path, slots: u32) -> Re
         .max_workflows(slots)
         .max_tasks(slots)
         .on_event(move |event| drop(connected.send(event.clone())));
-    let worker = programs::register(builder, Recorder::create(folder)?);
+    let (runs, outcomes) = (runs::Recorder::create(folder)?, outcomes::Recorder::create(folder)?);
+    let worker = programs::register(builder, runs, outcomes);
     let worker = worker.build().map_err(|error| error.to_string())?.start();
     connects.recv().await.ok_or("the worker did not begin")?;
     say("ready").await?;
-    let mut rest = Vec::new();
-    tokio::io::stdin().read_to_end(&mut rest).await.map_err(|error| error.to_string())?;
+    input_ends().await?;
     let metrics = worker.metrics();
     say(&(metrics.tasks_refused() + metrics.activations_refused()).to_string()).await?;
     worker.abort();
     Ok(())
 }
 
-async fn say(what: &str) -> Result<(), String> {
+/// The other side has closed it.
+pub(crate) async fn input_ends() -> Result<(), String> {
+    let mut rest = Vec::new();
+    let read = tokio::io::stdin().read_to_end(&mut rest).await;
+    read.map(|_| ()).map_err(|error| error.to_string())
+}
+
+pub(crate) async fn say(what: &str) -> Result<(), String> {
     let mut output = tokio::io::stdout();
     let said = output.write_all(format!("{what}\n").as_bytes()).await;
     said.map_err(|error| error.to_string())?;
     output.flush().await.map_err(|error| error.to_string())
+}
+
+/// What a worker speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Nature {
+    Sdk,
+    /// The public protocol, without tokens.
+    Plain(Dialect),
 }
 
 /// The other side.
@@ -45,23 +61,34 @@ pub(crate) struct WorkerProcess {
     input: ChildStdin,
     output: BufReader<ChildStdout>,
     pub(crate) id: u32,
+    pub(crate) nature: Nature,
 }
 
 impl WorkerProcess {
-    pub(crate) async fn start(url: &str, token: &str, folder: &Path, slots: u32) -> Result<Self, String> {
+    pub(crate) async fn start(
+        url: &str,
+        token: &str,
+        folder: &Path,
+        slots: u32,
+        nature: Nature,
+    ) -> Result<Self, String> {
         let own = std::env::current_exe().map_err(|error| error.to_string())?;
-        let mut process = Command::new(own)
+        let mut command = Command::new(own);
+        command
             .args(["worker", "--url", url, "--token", token, "--slots", &slots.to_string(), "--folder"])
             .arg(folder)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            .kill_on_drop(true)
-            .spawn()
-            .map_err(|error| format!("no worker could be started: {error}"))?;
+            .kill_on_drop(true);
+        if let Nature::Plain(dialect) = nature {
+            let dialect = dialect.to_possible_value().ok_or("a dialect without a name")?;
+            command.args(["--plain", dialect.get_name()]);
+        }
+        let mut process = command.spawn().map_err(|error| format!("no worker could be started: {error}"))?;
         let input = process.stdin.take().ok_or("the worker has no input")?;
         let output = BufReader::new(process.stdout.take().ok_or("the worker has no output")?);
         let id = process.id().ok_or("the worker has ended")?;
-        let mut worker = Self { process, input, output, id };
+        let mut worker = Self { process, input, output, id, nature };
         let mut line = String::new();
         worker.output.read_line(&mut line).await.map_err(|error| error.to_string())?;
         if line != "ready\n" {

@@ -1,5 +1,6 @@
 //! The processes and files of one run.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -10,8 +11,9 @@ use flovyn_sdk::Client;
 use flovyn_store::port::Store;
 use flovyn_testkit::{Proxy, ServerProcess, TestDatabase};
 
+use crate::plain::Dialect;
 use crate::test::{Database, WORKER_LEASE_MS};
-use crate::worker::WorkerProcess;
+use crate::worker::{Nature, WorkerProcess};
 
 /// Of throw-away servers, on loopback.
 pub(crate) const TOKEN: &str = "flovyn-chaos-worker-token-0123456789abcdef";
@@ -25,6 +27,8 @@ const SLOTS: u32 = 100;
 pub(crate) struct Plan {
     pub(crate) servers: usize,
     pub(crate) workers: usize,
+    /// How many of the workers are of the public protocol.
+    pub(crate) plain_percent: usize,
     pub(crate) session_lease_ms: u64,
     /// Whether servers reach PostgreSQL through a proxy that can lose replies.
     pub(crate) proxied: bool,
@@ -39,6 +43,7 @@ impl Default for Plan {
         Self {
             servers: 1,
             workers: 0,
+            plain_percent: 0,
             session_lease_ms: WORKER_LEASE_MS,
             proxied: false,
             skews_ms: &[],
@@ -53,6 +58,8 @@ pub(crate) struct World {
     pub(crate) workers: Vec<WorkerProcess>,
     /// Results of workers that have ended which the server did not take.
     pub(crate) refused: u64,
+    /// Processes of workers without tokens that were started.
+    pub(crate) plain: BTreeSet<u32>,
     pub(crate) proxy: Option<Proxy>,
     binary: PathBuf,
     pub(crate) url: String,
@@ -71,18 +78,22 @@ impl World {
             ];
             world.preload(0, &settings)?;
         }
-        world.begin(plan.workers).await?;
+        world.begin(plan.workers, plan.plain_percent).await?;
         Ok(world)
     }
 
     /// Starts the servers and as many workers.
-    pub(crate) async fn begin(&mut self, workers: usize) -> Result<(), String> {
+    pub(crate) async fn begin(&mut self, workers: usize, plain_percent: usize) -> Result<(), String> {
         for server in &mut self.servers {
             server.start().map_err(|error| error.to_string())?;
             server.ready(READY_WITHIN).await?;
         }
+        // Those without tokens first, of both dialects in turn.
+        let plain = (workers * plain_percent).div_ceil(100);
         for index in 0..workers {
-            self.start_worker(index).await?;
+            let dialect = [Dialect::Registered, Dialect::Unknown][index % 2];
+            let nature = if index < plain { Nature::Plain(dialect) } else { Nature::Sdk };
+            self.start_worker_as(index, nature).await?;
         }
         Ok(())
     }
@@ -100,12 +111,13 @@ impl World {
         };
         let proxy = if plan.proxied { Some(Proxy::start(&url).await) } else { None };
         let settings = format!(
-            "database_url = {:?}\nmetrics.public = true\ntelemetry.log_filter = \"warn\"\n\
-             limits.session_lease_ms = {}\n\
+            "database_url = {:?}\nmetrics.access = \"loopback\"\ntelemetry.log_filter = \"warn\"\n\
+             limits.session_lease_ms = {lease}\nlimits.workflow_lease_ms = {lease}\n\
+             limits.task_lease_ms = {lease}\nlimits.worker_silence_ms = {lease}\n\
              [[tenants]]\nslug = \"chaos\"\n[[tenants.worker_tokens]]\nname = \"chaos\"\ntoken = {TOKEN:?}\n\
              [[tenants]]\nslug = \"other\"\n[[tenants.worker_tokens]]\nname = \"other\"\ntoken = {OTHER_TOKEN:?}\n",
             proxy.as_ref().map_or(&url, |proxy| &proxy.url),
-            plan.session_lease_ms
+            lease = plan.session_lease_ms
         );
         let server =
             |index: usize| ServerProcess::new(binary, folder.path(), &format!("server-{index}"), &settings);
@@ -115,6 +127,7 @@ impl World {
             servers,
             workers: Vec::new(),
             refused: 0,
+            plain: BTreeSet::new(),
             proxy,
             binary: binary.to_owned(),
             url,
@@ -190,20 +203,34 @@ impl World {
 
     /// A worker of one of the servers, in turn.
     pub(crate) async fn start_worker(&mut self, index: usize) -> Result<(), String> {
-        self.start_worker_with(index, SLOTS).await
+        self.add_worker(index, TOKEN, SLOTS, Nature::Sdk).await
+    }
+
+    pub(crate) async fn start_worker_as(&mut self, index: usize, nature: Nature) -> Result<(), String> {
+        self.add_worker(index, TOKEN, SLOTS, nature).await
     }
 
     pub(crate) async fn start_worker_with(&mut self, index: usize, slots: u32) -> Result<(), String> {
-        let url = self.servers[index % self.servers.len()].grpc_url.clone();
-        let worker = WorkerProcess::start(&url, TOKEN, self.folder.path(), slots).await?;
-        self.workers.push(worker);
-        Ok(())
+        self.add_worker(index, TOKEN, slots, Nature::Sdk).await
     }
 
     /// A worker of the tenant that the token belongs to.
     pub(crate) async fn start_worker_of(&mut self, index: usize, token: &str) -> Result<(), String> {
+        self.add_worker(index, token, SLOTS, Nature::Sdk).await
+    }
+
+    async fn add_worker(
+        &mut self,
+        index: usize,
+        token: &str,
+        slots: u32,
+        nature: Nature,
+    ) -> Result<(), String> {
         let url = self.servers[index % self.servers.len()].grpc_url.clone();
-        let worker = WorkerProcess::start(&url, token, self.folder.path(), SLOTS).await?;
+        let worker = WorkerProcess::start(&url, token, self.folder.path(), slots, nature).await?;
+        if worker.nature != Nature::Sdk {
+            self.plain.insert(worker.id);
+        }
         self.workers.push(worker);
         Ok(())
     }

@@ -128,6 +128,14 @@ pub(crate) fn id(text: &str) -> Result<String, String> {
     Err("an id is as long as 01a1e259-e972-72ed-ab63-ea102818ba7e; a part of one is not enough".to_owned())
 }
 
+/// An execution: its id, or `key:` and its key.
+pub(crate) fn execution(text: &str) -> Result<String, String> {
+    match text.strip_prefix("key:") {
+        Some(key) => name(key).map(|_| text.to_owned()),
+        None => id(text),
+    }
+}
+
 /// `NAME=VALUE`
 pub(crate) fn label(text: &str) -> Result<(String, String), String> {
     let pair = text.split_once('=').filter(|(name, _)| !name.is_empty());

@@ -66,7 +66,7 @@ enum Command {
     Queue(Noun<commands::queue::Queue>),
     /// See who works.
     Worker(Noun<commands::worker::Worker>),
-    /// Make tenants.
+    /// Make and show tenants.
     Tenant(Noun<commands::tenant::Tenant>),
     /// Make, list and revoke credentials of workers.
     Token(Noun<commands::token::Token>),

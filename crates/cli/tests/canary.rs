@@ -25,7 +25,7 @@ async fn start(folder: &std::path::Path, database_url: &str) -> ServerProcess {
     let hash = flovyn_auth::hash_api_key(&secret("api-key"));
     let hash: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
     let settings = format!(
-        "database_url = {database_url:?}\nmetrics.public = true\ntelemetry.log_filter = \"debug,flovyn=trace\"\n\
+        "database_url = {database_url:?}\nmetrics.access = \"loopback\"\ntelemetry.log_filter = \"debug,flovyn=trace\"\n\
          [auth.jwt]\nsecret_file = {jwt:?}\nissuer = \"canary\"\naudience = \"canary\"\n\
          [[auth.api_keys]]\nname = \"test\"\nsha256 = \"{hash}\"\ntenants = [\"test\"]\nrole = \"operator\"\n\
          [[tenants]]\nslug = \"test\"\nworker_tokens = [{{ name = \"test\", token = {:?} }}]\n",

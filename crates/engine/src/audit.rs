@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::ids::{TenantId, Text};
 use crate::reply::Reply;
-use crate::request::{Actor, Answer, Op};
+use crate::request::{Actor, Answer, KeyedAction, Op};
 use crate::rules::Work;
 use crate::state::{AuditAction, AuditEntry};
 
@@ -78,6 +78,18 @@ fn said(work: &Work<'_>, op: &Op, reply: &Reply) -> Option<Said> {
             let Reply::Signalled { execution_id, created, .. } = reply else { return None };
             Said::new(WorkflowSignal, execution_id).with(json!({ "signal": *op.name, "started": created }))
         }
+        Op::ActByKey(op) => {
+            let Reply::ByKey { execution_id, .. } = reply else { return None };
+            let (action, mut details) = match &op.action {
+                KeyedAction::Signal { name, .. } => (WorkflowSignal, json!({ "signal": **name })),
+                KeyedAction::Cancel { reason, cascade } => {
+                    (WorkflowCancel, json!({ "reason": short(reason), "cascade": cascade }))
+                }
+                KeyedAction::Terminate { reason } => (WorkflowTerminate, json!({ "reason": short(reason) })),
+            };
+            details["key"] = json!(*op.key);
+            Said::new(action, execution_id).with(details)
+        }
         Op::ReleaseHeldBack(op) => Said::new(WorkflowRelease, op.execution_id),
         Op::AnswerPromise(op) => {
             // It may have been named by its key.
@@ -123,10 +135,10 @@ fn said(work: &Work<'_>, op: &Op, reply: &Reply) -> Option<Said> {
         | Op::GiveBackWorkflow(_)
         | Op::GiveBackTask(_)
         | Op::SubmitActivation(_)
-        | Op::ReleaseForBuild(_)
         | Op::CompleteTask(_)
         | Op::FailTask(_)
         | Op::HeartbeatTask(_)
+        | Op::ExtendTask(_)
         | Op::ReportProgress(_)
         | Op::AppendLogLine(_)
         | Op::SetTaskState(_)
@@ -134,12 +146,15 @@ fn said(work: &Work<'_>, op: &Op, reply: &Reply) -> Option<Said> {
         | Op::ListTaskState(_)
         | Op::ClearTaskState(_)
         | Op::ClearAllTaskState(_)
+        | Op::RefuseActivation(_)
+        | Op::RefuseTaskResult(_)
         | Op::FireDue(_)
         | Op::CleanIdempotencyKeys(_)
         | Op::CleanAudit(_)
         | Op::LookForOrphans(_)
         | Op::RegisterWorker(_)
         | Op::HeartbeatWorker(_)
+        | Op::SeeWorker(_)
         | Op::ForgetWorkers(_)
         | Op::TakeRequests(_) => return None,
     })

@@ -61,7 +61,8 @@ enum Readiness {
 
 impl Batch {
     pub fn new(requests: Vec<Arc<Request>>, limits: Arc<Limits>) -> Self {
-        let faults = requests.iter().map(|request| fault(request, &limits)).collect();
+        let (requests, faults): (Vec<_>, Vec<_>) =
+            requests.into_iter().map(|request| examine(request, &limits)).unzip();
         let decided = Vec::with_capacity(requests.len());
         Self {
             requests,
@@ -79,7 +80,8 @@ impl Batch {
 
     /// Adds a request behind all others: a claim that takes what this very batch made ready.
     pub fn push(&mut self, request: Arc<Request>) {
-        self.faults.push(fault(&request, &self.limits));
+        let (request, fault) = examine(request, &self.limits);
+        self.faults.push(fault);
         self.requests.push(request);
     }
 
@@ -151,6 +153,7 @@ impl Batch {
         let noted = self.notes.len();
         let mut work = Work {
             tenant_id: request.tenant_id,
+            peer: request.peer.as_deref(),
             set: &mut self.set,
             now: request.provisional.as_ref().map_or(now, |provisional| provisional.at),
             limits: &self.limits,
@@ -226,6 +229,14 @@ impl Batch {
         }
     }
 
+    /// The builds that have failed on an execution, if the batch knows the execution and any has.
+    pub fn failed_builds(&self, tenant_id: TenantId, id: ExecutionId) -> Option<&crate::ids::Text> {
+        match self.set.executions.known(&(tenant_id, id), false) {
+            crate::table::Known::Row(execution) => execution.failure_build.as_ref(),
+            _ => None,
+        }
+    }
+
     /// One answer for each request, in order.
     pub fn into_decided(self) -> Vec<Decided> {
         self.decided
@@ -241,11 +252,17 @@ impl Batch {
     }
 }
 
-fn fault(request: &Request, limits: &Limits) -> Option<Refusal> {
-    request.op.rule().check(limits).err()
+/// What is to be decided, and what is wrong with it. A wrong report is refused to its sender, and what moves on is decided in
+/// its place: nothing is looked up by the names in it.
+fn examine(request: Arc<Request>, limits: &Limits) -> (Arc<Request>, Option<Refusal>) {
+    let Err(refusal) = request.op.check(limits) else { return (request, None) };
+    match request.op.instead(&refusal) {
+        Some(op) => (Arc::new(Request { op, ..Request::clone(&request) }), None),
+        None => (request, Some(refusal)),
+    }
 }
 
-fn panic_message(panic: &(dyn std::any::Any + Send)) -> String {
+pub(crate) fn panic_message(panic: &(dyn std::any::Any + Send)) -> String {
     panic
         .downcast_ref::<&str>()
         .map(|text| (*text).to_owned())

@@ -3,6 +3,7 @@
 //! What one database would refuse is refused here, for both (U+0000 in text, over-long names).
 
 use crate::code::{Code, Refusal};
+use crate::failure::Failure;
 use crate::ids::{Payload, Text};
 use crate::limits::Limits;
 
@@ -12,9 +13,27 @@ pub(crate) fn payload(what: &str, bytes: &Payload, limits: &Limits) -> Result<Pa
         return Ok(Payload::from_static(b"null"));
     }
     if bytes.len() > limits.payload_bytes {
-        let message = format!("{what} has {} bytes, the limit is {}", bytes.len(), limits.payload_bytes);
-        return Err(Refusal::new(Code::PayloadTooLarge, message));
+        return Err(too_large(what, bytes, limits.payload_bytes));
     }
+    is_json(what, bytes)
+}
+
+fn too_large(what: &str, bytes: &Payload, limit: usize) -> Refusal {
+    Refusal::new(Code::PayloadTooLarge, format!("{what} has {} bytes, the limit is {limit}", bytes.len()))
+}
+
+/// What an application says of its failure beside the message.
+pub(crate) fn failure(failure: &Failure, limits: &Limits) -> Result<(), Refusal> {
+    optional_name("failure type", &failure.kind, limits)?;
+    let Some(details) = &failure.details else { return Ok(()) };
+    if details.len() > limits.failure_details_bytes {
+        return Err(too_large("failure details", details, limits.failure_details_bytes));
+    }
+    is_json("failure details", details)?;
+    Ok(())
+}
+
+fn is_json(what: &str, bytes: &Payload) -> Result<Payload, Refusal> {
     // The two payloads nearly every no-op sends; everything else is scanned once, without building a tree.
     if matches!(&bytes[..], b"null" | b"{}") {
         return Ok(bytes.clone());
@@ -32,11 +51,19 @@ pub(crate) fn name(what: &str, text: &Text, limits: &Limits) -> Result<(), Refus
     }
     no_nul(what, text)?;
     // Every character has at least one byte, so most names need no counting.
-    let too_long = text.len() > limits.name_bytes
-        || (text.len() > limits.name_chars && text.chars().count() > limits.name_chars);
-    if too_long {
-        let message =
-            format!("{what} is longer than {} characters or {} bytes", limits.name_chars, limits.name_bytes);
+    if text.len() > limits.name_chars && text.chars().count() > limits.name_chars {
+        let message = format!("{what} is longer than {} characters", limits.name_chars);
+        return Err(Refusal::new(Code::InvalidName, message));
+    }
+    Ok(())
+}
+
+/// A version of a workflow kind, if there is one.
+pub(crate) fn optional_version(text: &Option<Text>, limits: &Limits) -> Result<(), Refusal> {
+    let Some(text) = text else { return Ok(()) };
+    name("version", text, limits)?;
+    if text.len() > limits.version_bytes {
+        let message = format!("version has {} bytes, the limit is {}", text.len(), limits.version_bytes);
         return Err(Refusal::new(Code::InvalidName, message));
     }
     Ok(())
@@ -114,7 +141,10 @@ pub(crate) fn moment(what: &str, at_ms: i64, now_ms: i64, limits: &Limits) -> Re
     if at_ms >= 0 && at_ms.saturating_sub(now_ms) <= limits.duration_max_ms {
         return Ok(());
     }
-    Err(Refusal::new(Code::InvalidDuration, format!("{what} at {at_ms} ms is out of range")))
+    let days = limits.duration_max_ms / 86_400_000;
+    let message =
+        format!("{what} at {at_ms} ms is out of range: name a time since 1970 and at most {days} days ahead");
+    Err(Refusal::new(Code::InvalidDuration, message))
 }
 
 pub(crate) fn ttl(ms: Option<i64>, limits: &Limits) -> Result<i64, Refusal> {

@@ -25,7 +25,7 @@ pub enum Class {
     Aborted,
     /// The server cannot answer just now; send it again later.
     Unavailable,
-    /// This server does not offer it.
+    /// This server does not implement it.
     Unimplemented,
     /// A fault of ours.
     Internal,
@@ -61,13 +61,15 @@ codes! {
     (7, InvalidRetryPolicy, InvalidArgument, "Use an initial delay and a cap of at least 1 ms, and a factor from 1 to 100."),
     (8, InvalidBatch, InvalidArgument, "Send at least one item and no more than the batch limit."),
     (9, InvalidCommand, InvalidArgument, "Correct the named command and submit the whole batch again."),
-    (10, InvalidSequence, InvalidArgument, "Send the sequence of the last event you were given as the base."),
+    (10, InvalidSequence, InvalidArgument, "Send the sequence of the last event that you received as the base."),
     (11, InvalidValue, InvalidArgument, "Use one of the values that the message names."),
     (12, InvalidPage, InvalidArgument, "Use a page size within the limit, and the cursor of the page before."),
+    (13, KeysDiffer, InvalidArgument, "Send the idempotency key in the header or in the body, or the same one in both."),
+    (14, AmbiguousLength, InvalidArgument, "Send the body with Content-Length or with Transfer-Encoding, not with both."),
     (20, PayloadTooLarge, ResourceExhausted, "Keep a payload within 1 MiB; store larger data elsewhere and pass a reference."),
     (21, TooManyLabels, InvalidArgument, "Use at most 20 labels of 128 characters each, name and value."),
     (22, HistoryFull, FailedPrecondition, "Finish the execution and continue in a new one: its history is at the limit."),
-    (23, TooManySignals, ResourceExhausted, "Wait until the workflow has taken in its signals, then send again."),
+    (23, TooManySignals, ResourceExhausted, "Wait until the workflow has read its signals, then send again."),
     (24, TooManyPendingTasks, ResourceExhausted, "Let some tasks finish before scheduling more in this execution."),
     (25, TooManyQueuesPaused, ResourceExhausted, "Resume some queues before pausing more."),
     (26, TooManyStateKeys, ResourceExhausted, "Clear some state keys before setting more."),
@@ -96,6 +98,7 @@ codes! {
     (60, NotBackedOff, FailedPrecondition, "Nothing to do: the execution is not held back by a failed activation."),
     (61, TaskOfWorkflow, FailedPrecondition, "Act on the workflow execution that owns this task instead."),
     (62, NotRegistered, FailedPrecondition, "Begin the stream with a hello, and send it once only."),
+    (63, EndDeferred, FailedPrecondition, "Claim the execution again and replay it: a signal arrived that this activation had not seen."),
     (70, CommitConflict, Aborted, "Send the request again: another writer changed the same rows."),
     (71, Overloaded, Unavailable, "Send the request again after a short pause: the server's queue is full."),
     (72, ShuttingDown, Unavailable, "Send the request to another server, or again in a moment: this one is stopping."),
@@ -103,10 +106,13 @@ codes! {
     (74, StoreRefused, InvalidArgument, "Correct the request: the database cannot store what it contains."),
     (75, OutcomeUnknown, Unavailable, "Ask for the state before sending it again: the database did not say whether it was applied."),
     (76, RateLimitExceeded, ResourceExhausted, "Send the request again after the time that Retry-After gives."),
+    (77, TooManyTries, ResourceExhausted, "Wait for the time that Retry-After gives, then send a valid credential."),
+    (78, RequestTooSlow, Unavailable, "Send the whole request without a pause; if the connection is slow, send less at once."),
+    (79, DatabaseDamaged, Unavailable, "Stop the server and restore a backup: the database is damaged."),
     (80, Unauthenticated, Unauthenticated, "Send a valid credential as `authorization: Bearer <token>`."),
     (81, PermissionDenied, PermissionDenied, "Use a credential that may do this, and name its own tenant."),
-    (82, NotOffered, Unimplemented, "Use another way: this server does not offer this call."),
-    (90, Internal, Internal, "Report this as a bug, with the server's log around this moment."),
+    (82, NotOffered, Unimplemented, "Do not send this call: it is not implemented by this server."),
+    (90, Internal, Internal, "Report this as a bug, with the server's log of that time."),
 }
 
 impl fmt::Display for Code {

@@ -6,6 +6,7 @@
 
 use uuid::Uuid;
 
+use crate::failure::{Failure, StoredFailure};
 use crate::ids::{ExecutionId, Payload, TenantId, Text};
 use crate::state::{Task, small_enum};
 use crate::table::Row;
@@ -36,6 +37,9 @@ small_enum! {
         TimerFired = 22 "TIMER_FIRED",
         TimerCancelled = 23 "TIMER_CANCELLED",
         SignalReceived = 24 "SIGNAL_RECEIVED",
+        /// An end was not carried out, because a signal had come that its activation had not seen. Clients of the public
+        /// protocol know the name, and take no notice of it.
+        EndDeferred = 25 "WORKFLOW_SUSPENDED",
     }
 }
 
@@ -57,6 +61,8 @@ pub struct Keys {
     /// Shown as a boolean rather than as a number.
     pub flag: &'static str,
     pub payload: &'static str,
+    /// A payload that is an object is more members of the event, not the value of `payload`.
+    pub members: bool,
     /// Which payload of the own task's row is shown, and under which key.
     pub from_task: Option<(TaskPart, &'static str)>,
 }
@@ -77,11 +83,15 @@ impl EventKind {
         let none = Keys::default();
         match self {
             Self::WorkflowStarted => Keys { name: &["workflowKind"], payload: "input", ..none },
-            Self::WorkflowCompleted => Keys { payload: "output", ..none },
+            Self::WorkflowCompleted => Keys { payload: "output", number: "unreadSignals", ..none },
             Self::WorkflowFailed => {
-                Keys { text: "error", name: &["failureType"], payload: "stackTrace", ..none }
+                let name = &["failureType"];
+                let (text, payload, number) = ("error", "stackTrace", "unreadSignals");
+                Keys { text, name, payload, number, members: true, ..none }
             }
-            Self::WorkflowCancelled | Self::CancellationRequested => Keys { text: "reason", ..none },
+            Self::WorkflowCancelled => Keys { text: "reason", number: "unreadSignals", ..none },
+            Self::EndDeferred => Keys { text: "reason", number: "seenThrough", ..none },
+            Self::CancellationRequested => Keys { text: "reason", ..none },
             Self::OperationCompleted => Keys { name: &["operationName"], payload: "result", ..none },
             Self::StateSet => Keys { name: &["key"], payload: "value", ..none },
             Self::StateCleared => Keys { name: &["key"], ..none },
@@ -128,6 +138,7 @@ impl EventKind {
                 name: &["childExecutionName"],
                 text: "error",
                 flag: "cancelled",
+                members: true,
                 ..none
             },
             Self::ChildCancelRequested => {
@@ -210,6 +221,8 @@ pub struct TaskPayloads {
     pub input: Option<Payload>,
     pub output: Option<Payload>,
     pub error: Option<Text>,
+    /// What else is known of its failure: see [`StoredFailure`].
+    pub failure: Option<Payload>,
 }
 
 /// An event with what is shown of the task it is about.
@@ -224,7 +237,7 @@ impl Event {
             None => None,
             Some(task_id) => {
                 let task = task(task_id)?;
-                Some(TaskPayloads { input: None, output: task.output.clone(), error: task.error.clone() })
+                Some(TaskPayloads::without_input(task))
             }
         };
         Some((self.clone(), payloads))
@@ -258,17 +271,37 @@ impl Event {
         if !keys.flag.is_empty() && self.number == Some(1) {
             object.raw(keys.flag, b"true");
         }
-        if let (Some(payload), false) = (&self.payload, keys.payload.is_empty()) {
-            object.raw(keys.payload, payload);
+        match &self.payload {
+            Some(payload) if keys.members && payload.starts_with(b"{") => object.members(payload),
+            Some(payload) if !keys.payload.is_empty() => object.raw(keys.payload, payload),
+            _ => {}
         }
         if let (Some((part, key)), Some(task)) = (keys.from_task, task) {
             match part {
                 TaskPart::Input => object.raw(key, task.input.as_deref().unwrap_or(b"null")),
                 TaskPart::Output => object.raw(key, task.output.as_deref().unwrap_or(b"null")),
-                TaskPart::Error => object.string(key, task.error.as_deref().unwrap_or("")),
+                TaskPart::Error => {
+                    object.string(key, task.error.as_deref().unwrap_or(""));
+                    task.failure.iter().for_each(|failure| object.members(failure));
+                }
             }
         }
         object.finish()
+    }
+
+    /// Of a workflow that failed: what it said beside its error.
+    pub fn failure(&self) -> StoredFailure {
+        let stored = match &self.payload {
+            Some(payload) if payload.starts_with(b"{") => StoredFailure::read(self.payload.as_ref()),
+            // Its stack trace alone.
+            Some(trace) => {
+                let trace = serde_json::from_slice::<String>(trace).ok().map(Text::from);
+                StoredFailure { stack_trace: trace, ..StoredFailure::default() }
+            }
+            None => StoredFailure::default(),
+        };
+        let failure = Failure { kind: self.name.clone(), ..stored.failure };
+        StoredFailure { failure, ..stored }
     }
 
     /// Roughly what the event adds to a history, for the limit of unary replies.
@@ -281,15 +314,27 @@ impl Event {
     }
 }
 
-struct ObjectWriter(Vec<u8>);
+impl TaskPayloads {
+    /// All but the input, which is long and which whoever asks knows.
+    fn without_input(task: &Task) -> Self {
+        let Task { output, error, failure, .. } = task;
+        Self { input: None, output: output.clone(), error: error.clone(), failure: failure.clone() }
+    }
+}
+
+pub(crate) struct ObjectWriter(Vec<u8>);
 
 impl ObjectWriter {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self(vec![b'{'])
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.len() == 1
+    }
+
     fn key(&mut self, key: &str) {
-        if self.0.len() > 1 {
+        if !self.is_empty() {
             self.0.push(b',');
         }
         self.0.push(b'"');
@@ -297,17 +342,26 @@ impl ObjectWriter {
         self.0.extend_from_slice(b"\":");
     }
 
-    fn raw(&mut self, key: &str, json: &[u8]) {
+    /// Those of another object that was written by one of these.
+    fn members(&mut self, object: &[u8]) {
+        let inner = object.strip_prefix(b"{").and_then(|rest| rest.strip_suffix(b"}")).unwrap_or_default();
+        if !inner.is_empty() && !self.is_empty() {
+            self.0.push(b',');
+        }
+        self.0.extend_from_slice(inner);
+    }
+
+    pub(crate) fn raw(&mut self, key: &str, json: &[u8]) {
         self.key(key);
         self.0.extend_from_slice(json);
     }
 
-    fn string(&mut self, key: &str, value: &str) {
+    pub(crate) fn string(&mut self, key: &str, value: &str) {
         self.key(key);
         serde_json::to_writer(&mut self.0, value).expect("a string always serialises into memory");
     }
 
-    fn finish(mut self) -> Vec<u8> {
+    pub(crate) fn finish(mut self) -> Vec<u8> {
         self.0.push(b'}');
         self.0
     }

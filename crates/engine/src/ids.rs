@@ -8,6 +8,14 @@ pub type TaskId = Uuid;
 pub type PromiseId = Uuid;
 pub type WorkerId = Uuid;
 
+/// An id as it is written: small letters, with hyphens. Every other spelling is refused, so that texts that differ are
+/// never the same id.
+pub fn canonical_id(text: &str) -> Option<Uuid> {
+    const LENGTH: usize = uuid::fmt::Hyphenated::LENGTH;
+    let is_canonical = text.len() == LENGTH && !text.bytes().any(|byte| byte.is_ascii_uppercase());
+    Uuid::try_parse(text).ok().filter(|_| is_canonical)
+}
+
 /// A short text that is cloned often (kinds, queues, keys).
 pub type Text = std::sync::Arc<str>;
 
@@ -64,7 +72,7 @@ impl Ids {
     }
 }
 
-fn mix(mut z: u64) -> u64 {
+pub(crate) fn mix(mut z: u64) -> u64 {
     z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
     z ^ (z >> 31)
@@ -84,6 +92,23 @@ pub fn named_id(tenant: TenantId, name: &str) -> Uuid {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_id_has_one_spelling() {
+        let text = "0195c1a0-00aa-7000-8000-0000000000ff";
+        assert_eq!(canonical_id(text).map(|id| id.to_string()).as_deref(), Some(text));
+        let simple = text.replace('-', "");
+        for other in [
+            text.to_uppercase(),
+            simple,
+            format!("{{{text}}}"),
+            format!("urn:uuid:{text}"),
+            String::new(),
+            "x".repeat(36),
+        ] {
+            assert_eq!(canonical_id(&other), None, "{other}");
+        }
+    }
 
     #[test]
     fn ids_are_version_7_in_time_order_and_repeatable() {

@@ -5,7 +5,9 @@
 
 pub mod batch;
 pub mod code;
+pub mod cure;
 pub mod event;
+pub mod failure;
 pub mod ids;
 pub mod invariants;
 pub mod limits;
@@ -21,17 +23,21 @@ pub mod working_set;
 
 mod audit;
 mod check;
+mod digest;
 mod lifecycle;
 mod rules;
 
 pub use batch::{Batch, BatchStep, Decided};
 pub use code::{Class, Code, Exceeded, Refusal};
+pub use cure::Cure;
 pub use ids::{Ids, Now};
-pub use lifecycle::task::backoff_ms;
+pub use lifecycle::held_back::{has_failed, may_try};
+pub use lifecycle::task::{backoff_ms, may_report};
 pub use limits::Limits;
 pub use note::{Note, Noted};
 pub use reply::Reply;
 pub use request::{Op, Request};
 pub use rules::claim::INLINE_EVENTS;
+pub use rules::worker::live_processes;
 pub use table::{Change, Row};
 pub use working_set::{Busy, Loaded, Mutations, Scan, Wants, WorkingSet};

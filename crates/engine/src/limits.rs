@@ -2,7 +2,7 @@
 
 /// Rows of each table that one step of a follow-up (cascade, clean-up, purge) may touch.
 pub const FOLLOW_UP_ROWS: usize = 200;
-/// Held-back executions of a lane that a new build looks at.
+/// Held-back executions of a lane that one claim looks at.
 pub const HELD_BACK_ROWS: usize = 1_000;
 /// State keys that one task may hold.
 pub const TASK_STATE_KEYS: usize = 1_000;
@@ -17,15 +17,21 @@ pub const RATE_MAX: i64 = 1_000_000;
 pub struct Limits {
     /// A single payload: input, output, signal value, state value, promise value.
     pub payload_bytes: usize,
-    /// Kinds, queues, keys, names: characters, and bytes, so that three of them fit into an index entry.
+    /// Kinds, queues, keys, names: characters, of whatever width.
     pub name_chars: usize,
-    pub name_bytes: usize,
+    /// Versions of workflow kinds, in bytes: one has to fit into an index entry beside a queue and a kind.
+    pub version_bytes: usize,
     /// Free text: errors, reasons, log lines, stack traces.
     pub text_bytes: usize,
+    /// Details of a failure. They are kept with the task, with its attempt and in histories.
+    pub failure_details_bytes: usize,
     pub labels: usize,
     pub label_chars: usize,
     pub history_events: i64,
     pub buffered_signals: i64,
+    /// Ends in a row that are deferred for signals which came meanwhile. Then signals are refused until the execution has
+    /// ended or gone on.
+    pub deferred_ends: i64,
     pub pending_tasks: i64,
     pub state_keys: i64,
     /// Commands in one activation.
@@ -46,11 +52,13 @@ pub struct Limits {
     pub ttl_default_ms: i64,
     /// Timers, timeouts and delays.
     pub duration_max_ms: i64,
-    /// How long a workflow may clean up after a cancel request.
+    /// How long a workflow may go on after a cancel request without any progress, where nothing else was asked for.
     pub cancel_grace_ms: i64,
     /// Back-off of failed activations: first delay and cap.
     pub activation_backoff_ms: i64,
     pub activation_backoff_max_ms: i64,
+    /// Refusals in a row, with one code that repeating cannot cure, after which an execution has failed. At least 2.
+    pub equal_refusals: i64,
     /// How long a worker that speaks the plain public protocol may keep silent.
     pub worker_silence_ms: i64,
     /// Lease of a claim made over the worker stream; its session renews it.
@@ -65,6 +73,13 @@ pub struct Limits {
     pub unary_history_bytes: i64,
 }
 
+impl Limits {
+    /// How much longer a task's claim holds when its client shows life and cannot renew it. Never longer than a new claim.
+    pub fn task_extension_ms(&self) -> i64 {
+        self.worker_silence_ms.min(self.task_lease_ms)
+    }
+}
+
 const SECOND: i64 = 1_000;
 const DAY: i64 = 24 * 60 * 60 * SECOND;
 
@@ -73,12 +88,14 @@ impl Default for Limits {
         Self {
             payload_bytes: 1 << 20,
             name_chars: 255,
-            name_bytes: 765,
+            version_bytes: 512,
             text_bytes: 64 << 10,
+            failure_details_bytes: 64 << 10,
             labels: 20,
             label_chars: 128,
             history_events: 100_000,
             buffered_signals: 10_000,
+            deferred_ends: 20,
             pending_tasks: 100_000,
             state_keys: 10_000,
             commands: 10_000,
@@ -96,6 +113,7 @@ impl Default for Limits {
             cancel_grace_ms: 60 * SECOND,
             activation_backoff_ms: SECOND,
             activation_backoff_max_ms: 300 * SECOND,
+            equal_refusals: 5,
             worker_silence_ms: 90 * SECOND,
             session_lease_ms: 30 * SECOND,
             workflow_lease_ms: 60 * SECOND,

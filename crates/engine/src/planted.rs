@@ -27,6 +27,8 @@ bugs! {
     VersionNotChecked = "version-not-checked",
     /// A task's report is accepted whatever its token.
     StaleReportAccepted = "stale-report-accepted",
+    /// A report without a token counts for whoever holds the claim.
+    TokenlessReportAccepted = "tokenless-report-accepted",
     /// An activation's result is accepted whatever its token.
     StaleActivationAccepted = "stale-activation-accepted",
     /// An execution writes its last event twice.
@@ -37,10 +39,18 @@ bugs! {
     KeyNotChecked = "key-not-checked",
     /// Keys of all tenants lie side by side.
     TenantLeftOutOfKey = "tenant-left-out-of-key",
+    /// The lifetime of a workflow key counts from its taking, although its execution is open.
+    KeyFreedWhileOpen = "key-freed-while-open",
     /// A failed attempt is counted, and no other one follows.
     RetryLost = "retry-lost",
     /// A workflow that suspends is not told of what came meanwhile.
     WakeUpLost = "wake-up-lost",
+    /// An execution ends although a signal has come that its activation has not seen.
+    EndedOverUnseenSignal = "ended-over-unseen-signal",
+    /// A worker of the build that failed on an execution takes it again before its delay is over.
+    RetakenBySameBuild = "retaken-by-same-build",
+    /// A refusal that nothing helps against leaves the claim as it is.
+    RefusalHangs = "refusal-hangs",
     /// Work that is handed over directly keeps the token of the claim before.
     HandOffWithoutToken = "hand-off-without-token",
     /// A batch whose outcome is unknown is decided again.

@@ -18,13 +18,19 @@ pub enum Reply {
     Cancelled {
         status: ExecutionStatus,
     },
+    /// What was done with the execution that a key names.
+    ByKey {
+        execution_id: ExecutionId,
+        reply: Box<Reply>,
+    },
     Claimed(Claimed),
     Submitted {
         status: ExecutionStatus,
         repeated: bool,
     },
+    /// It was held back; its status now.
     Released {
-        count: usize,
+        status: ExecutionStatus,
     },
     TaskCreated(TaskCreated),
     TasksCreated(Vec<TaskCreated>),

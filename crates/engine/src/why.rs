@@ -1,6 +1,7 @@
 //! Why something is not running: a structured answer for every execution and task.
 
 use crate::ids::{ExecutionId, Now, PromiseId, TaskId, Text};
+use crate::lifecycle::held_back;
 use crate::limits::Limits;
 use crate::state::*;
 
@@ -34,11 +35,19 @@ pub enum Waiting {
     DelayedStart {
         until_ms: i64,
     },
-    /// The activation failed and is tried again.
+    /// It was asked to cancel and cleans up. `until_ms`: when it is force-stopped; `None`: not as long as it makes progress.
+    CleanUp {
+        until_ms: Option<i64>,
+    },
+    /// The activation failed and is tried again. `builds`: those that have failed on it, where they are known; any other takes
+    /// it at once.
     ActivationBackoff {
         code: Text,
         message: Text,
         failures: i64,
+        builds: Vec<Text>,
+        /// If the server refused it: how often in a row with this code, and after how often the execution fails.
+        refusals: Option<(i64, i64)>,
         until_ms: i64,
     },
     /// The attempt failed and is tried again.
@@ -96,6 +105,14 @@ pub struct OpenItems<'a> {
 
 /// What an execution waits for. Never empty.
 pub fn execution(row: &Execution, open: OpenItems<'_>, around: Surroundings<'_>) -> Vec<Waiting> {
+    let mut reasons = reasons(row, open, around);
+    if row.cancel_requested_ms.is_some() && !row.status.is_terminal() {
+        reasons.insert(0, Waiting::CleanUp { until_ms: row.clean_up_until_ms });
+    }
+    reasons
+}
+
+fn reasons(row: &Execution, open: OpenItems<'_>, around: Surroundings<'_>) -> Vec<Waiting> {
     match row.status {
         status if status.is_terminal() => vec![Waiting::Nothing],
         ExecutionStatus::Running => {
@@ -106,6 +123,9 @@ pub fn execution(row: &Execution, open: OpenItems<'_>, around: Surroundings<'_>)
                 code: code.clone(),
                 message: row.failure_message.clone().unwrap_or_default(),
                 failures: row.activation_failures,
+                builds: row.failure_build.as_ref().map(held_back::builds).unwrap_or_default(),
+                refusals: (row.equal_refusals > 0)
+                    .then(|| (row.equal_refusals, crate::rules::refusals_limit(around.limits))),
                 until_ms,
             },
             (Some(until_ms), None) => Waiting::DelayedStart { until_ms },

@@ -107,6 +107,11 @@ pub enum Scan {
         before_ms: i64,
         limit: usize,
     },
+    /// The execution that was started with this key last, if one was.
+    NewestWithKey {
+        tenant_id: TenantId,
+        name: crate::ids::Text,
+    },
     /// Keys that expire at or before a moment.
     ExpiredKeys {
         until_ms: i64,

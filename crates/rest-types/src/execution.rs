@@ -42,6 +42,12 @@ pub struct Execution {
     pub input: Option<Document>,
     pub output: Option<Document>,
     pub error: Option<String>,
+    /// What the workflow calls its failure. `None`: it has no name.
+    pub failure_type: Option<String>,
+    pub failure_details: Option<Document>,
+    /// Signals that it had received and not read when it ended.
+    #[serde(default)]
+    pub unread_signals: i64,
     #[serde(default)]
     pub waiting_on: Vec<WaitingOn>,
 }

@@ -42,6 +42,11 @@ pub struct Task {
     pub input: Option<Document>,
     pub output: Option<Document>,
     pub error: Option<String>,
+    /// What the application calls its failure. `None`: it has no name.
+    pub failure_type: Option<String>,
+    pub failure_details: Option<Document>,
+    /// `Some(false)`: trying again cannot help. `None`: not said.
+    pub retryable: Option<bool>,
     pub waiting_on: Option<WaitingOn>,
 }
 
@@ -67,6 +72,11 @@ pub struct Attempt {
     pub finished_ms: i64,
     pub duration_ms: i64,
     pub error: Option<String>,
+    /// What the application calls its failure. `None`: it has no name.
+    pub failure_type: Option<String>,
+    pub failure_details: Option<Document>,
+    /// `Some(false)`: trying again cannot help. `None`: not said.
+    pub retryable: Option<bool>,
     pub worker_id: Option<String>,
 }
 

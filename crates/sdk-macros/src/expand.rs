@@ -10,14 +10,21 @@ use syn::spanned::Spanned;
 use syn::{Error, Ident, ItemFn, Result, Type};
 
 use crate::function::Signature;
-use crate::options::{Attribute, Options};
+use crate::options::{Attribute, Options, Retry};
 
 pub(crate) fn expand_workflow(options: TokenStream, item: TokenStream) -> Result<TokenStream> {
     let options = Options::parse(Attribute::Workflow, options)?;
     let version = options.version.as_ref().map(|version| {
         quote! { const VERSION: ::core::option::Option<&'static str> = ::core::option::Option::Some(#version); }
     });
-    expand(Attribute::Workflow, &options, item, version)
+    let grace = options.cancel_grace.map(|ms| {
+        quote! {
+            const CANCEL_GRACE: ::core::option::Option<::core::time::Duration> =
+                ::core::option::Option::Some(::core::time::Duration::from_millis(#ms));
+        }
+    });
+    let body = (version.is_some() || grace.is_some()).then(|| quote! { #version #grace });
+    expand(Attribute::Workflow, &options, item, body)
 }
 
 pub(crate) fn expand_task(options: TokenStream, item: TokenStream) -> Result<TokenStream> {
@@ -26,7 +33,7 @@ pub(crate) fn expand_task(options: TokenStream, item: TokenStream) -> Result<Tok
     expand(Attribute::Task, &options, item, body)
 }
 
-fn task_options(options: &Options) -> Option<TokenStream> {
+pub(crate) fn task_options(options: &Options) -> Option<TokenStream> {
     let mut fields = Vec::new();
     if let Some(queue) = &options.queue {
         fields.push(quote! { queue: ::core::option::Option::Some(::std::string::String::from(#queue)), });
@@ -39,6 +46,9 @@ fn task_options(options: &Options) -> Option<TokenStream> {
         let duration = quote! { ::core::time::Duration::from_secs(#seconds) };
         fields.push(quote! { #field: ::core::option::Option::Some(#duration), });
     }
+    if options.retry.is_given() {
+        fields.push(retry_policy(&options.retry));
+    }
     (!fields.is_empty()).then(|| {
         quote! {
             fn options() -> ::flovyn_sdk::TaskOptions {
@@ -46,6 +56,18 @@ fn task_options(options: &Options) -> Option<TokenStream> {
             }
         }
     })
+}
+
+fn retry_policy(retry: &Retry) -> TokenStream {
+    let milliseconds = |ms: &u64| quote! { ::core::time::Duration::from_millis(#ms) };
+    let initial = retry.initial_ms.as_ref().map(milliseconds).map(|initial| quote! { initial: #initial, });
+    let factor = retry.factor.map(|factor| quote! { factor: #factor, });
+    let cap = retry.cap_ms.as_ref().map(milliseconds).map(|cap| quote! { cap: #cap, });
+    let all = initial.is_some() && factor.is_some() && cap.is_some();
+    let rest = (!all).then(|| quote! { ..::core::default::Default::default() });
+    quote! {
+        retry: ::core::option::Option::Some(::flovyn_sdk::RetryPolicy { #initial #factor #cap #rest }),
+    }
 }
 
 fn expand(
@@ -57,7 +79,7 @@ fn expand(
     let function: ItemFn = syn::parse2(item).map_err(|error| {
         Error::new(error.span(), format!("{} belongs on an async function: {error}", attribute.text()))
     })?;
-    let Signature { context, input, returns } = Signature::read(attribute, &function)?;
+    let Signature { context, input, returns } = Signature::read(attribute, &function.sig)?;
     let called = &function.sig.ident;
     let name = options.name.clone().map_or_else(|| camel_case(called), Ok)?;
     check_free(&name, &[input, returns])?;
@@ -65,7 +87,7 @@ fn expand(
 
     let definition = match attribute {
         Attribute::Workflow => quote! { ::flovyn_sdk::WorkflowDefinition },
-        Attribute::Task => quote! { ::flovyn_sdk::TaskDefinition },
+        Attribute::Task | Attribute::Method => quote! { ::flovyn_sdk::TaskDefinition },
     };
     let context_type = format_ident!("{}", attribute.context());
     // Where the user wrote it, so that a wrong type is reported there.
@@ -108,7 +130,7 @@ fn expand(
 }
 
 /// The compiler would only say that the name is defined twice, and not what to do.
-fn check_free(name: &Ident, types: &[&Type]) -> Result<()> {
+pub(crate) fn check_free(name: &Ident, types: &[&Type]) -> Result<()> {
     for found in types {
         if mentions(found, name) {
             let message = format!(
@@ -135,7 +157,7 @@ fn mentions(found: &Type, name: &Ident) -> bool {
     })
 }
 
-fn camel_case(function: &Ident) -> Result<Ident> {
+pub(crate) fn camel_case(function: &Ident) -> Result<Ident> {
     let mut name = String::new();
     for word in function.unraw().to_string().split('_') {
         let mut letters = word.chars();
@@ -153,7 +175,7 @@ fn camel_case(function: &Ident) -> Result<Ident> {
     Ok(ident)
 }
 
-fn kebab_case(function: &Ident) -> String {
+pub(crate) fn kebab_case(function: &Ident) -> String {
     function.unraw().to_string().trim_matches('_').replace('_', "-")
 }
 

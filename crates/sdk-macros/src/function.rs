@@ -2,7 +2,7 @@
 
 use proc_macro2::Span;
 use syn::spanned::Spanned;
-use syn::{Error, FnArg, ItemFn, Result, ReturnType, Type};
+use syn::{Error, FnArg, Result, ReturnType, Type};
 
 use crate::options::Attribute;
 
@@ -14,8 +14,7 @@ pub(crate) struct Signature<'a> {
 }
 
 impl<'a> Signature<'a> {
-    pub(crate) fn read(attribute: Attribute, function: &'a ItemFn) -> Result<Self> {
-        let signature = &function.sig;
+    pub(crate) fn read(attribute: Attribute, signature: &'a syn::Signature) -> Result<Self> {
         let (text, context) = (attribute.text(), attribute.context());
         let refuse = |span: Span, message: String| Err(Error::new(span, message));
         if signature.asyncness.is_none() {
@@ -32,11 +31,39 @@ impl<'a> Signature<'a> {
                 ),
             );
         }
-        if let Some(FnArg::Receiver(receiver)) = signature.inputs.first() {
-            return refuse(
-                receiver.span(),
-                format!("{text} needs a free function: move it out of the impl block and remove `self`"),
-            );
+        let receiver = match signature.inputs.first() {
+            Some(FnArg::Receiver(receiver)) => Some(receiver),
+            _ => None,
+        };
+        match (attribute, receiver) {
+            (Attribute::Method, Some(receiver)) => {
+                if receiver.colon_token.is_some()
+                    || receiver.reference.is_none()
+                    || receiver.mutability.is_some()
+                {
+                    return refuse(
+                        receiver.span(),
+                        format!("{text} takes `&self`: attempts run side by side"),
+                    );
+                }
+            }
+            (Attribute::Method, None) => {
+                let message =
+                    "a task of #[tasks] takes `&self` first; without it, write #[task] on a free function";
+                return refuse(signature.paren_token.span.join(), message.to_owned());
+            }
+            (Attribute::Task, Some(receiver)) => {
+                let message =
+                    "#[task] on a method needs #[tasks] on its impl block; or move it out and remove `self`";
+                return refuse(receiver.span(), message.to_owned());
+            }
+            (Attribute::Workflow, Some(receiver)) => {
+                return refuse(
+                    receiver.span(),
+                    format!("{text} needs a free function: move it out of the impl block and remove `self`"),
+                );
+            }
+            (Attribute::Task | Attribute::Workflow, None) => {}
         }
         let arguments: Vec<&Type> = signature.inputs.iter().filter_map(argument_type).collect();
         let &[context_type, input] = arguments.as_slice() else {

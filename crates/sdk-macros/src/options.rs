@@ -2,7 +2,7 @@
 
 use proc_macro2::TokenStream;
 use syn::parse::{ParseStream, Parser};
-use syn::{Error, Ident, LitInt, LitStr, Result, Token};
+use syn::{Error, Ident, Lit, LitInt, LitStr, Result, Token};
 
 /// An option that a task has, and the field of `TaskOptions` that it fills.
 const SECONDS: &[(&str, &str)] = &[
@@ -11,7 +11,7 @@ const SECONDS: &[(&str, &str)] = &[
     ("schedule_to_start_secs", "schedule_to_start"),
     ("heartbeat_timeout_secs", "heartbeat_timeout"),
 ];
-const WORKFLOW: &[&str] = &["kind", "version", "name"];
+const WORKFLOW: &[&str] = &["kind", "version", "name", "cancel_grace"];
 const TASK: &[&str] = &[
     "kind",
     "name",
@@ -21,6 +21,9 @@ const TASK: &[&str] = &[
     "total_timeout_secs",
     "schedule_to_start_secs",
     "heartbeat_timeout_secs",
+    "retry_initial_ms",
+    "retry_factor",
+    "retry_cap_ms",
 ];
 
 /// Which attribute it is.
@@ -28,6 +31,8 @@ const TASK: &[&str] = &[
 pub(crate) enum Attribute {
     Workflow,
     Task,
+    /// `#[task]` in an impl block with `#[tasks]`.
+    Method,
 }
 
 impl Attribute {
@@ -35,7 +40,7 @@ impl Attribute {
     pub(crate) fn text(self) -> &'static str {
         match self {
             Self::Workflow => "#[workflow]",
-            Self::Task => "#[task]",
+            Self::Task | Self::Method => "#[task]",
         }
     }
 
@@ -43,14 +48,14 @@ impl Attribute {
     pub(crate) fn context(self) -> &'static str {
         match self {
             Self::Workflow => "WorkflowContext",
-            Self::Task => "TaskContext",
+            Self::Task | Self::Method => "TaskContext",
         }
     }
 
     fn known(self) -> &'static [&'static str] {
         match self {
             Self::Workflow => WORKFLOW,
-            Self::Task => TASK,
+            Self::Task | Self::Method => TASK,
         }
     }
 }
@@ -61,10 +66,27 @@ pub(crate) struct Options {
     pub(crate) kind: Option<LitStr>,
     pub(crate) name: Option<Ident>,
     pub(crate) version: Option<LitStr>,
+    /// Milliseconds.
+    pub(crate) cancel_grace: Option<u64>,
     pub(crate) queue: Option<LitStr>,
     pub(crate) max_retries: Option<u32>,
     /// Fields of `TaskOptions` and their seconds.
     pub(crate) seconds: Vec<(&'static str, u64)>,
+    pub(crate) retry: Retry,
+}
+
+/// Delays between attempts. `None`: as the server does it.
+#[derive(Default)]
+pub(crate) struct Retry {
+    pub(crate) initial_ms: Option<u64>,
+    pub(crate) factor: Option<f64>,
+    pub(crate) cap_ms: Option<u64>,
+}
+
+impl Retry {
+    pub(crate) fn is_given(&self) -> bool {
+        self.initial_ms.is_some() || self.factor.is_some() || self.cap_ms.is_some()
+    }
 }
 
 impl Options {
@@ -92,9 +114,13 @@ impl Options {
         match option.as_str() {
             "kind" => self.kind = Some(text(input)?),
             "version" => self.version = Some(text(input)?),
+            "cancel_grace" => self.cancel_grace = Some(duration(input)?),
             "queue" => self.queue = Some(text(input)?),
             "name" => self.name = Some(input.parse()?),
             "max_retries" => self.max_retries = Some(number(input)?),
+            "retry_initial_ms" => self.retry.initial_ms = Some(number(input)?),
+            "retry_factor" => self.retry.factor = Some(factor(input)?),
+            "retry_cap_ms" => self.retry.cap_ms = Some(number(input)?),
             seconds => {
                 let known = SECONDS.iter().find(|(name, _)| *name == seconds);
                 let (_, field) = known.expect("unknown options were refused before");
@@ -122,6 +148,33 @@ fn text(input: ParseStream<'_>) -> Result<LitStr> {
         return Err(Error::new(text.span(), "this is empty: give it a value, or leave the option out"));
     }
     Ok(text)
+}
+
+/// A number with a unit, in milliseconds.
+fn duration(input: ParseStream<'_>) -> Result<u64> {
+    let text: LitStr = input.parse()?;
+    let value = text.value();
+    let wrong = || Error::new(text.span(), "expected a number with s, m, h or d, such as \"10m\"");
+    let units = [('s', 1), ('m', 60), ('h', 3_600), ('d', 86_400)];
+    let ms = units.iter().find_map(|(unit, seconds)| {
+        let count: u64 = value.strip_suffix(*unit)?.parse().ok()?;
+        count.checked_mul(seconds * 1_000)
+    });
+    ms.ok_or_else(wrong)
+}
+
+/// A number with or without a fraction.
+fn factor(input: ParseStream<'_>) -> Result<f64> {
+    let literal: Lit = input.parse()?;
+    let factor = match &literal {
+        Lit::Float(literal) => literal.base10_parse()?,
+        Lit::Int(literal) => literal.base10_parse()?,
+        _ => return Err(Error::new(literal.span(), "expected a number such as `2` or `1.5`")),
+    };
+    if (1.0..=100.0).contains(&factor) {
+        return Ok(factor);
+    }
+    Err(Error::new(literal.span(), "this must be from 1 to 100: each delay is so many times the one before"))
 }
 
 fn number<N>(input: ParseStream<'_>) -> Result<N>

@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::future::BoxFuture;
 use serde::Serialize;
@@ -14,14 +15,21 @@ use crate::replay::TaskOptions;
 use crate::task::TaskContext;
 
 /// A workflow: ordinary async Rust that survives crashes.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no definition of a workflow",
+    label = "use the type that `#[workflow]` makes of the function",
+    note = "for `#[workflow] async fn check_out(...)`, that is `CheckOut`: write `.workflow(CheckOut)` or `start::<CheckOut>(input)`"
+)]
 pub trait WorkflowDefinition: Send + Sync + 'static {
     type Input: Serialize + DeserializeOwned + Send + 'static;
     type Output: Serialize + DeserializeOwned + Send + 'static;
 
     /// The name by which it is started.
     const KIND: &'static str;
-    /// Executions that ask for a version run only where it is the same.
+    /// Executions that ask for a version run only where it is the same. A typed start asks for the version of its definition.
     const VERSION: Option<&'static str> = None;
+    /// Total time for clean-up after a cancel request, if the start names none. `None`: no limit while it makes progress.
+    const CANCEL_GRACE: Option<Duration> = None;
 
     /// JSON Schemas of input and output, shown to people who start it: see [`schemas`].
     fn schemas() -> Schemas {
@@ -36,6 +44,24 @@ pub trait WorkflowDefinition: Send + Sync + 'static {
 }
 
 /// A task: a unit of work with retries. It may do whatever it likes.
+///
+/// The function with the attribute is not the definition: the compiler says what to write in its place.
+///
+/// ```compile_fail,E0277
+/// # use flovyn_sdk::{Result, TaskContext, Worker, task};
+/// #[task]
+/// async fn charge_card(_: TaskContext, cents: u32) -> Result<u32> {
+///     Ok(cents)
+/// }
+///
+/// // Right is `.task(ChargeCard)`.
+/// let worker = Worker::builder("http://localhost:9090", "token").task(charge_card);
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no definition of a task",
+    label = "use the type that `#[task]` makes of the function",
+    note = "for `#[task] async fn charge_card(...)`, that is `ChargeCard`: write `ctx.schedule::<ChargeCard>(input)` or `.task(ChargeCard)`"
+)]
 pub trait TaskDefinition: Send + Sync + 'static {
     type Input: Serialize + DeserializeOwned + Send + 'static;
     type Output: Serialize + DeserializeOwned + Send + 'static;
@@ -58,6 +84,36 @@ pub trait TaskDefinition: Send + Sync + 'static {
         context: TaskContext,
         input: Self::Input,
     ) -> impl Future<Output = Result<Self::Output>> + Send;
+}
+
+/// Tasks that share what they need, such as a database pool. [`#[tasks]`](macro@crate::tasks) implements it for an impl block.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no set of tasks",
+    label = "write `#[tasks]` on its impl block, and `#[task]` on the methods that are tasks",
+    note = "a single task is registered with `.task(...)`"
+)]
+pub trait TaskSet: Send + Sync + 'static {
+    /// One entry for each task.
+    fn tasks(self: Arc<Self>) -> Vec<TaskEntry>;
+}
+
+/// A task of any type, ready to be registered.
+pub struct TaskEntry {
+    pub(crate) kind: &'static str,
+    pub(crate) schemas: Schemas,
+    pub(crate) definition: Arc<dyn AnyTask>,
+}
+
+impl TaskEntry {
+    pub fn new<T: TaskDefinition>(task: T) -> Self {
+        Self { kind: T::KIND, schemas: T::schemas(), definition: Arc::new(task) }
+    }
+}
+
+impl std::fmt::Debug for TaskEntry {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("TaskEntry").field("kind", &self.kind).finish_non_exhaustive()
+    }
 }
 
 /// JSON Schemas of what a definition takes and gives.
@@ -99,10 +155,19 @@ pub fn schemas<I: schemars::JsonSchema, O: schemars::JsonSchema>() -> Schemas {
 
 /// A workflow of any type, with plain JSON.
 pub(crate) trait AnyWorkflow: Send + Sync {
+    /// As its definition says.
+    fn cancel_grace(&self) -> Option<Duration> {
+        None
+    }
+
     fn start(self: Arc<Self>, context: WorkflowContext, input: Value) -> BoxFuture<'static, Result<Value>>;
 }
 
 impl<W: WorkflowDefinition> AnyWorkflow for W {
+    fn cancel_grace(&self) -> Option<Duration> {
+        W::CANCEL_GRACE
+    }
+
     fn start(self: Arc<Self>, context: WorkflowContext, input: Value) -> BoxFuture<'static, Result<Value>> {
         Box::pin(async move {
             let input = serde_json::from_value(input).map_err(|error| not_read("input", &error))?;
@@ -154,5 +219,5 @@ where
 }
 
 fn not_read(what: &str, error: &serde_json::Error) -> Error {
-    Error::Payload(format!("the {what} does not fit: {error}"))
+    Error::Payload(format!("cannot deserialize the {what}: {error}"))
 }

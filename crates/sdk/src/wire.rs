@@ -11,9 +11,11 @@ use tonic::metadata::{Ascii, MetadataValue};
 use tonic::transport::Endpoint;
 use tonic::{Request, Status};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Failure, PLAIN, Result};
+use crate::reason::reason;
 use crate::replay::event::usual_origin;
 use crate::replay::{Command, LogEvent, Origin, Outcome, RetryPolicy};
+use crate::tls::Tls;
 
 /// Content of one frame: well below the 4 MiB that the server takes.
 pub(crate) const MAX_FRAME_BYTES: usize = 2 << 20;
@@ -35,15 +37,24 @@ pub(crate) struct Channel {
 
 impl Channel {
     /// Connects when it is first used, and again whenever the connection has broken.
-    pub(crate) fn lazy(url: &str, token: &str) -> Result<Self> {
-        let endpoint = Endpoint::from_shared(url.to_owned())
-            .map_err(|error| {
-                Error::failed(format!("{url:?} is no URL: {error}; use for example http://localhost:9090"))
-            })?
+    pub(crate) fn lazy(url: &str, token: &str, tls: Option<&Tls>) -> Result<Self> {
+        let endpoint =
+            Endpoint::from_shared(url.to_owned()).map_err(|error| no_url(url, &error.to_string()))?;
+        let endpoint = endpoint
             .connect_timeout(CONNECT_WITHIN)
             .http2_keep_alive_interval(PING_EVERY)
             .keep_alive_timeout(PONG_WITHIN)
             .keep_alive_while_idle(true);
+        let endpoint = match (endpoint.uri().scheme_str(), tls) {
+            (Some("https"), Some(tls)) => tls.apply(endpoint)?,
+            (Some("https"), None) => Tls::new().apply(endpoint)?,
+            (Some("http"), None) => endpoint,
+            (Some("http"), Some(_)) => {
+                let message = format!("TLS is configured, but {url:?} begins with http://: write https://");
+                return Err(Error::failed(message));
+            }
+            _ => return Err(no_url(url, "it begins with neither http:// nor https://")),
+        };
         let credential = format!("Bearer {token}").parse();
         let credential =
             credential.map_err(|_| Error::failed("the token has characters that no token has"))?;
@@ -61,11 +72,15 @@ impl Channel {
     }
 }
 
+fn no_url(url: &str, why: &str) -> Error {
+    Error::failed(format!("{url:?} is no URL: {why}; use for example http://localhost:9090"))
+}
+
 pub(crate) fn refused(status: Status) -> Error {
     let code = status.metadata().get(ERROR_CODE).and_then(|value| value.to_str().ok());
     Error::Server {
         code: code.map_or_else(|| format!("{:?}", status.code()), str::to_owned),
-        message: status.message().to_owned(),
+        message: reason(&status),
     }
 }
 
@@ -165,14 +180,18 @@ pub(crate) fn command(command: Command) -> v1::WorkflowCommand {
                 idempotency_key_ttl_seconds: None,
             }),
         ),
-        Command::ScheduleChild { id, name, kind, input, queue } => message(
+        Command::ScheduleChild { id, name, kind, input, options } => message(
             CommandType::ScheduleChildWorkflow,
             CommandData::ScheduleChildWorkflow(v1::ScheduleChildWorkflowCommand {
                 child_execution_name: name,
                 workflow_kind: Some(kind),
                 child_workflow_execution_id: id.to_string(),
                 input: json_bytes(&input),
-                queue: queue.unwrap_or_default(),
+                queue: options.queue.unwrap_or_default(),
+                workflow_version: options.version,
+                execution_timeout_ms: options.execution_timeout.map(milliseconds),
+                cancel_grace_ms: options.cancel_grace.map(milliseconds),
+                priority_seconds: options.priority_seconds,
                 ..v1::ScheduleChildWorkflowCommand::default()
             }),
         ),
@@ -200,7 +219,8 @@ pub(crate) fn ending(outcome: &Outcome) -> (Option<v1::WorkflowCommand>, v1::Wor
             let data = v1::FailWorkflowCommand {
                 error: error.to_string(),
                 stack_trace: String::new(),
-                failure_type: failure_type(error).to_owned(),
+                failure_type: error.kind().to_owned(),
+                failure_details: details(error),
             };
             let last = message(CommandType::FailWorkflow, CommandData::FailWorkflow(data));
             (Some(last), v1::WorkflowStatus::Failed)
@@ -213,13 +233,34 @@ pub(crate) fn ending(outcome: &Outcome) -> (Option<v1::WorkflowCommand>, v1::Wor
     }
 }
 
-fn failure_type(error: &Error) -> &'static str {
-    match error {
-        Error::TaskFailed { .. } => "TASK_FAILED",
-        Error::Timeout(_) => "TIMEOUT",
-        Error::Cancelled(_) => "CANCELLED",
-        Error::ChildFailed { .. } => "CHILD_FAILED",
-        Error::PromiseRejected { .. } => "PROMISE_REJECTED",
-        _ => "ERROR",
+/// A failed attempt. What says nothing is not sent.
+pub(crate) fn task_failure(
+    task_execution_id: String,
+    claim_token: i64,
+    error: &Error,
+) -> v1::FailTaskRequest {
+    let kind = error.kind();
+    v1::FailTaskRequest {
+        task_execution_id,
+        error: error.to_string(),
+        claim_token: Some(claim_token),
+        non_retryable: error.gives_up(),
+        next_retry_delay_ms: error.retry_delay().map(milliseconds),
+        failure_type: if kind == PLAIN { String::new() } else { kind.to_owned() },
+        failure_details: details(error),
+    }
+}
+
+/// Empty: there are none.
+fn details(error: &Error) -> Bytes {
+    error.raw_details().map(json_bytes).unwrap_or_default()
+}
+
+/// What a server says of a failure. Empty fields say nothing.
+pub(crate) fn failure(failure_type: String, details: &[u8]) -> Failure {
+    Failure {
+        kind: Some(failure_type).filter(|kind| !kind.is_empty()),
+        details: (!details.is_empty()).then(|| json(details).ok()).flatten(),
+        ..Failure::default()
     }
 }

@@ -1,6 +1,7 @@
 //! What all transports share: the service, the authenticators, and whether the server is about to stop.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use axum::http::header::AUTHORIZATION;
 use axum::http::{HeaderMap, HeaderValue};
@@ -13,7 +14,9 @@ use tokio::sync::watch;
 use crate::issuer::Issuer;
 use crate::live::Live;
 use crate::metrics::Metrics;
+use crate::peer;
 use crate::rates::Rates;
+use crate::tries::Tries;
 
 /// The other header that an API key may come in.
 pub const API_KEY_HEADER: &str = "x-api-key";
@@ -23,6 +26,8 @@ pub const API_KEY_HEADER: &str = "x-api-key";
 pub struct Authenticators {
     pub issuer: Option<Arc<Issuer>>,
     pub api_keys: ApiKeys,
+    /// Credentials that are not valid, from one address in a minute, before it hears that these are too many.
+    pub failed_tries_per_minute: u32,
 }
 
 /// Cheap to clone.
@@ -39,7 +44,9 @@ struct Inner {
     draining: watch::Receiver<bool>,
     live: Live,
     rates: Rates,
+    tries: Tries,
     metrics: Arc<Metrics>,
+    max_poll_wait: Duration,
 }
 
 impl Api {
@@ -49,10 +56,22 @@ impl Api {
         authenticators: Authenticators,
         draining: watch::Receiver<bool>,
         metrics: Arc<Metrics>,
+        max_poll_wait: Duration,
     ) -> Self {
         let worker_tokens = WorkerTokens::new(service.store().clone());
         let (live, rates) = (Live::default(), Rates::default());
-        let inner = Inner { service, worker_tokens, authenticators, draining, live, rates, metrics };
+        let tries = Tries::new(authenticators.failed_tries_per_minute);
+        let inner = Inner {
+            service,
+            worker_tokens,
+            authenticators,
+            draining,
+            live,
+            rates,
+            tries,
+            metrics,
+            max_poll_wait,
+        };
         Self { inner: Arc::new(inner) }
     }
 
@@ -62,6 +81,11 @@ impl Api {
 
     pub fn worker_tokens(&self) -> &WorkerTokens {
         &self.inner.worker_tokens
+    }
+
+    /// Longest time that a poll is held, whatever it asks for.
+    pub(crate) fn max_poll_wait(&self) -> Duration {
+        self.inner.max_poll_wait
     }
 
     /// Live data of running tasks.
@@ -88,7 +112,8 @@ impl Api {
     /// Who sends these headers: somebody with a worker token, or with a JWT or an API key where they are configured.
     ///
     /// # Errors
-    /// When there is no credential or more than one, it is not valid, or it cannot be checked.
+    /// When there is no credential or more than one, it is not valid, or it cannot be checked. Also when too many that are
+    /// not valid were tried.
     pub async fn authenticate(&self, headers: &HeaderMap) -> Result<Principal, AuthError> {
         const ONLY_ONE: AuthError = AuthError::Unauthenticated("send only one credential");
         let count = |name| headers.get_all(name).iter().count();
@@ -96,7 +121,10 @@ impl Api {
             (0, 1) => {
                 let key =
                     headers.get(API_KEY_HEADER).and_then(|value| value.to_str().ok()).unwrap_or_default();
-                self.inner.authenticators.api_keys.authenticate(key, now_ms())
+                self.within_tries(key, async || {
+                    self.inner.authenticators.api_keys.authenticate(key, now_ms())
+                })
+                .await
             }
             (0 | 1, 0) => self.authenticate_bearer(headers.get(AUTHORIZATION)).await,
             _ => Err(ONLY_ONE),
@@ -106,17 +134,17 @@ impl Api {
     /// The same for an `Authorization` header alone.
     ///
     /// # Errors
-    /// When there is none, its token is not valid, or it cannot be checked.
+    /// The same.
     pub async fn authenticate_bearer(&self, header: Option<&HeaderValue>) -> Result<Principal, AuthError> {
         const MISSING: AuthError = AuthError::Unauthenticated(
             "send a worker token, a JWT or an API key as 'Authorization: Bearer ...'",
         );
-        let (scheme, token) = header.and_then(|value| value.to_str().ok()?.split_once(' ')).ok_or(MISSING)?;
-        let token = token.trim();
-        if !scheme.eq_ignore_ascii_case("bearer") || token.is_empty() {
-            return Err(MISSING);
-        }
-        let Authenticators { issuer, api_keys } = &self.inner.authenticators;
+        let token = header.and_then(bearer_token).ok_or(MISSING)?;
+        self.within_tries(token, || self.check_token(token)).await
+    }
+
+    async fn check_token(&self, token: &str) -> Result<Principal, AuthError> {
+        let Authenticators { issuer, api_keys, .. } = &self.inner.authenticators;
         if token.starts_with(API_KEY_PREFIX) {
             return api_keys.authenticate(token, now_ms());
         }
@@ -125,6 +153,24 @@ impl Api {
             Some(issuer) => issuer.authenticate(token).await,
             None => self.inner.worker_tokens.authenticate(token).await,
         }
+    }
+
+    /// Checks a credential, unless it has failed too often, and counts it if it fails.
+    async fn within_tries(
+        &self,
+        credential: &str,
+        check: impl AsyncFnOnce() -> Result<Principal, AuthError>,
+    ) -> Result<Principal, AuthError> {
+        let tries = &self.inner.tries;
+        let too_many = |retry_after_seconds| AuthError::TooManyTries { retry_after_seconds };
+        tries.admit(credential, Instant::now()).map_err(too_many)?;
+        let checked = check().await;
+        if matches!(checked, Err(AuthError::Unauthenticated(_)))
+            && let Some(seconds) = tries.failed(peer::current(), credential, Instant::now())
+        {
+            return Err(too_many(seconds));
+        }
+        checked
     }
 
     pub fn is_draining(&self) -> bool {
@@ -138,7 +184,20 @@ impl Api {
     }
 }
 
+/// What stands behind `Bearer` in the only `Authorization` header.
+pub(crate) fn bearer(headers: &HeaderMap) -> Option<&str> {
+    let mut all = headers.get_all(AUTHORIZATION).iter();
+    let only = all.next().filter(|_| all.next().is_none());
+    only.and_then(bearer_token)
+}
+
+fn bearer_token(header: &HeaderValue) -> Option<&str> {
+    let (scheme, token) = header.to_str().ok()?.split_once(' ')?;
+    let token = token.trim();
+    (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
+}
+
 /// Credentials of people expire by the clock on the wall, as their JWTs do: a virtual clock does not move it.
-fn now_ms() -> i64 {
+pub(crate) fn now_ms() -> i64 {
     jiff::Timestamp::now().as_millisecond()
 }

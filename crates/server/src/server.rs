@@ -5,10 +5,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use flovyn_auth::ApiKeys;
+use flovyn_engine::Limits;
 use flovyn_service::loops::Options as LoopOptions;
-use flovyn_service::{Options as ServiceOptions, Service};
+use flovyn_service::{Options as ServiceOptions, Service, Tricks};
 use flovyn_store::sqlite::Options as SqliteOptions;
 use flovyn_store::{Store, StoreError};
+use futures::StreamExt;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -18,11 +20,13 @@ use tonic::transport::server::TcpIncoming;
 use crate::activity;
 use crate::api::{Api, Authenticators};
 use crate::config::{Auth, Config, ConfigError};
+use crate::grpc::greeting::Greeted;
 use crate::hot_path::HotPath;
 use crate::http::{self, HttpState};
 use crate::issuer::Issuer;
 use crate::metrics::Metrics;
 use crate::provision::provision;
+use crate::slow::Patience;
 use crate::tls;
 use crate::virtual_clock::VirtualClock;
 
@@ -31,6 +35,8 @@ const DRAIN: Duration = Duration::from_secs(10);
 /// Peers that have gone without a word are noticed after these two together.
 const PING_EVERY: Duration = Duration::from_secs(60);
 const PONG_WITHIN: Duration = Duration::from_secs(20);
+/// Calls at once on one gRPC connection: many workers may wait for work over one.
+const MAX_STREAMS: u32 = 10_000;
 /// How often recorded durations are put into their buckets.
 const METRICS_UPKEEP: Duration = Duration::from_secs(5);
 
@@ -47,11 +53,20 @@ pub struct ServerOptions {
     pub ui_credential: Option<String>,
     /// Called by a thread that is about to sleep, which is often: it may give up memory that it keeps for itself.
     pub thread_rests: fn(),
+    /// Changes the product's limits: for tests.
+    pub limits: fn(&mut Limits),
 }
 
 impl ServerOptions {
     pub fn new(config: Config) -> Self {
-        Self { config, local_only: false, virtual_clock: false, ui_credential: None, thread_rests: || () }
+        Self {
+            config,
+            local_only: false,
+            virtual_clock: false,
+            ui_credential: None,
+            thread_rests: || (),
+            limits: |_| (),
+        }
     }
 }
 
@@ -95,27 +110,41 @@ impl Server {
     /// # Errors
     /// When the configuration, the database or an address cannot be used. Nothing is left running then.
     pub async fn start(options: ServerOptions) -> Result<Self, StartError> {
-        let ServerOptions { config, local_only, virtual_clock, ui_credential, thread_rests } = options;
+        let ServerOptions {
+            config,
+            local_only,
+            virtual_clock,
+            ui_credential,
+            thread_rests,
+            limits: change_limits,
+        } = options;
         config.check()?;
         let metrics = Arc::new(Metrics::new());
         let authenticators = authenticators(&config.auth, &metrics).await?;
+        let metrics_readers = http::Readers::new(&config.metrics)?;
         let tls = config.tls.as_ref().map(tls::load).transpose()?;
         let clock = virtual_clock.then(|| Arc::new(VirtualClock::default()));
-        let store = open_store(&config.database_url.0, clock.clone(), thread_rests).await?;
+        let tricks = tricks()?;
+        let store = open_store(&config, clock.clone(), thread_rests, tricks).await?;
         let hot_path = HotPath::start(store.as_ref(), thread_rests).map_err(StartError::Threads)?;
         let binding = hot_path.run(|| tokio::spawn(bind("gRPC", config.grpc.address)));
         let (grpc_listener, grpc_addr) = binding.await.map_err(|end| StartError::Threads(end.into()))??;
         let (http_listener, http_addr) = bind("HTTP", config.http.address).await?;
 
+        store.serves_at(&format!("gRPC {grpc_addr}, HTTP {http_addr}"));
+
         let (fatal_sender, fatal) = watch::channel(None);
+        let mut limits = config.limits.apply();
+        change_limits(&mut limits);
         let options = ServiceOptions {
-            limits: config.limits.apply(),
+            limits,
             on_fatal: Box::new(move |what| {
                 tracing::error!(what, "storage failed for good");
                 fatal_sender.send_replace(Some(what.to_owned()));
             }),
             recorder: metrics.recorder(),
             loops: LoopOptions { audit_kept: config.audit.kept(), ..LoopOptions::default() },
+            tricks,
             ..ServiceOptions::default()
         };
         let service = hot_path.run(|| Service::start(store, options));
@@ -127,9 +156,12 @@ impl Server {
         let (draining, drains) = watch::channel(false);
         let (http_ends, http_stopped) = watch::channel(false);
         let key_refresh = authenticators.issuer.clone().map(|issuer| tokio::spawn(issuer.keep_fresh()));
-        let api = Api::new(service, authenticators, drains.clone(), metrics.clone());
+        let api =
+            Api::new(service, authenticators, drains.clone(), metrics.clone(), config.grpc.max_poll_wait());
         let (grpc_tls, http_tls) = tls.map(|tls| (tls.grpc, tls.http)).unzip();
-        let grpc = hot_path.run(|| serve_grpc(api.clone(), grpc_listener, grpc_tls, until_true(drains)))?;
+        let grpc = hot_path.run(|| {
+            serve_grpc(api.clone(), grpc_listener, grpc_tls, config.requests.patience(), until_true(drains))
+        })?;
         let for_everybody = local_only && http_addr.ip().is_loopback();
         let ui = flovyn_ui::Options {
             own_credential: ui_credential.filter(|_| for_everybody),
@@ -139,16 +171,22 @@ impl Server {
         let state = HttpState {
             api: api.clone(),
             started: Instant::now(),
-            public_metrics: config.metrics.public,
+            metrics: metrics_readers,
             public_docs: config.docs_are_public(),
             clock,
             local_only,
             ui,
+            patience: config.requests.patience(),
             cors: config.http.cors.as_ref().map(http::cors_layer),
         };
-        let router = http::router(state);
-        let http =
-            tokio::spawn(http::serve::serve(http_listener, http_tls, router, until_true(http_stopped)));
+        let (router, greeting) = (http::router(state), config.requests.patience().greeting());
+        let http = tokio::spawn(http::serve::serve(
+            http_listener,
+            http_tls,
+            router,
+            greeting,
+            until_true(http_stopped),
+        ));
         let upkeep = tokio::spawn(async move {
             loop {
                 tokio::time::sleep(METRICS_UPKEEP).await;
@@ -214,22 +252,21 @@ impl Server {
         self.sampling.abort();
         self.key_refresh.inspect(JoinHandle::abort);
         self.api.service().stop().await;
-        let store = Arc::downgrade(self.api.service().store());
+        let closes = self.api.service().store().closes();
         drop(self.api);
-        closed(&store, until).await;
+        if let Some(closes) = closes {
+            closed(closes, until).await;
+        }
         self.hot_path.end(until.saturating_duration_since(tokio::time::Instant::now())).await;
         tracing::info!("stopped");
     }
 }
 
-/// Waits for those who still have the store in hand, streams that have just ended mostly: whoever starts another server
-/// on the same file then finds it closed.
-async fn closed(store: &std::sync::Weak<dyn Store>, until: tokio::time::Instant) {
-    const LOOK_EVERY: Duration = Duration::from_millis(5);
-    while store.strong_count() > 0 && tokio::time::Instant::now() < until {
-        tokio::time::sleep(LOOK_EVERY).await;
-    }
-    if store.strong_count() > 0 {
+/// Waits for those who still use the database file, streams that have just ended mostly: whoever starts another server on it
+/// then finds it closed.
+async fn closed(mut closes: watch::Receiver<()>, until: tokio::time::Instant) {
+    // The channel says nothing but that it closes.
+    if tokio::time::timeout_at(until, closes.changed()).await.is_err() {
         tracing::warn!("the database is still in use by requests that were cut off");
     }
 }
@@ -241,15 +278,26 @@ async fn authenticators(config: &Auth, metrics: &Arc<Metrics>) -> Result<Authent
         None => None,
     };
     let keys = config.api_keys.iter().map(|key| key.read()).collect::<Result<_, _>>()?;
-    Ok(Authenticators { issuer, api_keys: ApiKeys::new(keys) })
+    let failed_tries_per_minute = config.failed_tries_per_minute;
+    Ok(Authenticators { issuer, api_keys: ApiKeys::new(keys), failed_tries_per_minute })
+}
+
+/// For measurements: the optimisations that `FLOVYN_TEST_WITHOUT` names are switched off.
+fn tricks() -> Result<Tricks, ConfigError> {
+    let names = std::env::var("FLOVYN_TEST_WITHOUT").unwrap_or_default();
+    let unknown = |name| ConfigError::new(format!("FLOVYN_TEST_WITHOUT: there is no optimisation '{name}'"));
+    Tricks::without(&names).map_err(unknown)
 }
 
 async fn open_store(
-    url: &str,
+    config: &Config,
     clock: Option<Arc<VirtualClock>>,
     thread_rests: fn(),
+    tricks: Tricks,
 ) -> Result<Arc<dyn Store>, StartError> {
-    let mut options = SqliteOptions { thread_rests, ..SqliteOptions::default() };
+    let url = &config.database_url.0;
+    let (check, releases_at_rest) = (config.database.file_check(), tricks.release_at_rest);
+    let mut options = SqliteOptions { thread_rests, check, releases_at_rest, ..SqliteOptions::default() };
     if let Some(clock) = clock {
         if !url.starts_with("sqlite:") {
             let message =
@@ -272,18 +320,24 @@ fn serve_grpc(
     api: Api,
     listener: TcpListener,
     tls: Option<tonic::transport::ServerTlsConfig>,
+    patience: Patience,
     stop: impl Future<Output = ()> + Send + 'static,
 ) -> Result<JoinHandle<()>, StartError> {
     let mut builder = tonic::transport::Server::builder()
         .http2_keepalive_interval(Some(PING_EVERY))
-        .http2_keepalive_timeout(Some(PONG_WITHIN));
+        .http2_keepalive_timeout(Some(PONG_WITHIN))
+        .max_concurrent_streams(MAX_STREAMS);
     if let Some(tls) = tls {
         builder = builder.tls_config(tls).map_err(|error| ConfigError::new(format!("tls: {error}")))?;
     }
     let count = axum::middleware::from_fn_with_state(api.clone(), crate::grpc::request_metrics::count);
-    let counted = crate::grpc::routes(api).into_axum_router().layer(count);
+    let know_peer = axum::middleware::from_fn(crate::peer::know);
+    let in_time = axum::middleware::from_fn_with_state(patience, crate::grpc::slow::check);
+    let counted = crate::grpc::routes(api).into_axum_router().layer(in_time).layer(count).layer(know_peer);
     let router = builder.add_routes(counted.into());
+    let greeting = patience.greeting();
     let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
+    let incoming = incoming.map(move |stream| stream.map(|stream| Greeted::new(stream, greeting)));
     Ok(tokio::spawn(async move {
         if let Err(error) = router.serve_with_incoming_shutdown(incoming, stop).await {
             tracing::error!(%error, "the gRPC listener failed");

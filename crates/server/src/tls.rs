@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
@@ -11,6 +12,9 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tonic::transport::{Identity, ServerTlsConfig};
 
 use crate::config::{ConfigError, Tls};
+
+/// Longer than it takes from anywhere. HTTP has its own limit.
+const HANDSHAKE: Duration = Duration::from_secs(10);
 
 /// What each listener needs.
 pub(crate) struct Loaded {
@@ -38,7 +42,7 @@ pub(crate) fn load(config: &Tls) -> Result<Loaded, ConfigError> {
     server.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     Ok(Loaded {
         http: TlsAcceptor::from(Arc::new(server)),
-        grpc: ServerTlsConfig::new().identity(Identity::from_pem(cert, key)),
+        grpc: ServerTlsConfig::new().identity(Identity::from_pem(cert, key)).timeout(HANDSHAKE),
     })
 }
 

@@ -1,5 +1,6 @@
 //! An execution with everything that belongs to it, for whoever shows it. Input and outcome are in its log.
 
+use flovyn_engine::failure::Failure;
 use flovyn_engine::ids::Payload;
 use flovyn_engine::state::{EventKind, Execution};
 use flovyn_engine::why::Waiting;
@@ -16,6 +17,10 @@ pub(crate) struct ExecutionView {
     pub(crate) output: Option<Payload>,
     /// Of one that ended otherwise: the error, or the reason of its cancellation.
     pub(crate) error: Option<String>,
+    /// Of a failed one: what its workflow said beside the error.
+    pub(crate) failure: Failure,
+    /// Of one that has ended: signals that were delivered to it and that it did not read.
+    pub(crate) unread_signals: i64,
     /// Of an open one: what it waits for.
     pub(crate) waiting: Vec<Waiting>,
 }
@@ -30,6 +35,8 @@ pub(crate) async fn execution(api: &Api, row: &Execution) -> StoreResult<Executi
         input: first.into_iter().next().and_then(|logged| logged.event.payload).unwrap_or_default(),
         output: None,
         error: None,
+        failure: Failure::default(),
+        unread_signals: 0,
         waiting: Vec::new(),
     };
     if !row.status.is_terminal() {
@@ -38,9 +45,13 @@ pub(crate) async fn execution(api: &Api, row: &Execution) -> StoreResult<Executi
     }
     let last = store.event_page(tenant_id, row.id, row.last_sequence - 1, 1).await?;
     if let Some(event) = last.into_iter().next().map(|logged| logged.event) {
+        view.unread_signals = event.number.unwrap_or_default();
         match event.kind {
             EventKind::WorkflowCompleted => view.output = Some(event.payload.unwrap_or_default()),
-            _ => view.error = Some(event.text.as_deref().unwrap_or_default().to_owned()),
+            _ => {
+                view.failure = event.failure().failure;
+                view.error = Some(event.text.as_deref().unwrap_or_default().to_owned());
+            }
         }
     }
     Ok(view)

@@ -61,18 +61,33 @@ pub fn describe(waiting: &Waiting) -> WaitingOn {
             WaitingOn::new("NO_WORKER", message).name(kind)
         }
         Waiting::NoStreamWorker { queue, kind } => {
-            let message =
-                format!("its history is large: it needs a worker on the stream for {kind} in queue {queue}");
+            let message = format!(
+                "its history is large: start a worker that uses the stream for {kind} in queue {queue}"
+            );
             WaitingOn::new("NO_STREAM_WORKER", message).name(kind)
         }
         Waiting::QueuePaused { queue } => {
             WaitingOn::new("QUEUE_PAUSED", format!("queue {queue} is paused: resume it")).name(queue)
         }
         Waiting::DelayedStart { until_ms } => {
-            WaitingOn::new("DELAYED_START", "its time has not come".into()).until(*until_ms)
+            WaitingOn::new("DELAYED_START", "its start is delayed".into()).until(*until_ms)
         }
-        Waiting::ActivationBackoff { code, message, failures, until_ms } => {
-            let message = format!("{failures} activation(s) failed, the last with {code}: {message}");
+        Waiting::CleanUp { until_ms } => {
+            let limit = if until_ms.is_some() { "" } else { ", with no time limit while it makes progress" };
+            let found = WaitingOn::new("CLEAN_UP", format!("cleaning up after a cancel request{limit}"));
+            WaitingOn { until_ms: *until_ms, ..found }
+        }
+        Waiting::ActivationBackoff { code, message, failures, builds, refusals, until_ms } => {
+            let builds = match builds.as_slice() {
+                [] => String::new(),
+                builds => format!(" (build {})", builds.join(", ")),
+            };
+            let message = match refusals {
+                Some((count, limit)) => {
+                    format!("refused {count} of {limit} times before it fails, with {code}: {message}")
+                }
+                None => format!("{failures} activation(s) failed{builds}, the last with {code}: {message}"),
+            };
             WaitingOn::new("ACTIVATION_BACKOFF", message).name(code).until(*until_ms)
         }
         Waiting::RetryDelay { attempt, error, until_ms } => {
@@ -96,7 +111,10 @@ pub fn describe(waiting: &Waiting) -> WaitingOn {
         Waiting::Child { id, name, status } => {
             WaitingOn::new("CHILD", format!("child {name} is {status}")).id(id).name(name)
         }
-        Waiting::Signal => WaitingOn::new("SIGNAL", "nothing is open: only a signal can move it".into()),
+        Waiting::Signal => {
+            let message = "waiting for a signal: no task, timer, promise or child is open".into();
+            WaitingOn::new("SIGNAL", message)
+        }
         Waiting::Nothing => WaitingOn::new("NOTHING", "it has finished".into()),
     }
 }

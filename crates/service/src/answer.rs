@@ -1,39 +1,39 @@
-//! Who is told what of a batch, and in which order: those who can go on with it first.
+//! Answers everybody who waits for a batch: first those who can go on with work.
 
 use flovyn_engine::request::Op;
 use flovyn_engine::{Code, Decided, Reply, Request};
 
-use crate::batcher::MANY;
-use crate::dispatch::Poller;
 use crate::driver::Summary;
 use crate::follow::Outcome;
+use crate::in_flight::InFlight;
 use crate::job::{self, Asker, Job};
+use crate::pollers::Poller;
 use crate::provisional::{self, Takers};
+use crate::scheduler::MANY;
 use crate::service::Shared;
 use crate::stats::Stats;
-use crate::under_way::UnderWay;
 use crate::watch::Subject;
 
-/// What a batch came to.
+/// A batch that was decided, and written unless it has `takers`.
 pub(crate) struct Committed {
     pub(crate) decided: Vec<Decided>,
     pub(crate) handed: Vec<Poller>,
     pub(crate) summary: Summary,
-    /// Not written yet: what was started is handed over first.
+    /// The workers that are handed what it starts, before it is written. `None`: it is durable.
     pub(crate) takers: Option<Takers>,
-    pub(crate) under_way: UnderWay,
+    pub(crate) in_flight: InFlight,
 }
 
 impl Shared {
     pub(crate) fn answer_all(&self, mut jobs: Vec<Job>, mut committed: Committed) -> Vec<Job> {
-        let mut put_off = self.hand_over(&mut jobs, &mut committed);
-        put_off.extend(self.answer(jobs, committed));
-        put_off
+        let mut requeued = self.hand_over(&mut jobs, &mut committed);
+        requeued.extend(self.answer(jobs, committed));
+        requeued
     }
 
-    /// What others wait for to go on: work for pollers, and how executions ended.
+    /// Sends what others wait for to go on: work to pollers, and outcomes of executions. Returns requests for the next batch.
     pub(crate) fn hand_over(&self, jobs: &mut [Job], committed: &mut Committed) -> Vec<Job> {
-        let Committed { decided, handed, summary, under_way, .. } = committed;
+        let Committed { decided, handed, summary, in_flight, .. } = committed;
         self.tails.add(std::mem::take(&mut summary.events));
         for decided in &mut *decided {
             if let Decided::Reply(Reply::Claimed(claimed)) = decided {
@@ -46,38 +46,38 @@ impl Shared {
         }
         Stats::add(&self.stats.requests, decided.len());
         let for_pollers = decided.split_off(jobs.len());
-        // Whoever came to wait since this batch was decided was not seen by it, and whoever is searching in another batch may not
-        // have seen it. Before anybody is answered: they may ask for what they have just been told of.
-        let mut put_off = self.dispatch.left_ready(&summary.left_ready);
+        // A poller that began to wait after this batch was decided was not seen by it, and one that is searching in another batch may
+        // have missed its work. Before anybody is answered: they may ask for what their answer names.
+        let mut requeued = self.dispatch.left_ready(&summary.left_ready);
         self.follow(jobs, decided);
-        self.push(handed.drain(..), for_pollers, under_way, &mut put_off);
+        self.push(handed.drain(..), for_pollers, in_flight, &mut requeued);
         let ended = std::mem::take(&mut summary.ended);
         if jobs.len() < MANY && !ended.is_empty() {
-            tell_started(jobs, decided, &ended);
+            answer_started(jobs, decided, &ended);
         }
         self.followers.tell(ended);
-        put_off
+        requeued
     }
 
-    /// The same for what is started and not written yet. Nobody else is told anything.
+    /// Sends work that is started and not written yet. Nobody else is answered.
     pub(crate) fn hand_over_first(
         &self,
         starts: usize,
         mut decided: Vec<Decided>,
         handed: Vec<Poller>,
-        under_way: &UnderWay,
+        in_flight: &InFlight,
     ) -> Vec<Job> {
         for decided in &mut decided {
             if let Decided::Reply(Reply::Claimed(claimed)) = decided {
                 claimed.workflows.iter_mut().for_each(|activation| activation.provisional = true);
             }
         }
-        let (for_pollers, mut put_off) = (decided.split_off(starts), Vec::new());
-        self.push(handed, for_pollers, under_way, &mut put_off);
-        put_off
+        let (for_pollers, mut requeued) = (decided.split_off(starts), Vec::new());
+        self.push(handed, for_pollers, in_flight, &mut requeued);
+        requeued
     }
 
-    /// Before anybody can have been handed what is started: no end is missed.
+    /// Before a worker can have been handed what is started: no end is missed.
     fn follow(&self, jobs: &mut [Job], decided: &[Decided]) {
         for (job, decided) in jobs.iter_mut().zip(decided) {
             let Decided::Reply(Reply::Started(started)) = decided else { continue };
@@ -95,41 +95,41 @@ impl Shared {
         &self,
         handed: impl IntoIterator<Item = Poller>,
         decided: Vec<Decided>,
-        under_way: &UnderWay,
-        put_off: &mut Vec<Job>,
+        in_flight: &InFlight,
+        requeued: &mut Vec<Job>,
     ) {
         for (poller, decided) in handed.into_iter().zip(decided) {
-            self.answer_job(poller.into_job(), decided, under_way, put_off);
+            self.answer_job(poller.into_job(), decided, in_flight, requeued);
         }
     }
 
-    /// Everybody else, after [`Self::hand_over`].
+    /// Answers everybody else, after [`Self::hand_over`]. Returns requests for the next batch.
     pub(crate) fn answer(&self, jobs: Vec<Job>, committed: Committed) -> Vec<Job> {
-        let Committed { decided, summary, under_way, .. } = committed;
-        let mut put_off = Vec::new();
+        let Committed { decided, summary, in_flight, .. } = committed;
+        let mut requeued = Vec::new();
         for (job, decided) in jobs.into_iter().zip(decided) {
             if let Decided::Reply(Reply::Claimed(claimed)) = &decided {
                 if claimed.is_empty() && !claimed.cleared {
-                    self.dispatch.found_nothing(&under_way, &job.request);
+                    self.dispatch.found_nothing(&in_flight, &job.request);
                 }
-                put_off.extend(self.wake_next(&job.request, claimed.len()));
+                requeued.extend(self.wake_next(&job.request, claimed.len()));
             }
-            self.answer_job(job, decided, &under_way, &mut put_off);
+            self.answer_job(job, decided, &in_flight, &mut requeued);
         }
         self.after_commit(summary);
-        put_off
+        requeued
     }
 
-    fn answer_job(&self, mut job: Job, decided: Decided, under_way: &UnderWay, put_off: &mut Vec<Job>) {
+    fn answer_job(&self, mut job: Job, decided: Decided, in_flight: &InFlight, requeued: &mut Vec<Job>) {
         let result = match decided {
             Decided::Deferred => {
                 Stats::add(&self.stats.deferred, 1);
                 job.misses += 1;
                 if job.request.provisional.is_some() {
-                    // What follows it may be decided before it: then that was about nothing.
+                    // A later request may be decided before it: then the worker's execution does not exist.
                     job.request = provisional::anew(&job.request, self.seed());
                 }
-                put_off.push(job);
+                requeued.push(job);
                 return;
             }
             Decided::Reply(reply) => {
@@ -151,27 +151,27 @@ impl Shared {
         match job.asker {
             Asker::Call(sender) | Asker::Start(sender, _) => {
                 if let (Op::ResumeQueue(op), Ok(_)) = (&job.request.op, &result) {
-                    put_off.extend(self.dispatch.queue_resumed(job.request.tenant_id, &op.queue));
+                    requeued.extend(self.dispatch.queue_resumed(job.request.tenant_id, &op.queue));
                 }
                 drop(sender.send(result));
             }
             Asker::Poll(poll) => match result {
                 Ok(Reply::Claimed(claimed)) if claimed.is_empty() && poll.may_wait() => {
-                    // Nothing there: every batch that is decided from now on and makes such work ready sees this poller, and one
-                    // that was decided meanwhile brings it when it is answered, or has done so: then it searches again.
+                    // Nothing there. Every batch that is decided from now on and makes such work ready sees this poller. One that was
+                    // decided meanwhile wakes it when it is answered, or has been answered: then the poller searches again.
                     let Some(poller) = Poller::new(job.request, poll) else { return };
-                    // What another batch of ours had its hands on may be left when that is over, and what it took out of the
-                    // line has gone with this one.
-                    let again = claimed.cleared || (claimed.passed_over && under_way.had_company());
-                    put_off.extend(match again {
+                    // Work that another batch of ours had locked may be left when that batch ends; and ready rows that this claim
+                    // cleared away may have hidden others.
+                    let again = claimed.cleared || (claimed.passed_over && in_flight.had_company());
+                    requeued.extend(match again {
                         true => Some(poller.into_job()),
-                        false => self.dispatch.park_after(under_way, poller),
+                        false => self.dispatch.park_after(in_flight, poller),
                     });
                 }
                 Ok(Reply::Claimed(claimed)) => {
                     if let Err(Ok(claimed)) = poll.sender.send(Ok(claimed)) {
                         Stats::add(&self.stats.given_back, claimed.len());
-                        put_off.extend(job::give_back(job.request.tenant_id, &claimed));
+                        requeued.extend(job::releases(job.request.tenant_id, &claimed));
                     }
                 }
                 Ok(_) => {}
@@ -189,7 +189,7 @@ impl Shared {
         }
     }
 
-    /// Whoever found as much as it could take has probably not found all: the next poller searches too.
+    /// A claim that found as much as it could take has probably not found all: the next poller searches too.
     fn wake_next(&self, request: &Request, found: usize) -> Vec<Job> {
         match job::claim_of(request) {
             Some(claim) if claim.only.is_none() && found >= claim.max => {
@@ -202,11 +202,11 @@ impl Shared {
     fn after_commit(&self, mut summary: Summary) {
         match summary.watched {
             true => self.watchers.tell(&summary.changed),
-            // Whoever began to watch while this batch was being committed may have read what was there before it.
+            // A watcher that began while this batch was being committed may have read what was there before it.
             false => self.watchers.tell_all(),
         }
         for cancel in &summary.cancelled {
-            // Without any session here there is nobody to tell.
+            // Without any session here nobody receives it.
             let _ = self.cancels.send(*cancel);
         }
         self.soon.committed(std::mem::take(&mut summary.due));
@@ -216,8 +216,8 @@ impl Shared {
     }
 }
 
-/// Whoever hears of an end has to know what has ended.
-fn tell_started(jobs: &mut [Job], decided: &[Decided], ended: &[(Subject, Outcome)]) {
+/// A caller that is notified of an end has to know before what has started.
+fn answer_started(jobs: &mut [Job], decided: &[Decided], ended: &[(Subject, Outcome)]) {
     for (job, decided) in jobs.iter_mut().zip(decided) {
         let Decided::Reply(reply @ Reply::Started(started)) = decided else { continue };
         let subject = (job.request.tenant_id, started.execution_id);

@@ -1,23 +1,24 @@
-//! A batch on its way through a store, with direct hand-off: what it makes ready is claimed in the same commit by
-//! whoever waits for it, so that a step of a workflow costs one fsync and not two.
+//! A batch as the store sees it, with direct hand-off: work that it makes ready is claimed in the same commit by pollers that
+//! wait for it, so that a step of a workflow costs one fsync and not two.
 
 use std::sync::Arc;
 use std::time::Instant;
 
-use flovyn_engine::state::{Execution, Lane, Task, TaskStatus, WorkClass};
+use flovyn_engine::state::{Execution, Lane, Ready, Task, TaskStatus, WorkClass};
 use flovyn_engine::{
     Batch, BatchStep, Change, Decided, Limits, Loaded, Mutations, Note, Now, Reply, Request,
 };
 use flovyn_store::{Decider, Step};
 
-use crate::dispatch::{Dispatch, HandOff, Poller};
+use crate::dispatch::{Dispatch, HandOff};
 use crate::follow::Outcome;
 use crate::job::claim_of;
 use crate::loops::soon::DueChanges;
+use crate::pollers::Poller;
 use crate::provisional::Takers;
 use crate::service::TaskCancel;
 use crate::tails::{self, Written};
-use crate::transaction::Then;
+use crate::transaction::Mode;
 use crate::watch::Subject;
 
 /// A batch up to this size is small.
@@ -32,26 +33,26 @@ pub(crate) struct Driver {
     /// Pollers whose claims stand behind the batch's own requests, in order.
     handed: Vec<Poller>,
     assigned: bool,
-    then: Then,
-    /// Nothing was written: what was started has been handed over and waits for its first step.
+    mode: Mode,
+    /// Workers that are handed what was started, before it is written. `None`: it is written first.
     takers: Option<Takers>,
-    /// When it is decided: known once something has been loaded.
+    /// The time at which it is decided. `None`: nothing has been loaded yet.
     now: Option<Now>,
     /// Whether anybody waits for changes.
     watched: bool,
     summary: Summary,
 }
 
-/// What a committed batch means for the rest of the process.
+/// The consequences of a committed batch for the rest of the process.
 #[derive(Debug, Default)]
 pub(crate) struct Summary {
     pub(crate) rows: usize,
     pub(crate) notes: Vec<Note>,
-    /// When its changes went to the database, if there were any.
+    /// When its changes were passed to the database. `None`: there were none.
     pub(crate) written_since: Option<Instant>,
-    /// Work made ready that nobody here took: other processes may want it, and pollers here who came meanwhile.
+    /// Lanes with work made ready that no poller here took: for other processes, and for pollers who came meanwhile.
     pub(crate) left_ready: Vec<Lane>,
-    /// What falls due soon, or no longer does.
+    /// Rows that fall due soon, or no longer do.
     pub(crate) due: DueChanges,
     /// Whether anybody waited for changes when it was decided.
     pub(crate) watched: bool,
@@ -71,7 +72,7 @@ impl Driver {
         limits: Arc<Limits>,
         dispatch: Dispatch,
         watched: bool,
-        then: Then,
+        mode: Mode,
     ) -> Self {
         Self {
             small: is_small(&requests),
@@ -79,7 +80,7 @@ impl Driver {
             dispatch,
             handed: Vec::new(),
             assigned: false,
-            then,
+            mode,
             takers: None,
             now: None,
             watched,
@@ -87,7 +88,7 @@ impl Driver {
         }
     }
 
-    /// Who has been handed what is not written yet. Nothing: it was written.
+    /// The workers that were notified of what is not written yet. `None`: it was written.
     pub(crate) fn take_takers(&mut self) -> Option<Takers> {
         self.takers.take()
     }
@@ -101,28 +102,29 @@ impl Driver {
     fn assign(&mut self) {
         self.assigned = true;
         if self.dispatch.is_empty() {
-            // Whoever comes to wait from here on is brought what is left ready.
+            // Pollers that begin to wait from here on are woken for the work that is left ready.
             return;
         }
-        let mut ready = self.batch.made_ready();
-        ready.retain(|row| row.lane.class != WorkClass::HeldBack);
+        let ready = self.batch.made_ready();
         if ready.is_empty() {
             return;
         }
         let batch = &self.batch;
-        let hand_offs = self.dispatch.assign(&ready, |item| {
+        let last_session = |item: &Ready| {
             (item.lane.class != WorkClass::Task)
                 .then(|| batch.last_session(item.lane.tenant_id, item.id))
                 .flatten()
-        });
+        };
+        let failed_builds = |item: &Ready| batch.failed_builds(item.lane.tenant_id, item.id);
+        let hand_offs = self.dispatch.assign(&ready, last_session, failed_builds);
         for HandOff { poller, request } in hand_offs {
             self.batch.push(request);
             self.handed.push(poller);
         }
     }
 
-    /// Who has what was started, if all of it has gone to workers who know that it is not written yet.
-    fn tell_first(&self) -> Option<Takers> {
+    /// The workers that were handed what was started, if all of it went to workers who know that it is not written yet.
+    fn notify_first(&self) -> Option<Takers> {
         let decided = self.batch.decided();
         let (own, handed) = decided.split_at(decided.len() - self.handed.len());
         let mut taken = Vec::new();
@@ -170,7 +172,6 @@ impl Driver {
         self.summary.due = self.now.map(|now| DueChanges::of(&mutations.due, now)).unwrap_or_default();
         for change in &mutations.ready {
             if let Change::Insert(row) = change
-                && row.lane.class != WorkClass::HeldBack
                 && self.summary.left_ready.last() != Some(&row.lane)
             {
                 self.summary.left_ready.push(row.lane.clone());
@@ -192,7 +193,7 @@ impl Decider for Driver {
     }
 
     fn is_followed(&self) -> bool {
-        self.then == Then::Followed
+        self.mode == Mode::Followed
     }
 
     fn step(&mut self, loaded: Option<Loaded>) -> Step {
@@ -207,7 +208,7 @@ impl Decider for Driver {
         match step {
             BatchStep::Load(wants) => Step::Load(wants),
             BatchStep::Decided => {
-                self.takers = if self.then == Then::Told { self.tell_first() } else { None };
+                self.takers = if self.mode == Mode::NotifyFirst { self.notify_first() } else { None };
                 if self.takers.is_some() {
                     return Step::Done;
                 }

@@ -6,6 +6,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use flovyn_engine::event::EventKind;
+use flovyn_engine::failure::Failure;
 use flovyn_engine::ids::{ExecutionId, Payload, TenantId, Text};
 use flovyn_engine::request::StartWorkflow;
 use flovyn_engine::state::Event;
@@ -27,8 +28,8 @@ pub struct Ended {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
     Completed(Payload),
-    /// With the error.
-    Failed(Text),
+    /// With the error, and what was said beside it.
+    Failed(Text, Failure),
     /// With the reason.
     Cancelled(Text),
 }
@@ -39,7 +40,7 @@ impl Outcome {
         let text = || event.text.clone().unwrap_or_default();
         match event.kind {
             EventKind::WorkflowCompleted => Some(Self::Completed(event.payload.clone().unwrap_or_default())),
-            EventKind::WorkflowFailed => Some(Self::Failed(text())),
+            EventKind::WorkflowFailed => Some(Self::Failed(text(), event.failure().failure)),
             EventKind::WorkflowCancelled => Some(Self::Cancelled(text())),
             _ => None,
         }

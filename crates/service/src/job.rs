@@ -1,16 +1,18 @@
-//! A request on its way through the batch loop, with whoever waits for the answer.
+//! A request in the batch loop, with the channel for its answer.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use flovyn_engine::ids::TenantId;
+use flovyn_engine::ids::{ExecutionId, TenantId};
 use flovyn_engine::reply::Claimed;
 use flovyn_engine::request::{Claim, GiveBackTask, GiveBackWorkflow, Op};
-use flovyn_engine::{Refusal, Reply, Request};
+use flovyn_engine::{Code, Refusal, Reply, Request};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use crate::follow::EndSender;
+use crate::provisional;
+use crate::scheduler::{ClaimFacts, FirstStep, Kind, Queued};
 
 pub(crate) type CallSender = oneshot::Sender<Result<Reply, Refusal>>;
 
@@ -18,10 +20,18 @@ pub(crate) type CallSender = oneshot::Sender<Result<Reply, Refusal>>;
 #[derive(Debug)]
 pub(crate) struct PollAsker {
     pub(crate) sender: oneshot::Sender<Result<Claimed, Refusal>>,
-    /// Until when it waits for work. A claim that is under way then is still answered.
+    /// Until when it waits for work. A claim that is in a batch then is still answered.
     pub(crate) until: Instant,
-    /// Set while it waits in the dispatch: then nothing is under way for it.
-    pub(crate) parked: Arc<AtomicBool>,
+    pub(crate) wait: Arc<PollWait>,
+}
+
+/// What a poll and those who answer it tell each other.
+#[derive(Debug, Default)]
+pub(crate) struct PollWait {
+    /// Set when it is to end before its time.
+    pub(crate) cut: AtomicBool,
+    /// Set while it waits in the dispatch: then no batch has its claim.
+    pub(crate) parked: AtomicBool,
 }
 
 impl PollAsker {
@@ -30,7 +40,7 @@ impl PollAsker {
     }
 
     pub(crate) fn may_wait(&self) -> bool {
-        !self.is_gone() && Instant::now() < self.until
+        !self.is_gone() && !self.wait.cut.load(Ordering::SeqCst) && Instant::now() < self.until
     }
 }
 
@@ -40,7 +50,7 @@ pub(crate) enum Asker {
     Call(CallSender),
     /// Starts an execution and follows it to its end.
     Start(CallSender, EndSender),
-    /// A poller: when nothing is found it waits in the dispatch.
+    /// A poller: if nothing is found it waits in the dispatch.
     Poll(PollAsker),
     /// Nobody waits.
     None,
@@ -50,7 +60,7 @@ pub(crate) enum Asker {
 pub(crate) struct Job {
     pub(crate) request: Arc<Request>,
     pub(crate) asker: Asker,
-    /// How often its rows could not be had.
+    /// How often it was deferred because its rows were locked.
     pub(crate) misses: u32,
 }
 
@@ -59,16 +69,16 @@ impl Job {
         Self { request: Arc::new(request), asker, misses: 0 }
     }
 
-    /// Whether somebody still waits for the answer. A request of somebody who has gone is carried out all the
-    /// same, except a claim: handing out work to nobody would only delay it.
-    pub(crate) fn is_abandoned_claim(&self) -> bool {
-        matches!(&self.asker, Asker::Poll(poll) if poll.is_gone())
-    }
-
-    /// Whether it undoes a claim of which nobody has been told.
-    pub(crate) fn gives_back(&self) -> bool {
-        matches!(self.request.op, Op::GiveBackWorkflow(_) | Op::GiveBackTask(_))
-            && matches!(self.asker, Asker::None)
+    /// What is decided in place of a report that the database refuses. Itself, if there is nothing.
+    pub(crate) fn instead(self) -> Result<Self, Self> {
+        let refusal = Refusal::new(Code::StoreRefused, Code::StoreRefused.advice());
+        match self.request.op.instead(&refusal) {
+            Some(op) => {
+                let request = Arc::new(Request { op, ..Request::clone(&self.request) });
+                Ok(Self { request, ..self })
+            }
+            None => Err(self),
+        }
     }
 
     pub(crate) fn refuse(self, refusal: Refusal) {
@@ -80,8 +90,48 @@ impl Job {
     }
 }
 
-/// Requests that undo a claim which could not be delivered.
-pub(crate) fn give_back(tenant_id: TenantId, claimed: &Claimed) -> Vec<Job> {
+impl Queued for Job {
+    fn tenant(&self) -> TenantId {
+        self.request.tenant_id
+    }
+
+    fn bytes(&self) -> usize {
+        self.request.bytes()
+    }
+
+    fn rows(&self) -> usize {
+        self.request.rows()
+    }
+
+    fn claim(&self) -> Option<ClaimFacts> {
+        let claim = claim_of(&self.request)?;
+        Some(ClaimFacts { session: claim.claimer.session, class: claim.class, max: claim.max })
+    }
+
+    fn misses(&self) -> u32 {
+        self.misses
+    }
+
+    fn is_abandoned(&self) -> bool {
+        matches!(&self.asker, Asker::Poll(poll) if poll.is_gone())
+    }
+
+    fn is_release(&self) -> bool {
+        matches!(self.request.op, Op::GiveBackWorkflow(_) | Op::GiveBackTask(_))
+            && matches!(self.asker, Asker::None)
+    }
+
+    fn starts(&self) -> Option<Kind> {
+        provisional::kind(self)
+    }
+
+    fn first_step_of(&self, execution_id: ExecutionId) -> Option<FirstStep> {
+        provisional::first_step_of(self, execution_id)
+    }
+}
+
+/// Requests that release claims which could not be delivered.
+pub(crate) fn releases(tenant_id: TenantId, claimed: &Claimed) -> Vec<Job> {
     let workflows = claimed
         .workflows
         .iter()
@@ -90,12 +140,12 @@ pub(crate) fn give_back(tenant_id: TenantId, claimed: &Claimed) -> Vec<Job> {
         claimed.tasks.iter().map(|item| Op::from(GiveBackTask { task_id: item.task.id, token: item.token }));
     workflows
         .chain(tasks)
-        // Giving back makes no ids and needs no jitter.
+        // A release makes no ids and needs no jitter.
         .map(|op| Job::new(Request::new(tenant_id, 0, op), Asker::None))
         .collect()
 }
 
-/// The claim of a poll request.
+/// The claim of a poll request. `None`: it is another request.
 pub(crate) fn claim_of(request: &Request) -> Option<&Claim> {
     match &request.op {
         Op::Claim(claim) => Some(claim),

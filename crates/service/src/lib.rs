@@ -1,33 +1,35 @@
-//! Requests in, replies out: the batch loop, the waiting pollers, the background loops. No rule stands here.
+//! Requests in, replies out: the batch loop, the pollers that wait, the background loops. No rule of the product stands here.
 //!
-//! Nothing is acknowledged before its batch is durable. No timer delays a batch: the next one is whatever arrived
-//! while the last one was being committed, or, on a database that can carry out both, begins beside it.
+//! Nothing is acknowledged before its batch is durable. docs/batching.md explains how requests become batches: `batcher.rs`
+//! executes, and the pure `scheduler/` decides.
 
 mod answer;
-mod backlog;
 mod batcher;
+mod caller;
 mod chatter;
 mod dispatch;
 pub mod doctor;
 mod driver;
 mod follow;
+mod in_flight;
 mod job;
 pub mod loops;
 pub mod metrics;
-mod pace;
+mod onlookers;
+mod pollers;
 mod provisional;
+mod scheduler;
 mod service;
-mod side_by_side;
 mod stats;
 mod tails;
 mod transaction;
-mod turns;
-mod under_way;
 mod waiting;
 mod watch;
 
+pub use caller::Caller;
 pub use follow::{Ended, Follower, Outcome, Starter};
+pub use onlookers::Onlooker;
+pub use scheduler::{SideBySideFrom, Tricks};
 pub use service::{Options, Service, TaskCancel};
-pub use side_by_side::SideBySideFrom;
 pub use stats::{Figures, Stats};
 pub use watch::Watch;

@@ -6,28 +6,31 @@ use std::time::Duration;
 
 use flovyn_engine::ids::{TaskId, TenantId, WorkerId};
 use flovyn_engine::reply::Claimed;
-use flovyn_engine::request::{Actor, Claim, Op};
+use flovyn_engine::request::{Claim, Op};
+use flovyn_engine::state::Lane;
 use flovyn_engine::{Code, Ids, Limits, Refusal, Reply, Request};
-use flovyn_store::Store;
+use flovyn_store::{Store, StoreResult};
 use tokio::sync::{broadcast, mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use crate::batcher::Batcher;
+use crate::batcher::{Batcher, stays_awake_for};
+use crate::caller::Caller;
 use crate::chatter::Chatter;
 use crate::dispatch::Dispatch;
 use crate::follow::Followers;
-use crate::job::{self, Asker, Job, PollAsker};
+use crate::job::{self, Asker, Job, PollAsker, PollWait};
 use crate::loops;
 use crate::loops::soon::Soon;
 use crate::metrics::{Meters, SharedRecorder};
-use crate::side_by_side::{SideBySide, SideBySideFrom};
+use crate::onlookers::Onlooker;
+use crate::scheduler::{Elsewhere, InProcess, MAX_IN_FLIGHT, Policy, QUEUE, SideBySideFrom, Tricks};
 use crate::stats::Stats;
 use crate::tails::Tails;
 use crate::watch::Watchers;
 
-/// How many requests may wait for the batch loop, and as many again that it has taken in.
-pub(crate) const QUEUE: usize = 16_384;
+/// How soon a poll whose time is over looks whether its claim is still under way.
+const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
 /// Cancellations that a slow listener may be behind; it then has to look for itself.
 const CANCELS: usize = 4_096;
@@ -44,6 +47,8 @@ pub struct Options {
     /// nothing else to write.
     pub first_step_within: Duration,
     pub side_by_side: SideBySideFrom,
+    /// Optimisations, all of them on unless they are being measured.
+    pub tricks: Tricks,
     /// Where figures go.
     pub recorder: SharedRecorder,
     /// Ids and jitter are drawn from it. It differs between processes, so that their ids do not meet.
@@ -59,6 +64,7 @@ impl Default for Options {
             loops: loops::Options::default(),
             first_step_within: Duration::from_millis(4),
             side_by_side: SideBySideFrom::default(),
+            tricks: Tricks::default(),
             recorder: Arc::new(metrics::NoopRecorder),
             seed: uuid::Uuid::new_v4().as_u64_pair().0,
         }
@@ -86,6 +92,9 @@ pub(crate) struct Shared {
     pub(crate) watchers: Watchers,
     pub(crate) followers: Followers,
     pub(crate) tails: Tails,
+    /// Whether memory that only makes the next request faster is released at rest.
+    pub(crate) releases_at_rest: bool,
+    batches_at_once: usize,
     pub(crate) cancels: broadcast::Sender<TaskCancel>,
     pub(crate) failed: AtomicBool,
     pub(crate) on_fatal: Box<dyn Fn(&str) + Send + Sync>,
@@ -127,9 +136,13 @@ impl Service {
     /// Starts the batch loop and the background loops on the current runtime.
     pub fn start(store: Arc<dyn Store>, options: Options) -> Self {
         let (jobs, receiver) = mpsc::channel(QUEUE);
+        let is_shared = store.is_shared();
+        let overlaps = store.overlaps_batches() && (is_shared || options.tricks.overlapping_writes);
         let (shutdown, stopped) = watch::channel(false);
         let shared = Arc::new(Shared {
-            dispatch: Dispatch::new(!store.is_shared()),
+            dispatch: Dispatch::new(!is_shared && options.tricks.known_empty_lanes),
+            releases_at_rest: options.tricks.release_at_rest,
+            batches_at_once: if overlaps { MAX_IN_FLIGHT } else { 1 },
             store,
             limits: Arc::new(options.limits),
             stats: Stats::default(),
@@ -152,75 +165,109 @@ impl Service {
             tasks: Arc::default(),
         };
         let mut tasks = loops::start(&service, &options.loops, &stopped);
-        // Other processes may lock, pause or write what a start that is not written yet depends on.
-        let patience = if shared.store.is_shared() { Duration::ZERO } else { options.first_step_within };
-        let from = shared.store.overlaps_batches().then_some(options.side_by_side);
-        let side_by_side = SideBySide::new(from, !shared.store.is_shared());
-        tasks.push(tokio::spawn(Batcher::new(shared, receiver, stopped, patience, side_by_side).run()));
+        let from = overlaps.then_some(options.side_by_side);
+        let (first_step_within, tricks) = (options.first_step_within, options.tricks);
+        let policy: Box<dyn Policy> = match is_shared {
+            true => Box::new(Elsewhere { from, tricks }),
+            false => {
+                let stays_awake_for = stays_awake_for();
+                Box::new(InProcess { from, first_step_within, stays_awake_for, tricks })
+            }
+        };
+        tasks.extend(stop_when_damaged(&shared, &stopped));
+        tasks.push(tokio::spawn(Batcher::new(shared, receiver, stopped, policy).run()));
         *service.tasks.try_lock().expect("nobody else has the service yet") = tasks;
         service
     }
 
-    /// How many batches may be under way at a time.
+    /// How many batches may be in flight at a time.
     pub fn batches_at_once(&self) -> usize {
-        SideBySide::most(self.shared.store.overlaps_batches())
+        self.shared.batches_at_once
     }
 
     /// Carries out one request. When this returns, the effect is durable.
-    pub async fn call(&self, tenant_id: TenantId, op: impl Into<Op>) -> Result<Reply, Refusal> {
-        self.call_as(None, tenant_id, op).await
-    }
-
-    /// The same for somebody whom the audit log is to name.
-    pub async fn call_as(
-        &self,
-        actor: Option<Arc<Actor>>,
-        tenant_id: TenantId,
-        op: impl Into<Op>,
-    ) -> Result<Reply, Refusal> {
+    pub async fn call(&self, caller: impl Into<Caller>, op: impl Into<Op>) -> Result<Reply, Refusal> {
         let (sender, receiver) = oneshot::channel();
-        let op = op.into();
+        let (caller, op) = (caller.into(), op.into());
         if let Op::FailTask(fail) = &op {
             // The next attempt shall find the last details of this one.
-            self.chatter.release_heartbeat(self, tenant_id, fail.task_id).await;
+            self.chatter.release_heartbeat(self, caller.tenant_id, fail.task_id).await;
         }
-        self.send(Request { actor, ..self.request(tenant_id, op) }, Asker::Call(sender))?;
+        self.send(self.request(caller, op), Asker::Call(sender))?;
         receiver.await.unwrap_or_else(|_| Err(stopping()))
     }
 
     /// Claims work, waiting for it up to `wait`. Dropping the future ends the wait; work that was claimed for it
     /// meanwhile is given back.
-    pub async fn poll(&self, tenant_id: TenantId, claim: Claim, wait: Duration) -> Result<Claimed, Refusal> {
+    pub async fn poll(
+        &self,
+        caller: impl Into<Caller>,
+        claim: Claim,
+        wait: Duration,
+    ) -> Result<Claimed, Refusal> {
+        self.poll_until(caller, claim, wait, std::future::pending()).await
+    }
+
+    /// The same, and ends the wait when `cut` completes. What is being claimed at that moment still counts.
+    pub async fn poll_until(
+        &self,
+        caller: impl Into<Caller>,
+        claim: Claim,
+        wait: Duration,
+        cut: impl Future<Output = ()>,
+    ) -> Result<Claimed, Refusal> {
+        let caller = caller.into();
+        let tenant_id = caller.tenant_id;
         let (sender, receiver) = oneshot::channel();
-        let parked = Arc::new(AtomicBool::new(false));
-        let asker = PollAsker { sender, until: Instant::now() + wait, parked: parked.clone() };
+        let (until, wait) = (Instant::now() + wait, Arc::new(PollWait::default()));
+        let asker = PollAsker { sender, until, wait: wait.clone() };
         self.refuse_if_stopping()?;
-        let request = self.request(tenant_id, Op::Claim(claim));
+        let request = self.request(caller, Op::Claim(claim));
         request.op.check(&self.shared.limits)?;
         if let Err((request, asker)) = self.shared.dispatch.park_at_once(Arc::new(request), asker) {
             self.send_job(Job { request, asker: Asker::Poll(asker), misses: 0 })?;
         }
         let mut handed = Handed { service: self, tenant_id, receiver };
-        if let Ok(result) = tokio::time::timeout(wait, &mut handed.receiver).await {
-            return result.unwrap_or_else(|_| Err(stopping()));
+        tokio::select! {
+            biased;
+            result = &mut handed.receiver => return result.unwrap_or_else(|_| Err(stopping())),
+            () = tokio::time::sleep_until(until) => {}
+            () = cut => {}
         }
-        if !parked.load(Ordering::SeqCst) {
-            // Its claim is under way: that is not waiting for work, and its answer is near.
-            return (&mut handed.receiver).await.unwrap_or_else(|_| Err(stopping()));
+        wait.cut.store(true, Ordering::SeqCst);
+        while !wait.parked.load(Ordering::SeqCst) {
+            // Its claim is under way: that is not waiting for work, and its answer is near. It may just be parking itself.
+            let answered = tokio::time::timeout(LOOK_AGAIN, &mut handed.receiver);
+            if let Ok(result) = answered.await {
+                return result.unwrap_or_else(|_| Err(stopping()));
+            }
         }
         // Nothing is sent any more; what was sent at the last moment still counts.
         handed.receiver.close();
         handed.receiver.try_recv().unwrap_or_else(|_| Ok(Claimed::default()))
     }
 
+    /// Lets somebody know of ready work in these lanes that no poller takes.
+    pub fn look_on(&self, lanes: Vec<Lane>) -> Onlooker {
+        self.shared.dispatch.look_on(lanes)
+    }
+
+    /// Whether one of these lanes has ready work.
+    ///
+    /// # Errors
+    /// When the database cannot be read.
+    pub async fn has_work(&self, lanes: Vec<Lane>) -> StoreResult<bool> {
+        Ok(!loops::wake::with_work(self, lanes).await?.is_empty())
+    }
+
     /// Takes in a report whose loss in a crash would not matter (progress, a log line). Written soon.
     ///
     /// # Errors
     /// When the report itself is wrong. Whether its task exists is found out later.
-    pub fn report(&self, tenant_id: TenantId, op: impl Into<Op>) -> Result<(), Refusal> {
+    pub fn report(&self, caller: impl Into<Caller>, op: impl Into<Op>) -> Result<(), Refusal> {
         let op = op.into();
         op.check(&self.shared.limits)?;
-        if !self.chatter.add(self.request(tenant_id, op)) {
+        if !self.chatter.add(self.request(caller, op)) {
             Stats::add(&self.shared.stats.dropped_reports, 1);
         }
         Ok(())
@@ -229,7 +276,7 @@ impl Service {
     /// Gives back work that was claimed and could not be delivered: the attempt does not count.
     pub fn give_back(&self, tenant_id: TenantId, claimed: &Claimed) {
         Stats::add(&self.shared.stats.given_back, claimed.len());
-        for job in job::give_back(tenant_id, claimed) {
+        for job in job::releases(tenant_id, claimed) {
             // With a full queue its lease brings it back.
             let _ = self.resend(job);
         }
@@ -238,10 +285,20 @@ impl Service {
     /// A task's heartbeat. Frequent ones are answered from memory and written now and then.
     pub async fn heartbeat(
         &self,
-        tenant_id: TenantId,
+        caller: impl Into<Caller>,
         heartbeat: flovyn_engine::request::HeartbeatTask,
     ) -> Result<bool, Refusal> {
-        self.chatter.heartbeat(self, tenant_id, heartbeat).await
+        self.chatter.heartbeat(self, caller.into(), heartbeat).await
+    }
+
+    /// A worker of the public protocol shows life: it polls or reports. Written now and then.
+    pub fn see_worker(&self, tenant_id: TenantId, worker_id: WorkerId) {
+        self.chatter.see(self, tenant_id, worker_id);
+    }
+
+    /// The same for a sign of life that has just been written.
+    pub fn worker_was_seen(&self, tenant_id: TenantId, worker_id: WorkerId) {
+        self.chatter.notes_sign(self, tenant_id, worker_id);
     }
 
     /// Tasks whose workers should stop, as this process learns of them.
@@ -255,6 +312,11 @@ impl Service {
 
     pub fn limits(&self) -> &Limits {
         &self.shared.limits
+    }
+
+    /// Whether storage has failed for good: nothing is accepted any more.
+    pub fn has_failed(&self) -> bool {
+        self.shared.failed.load(Ordering::Relaxed)
     }
 
     pub fn stats(&self) -> &Stats {
@@ -294,8 +356,8 @@ impl Service {
         &self.chatter
     }
 
-    pub(crate) fn request(&self, tenant_id: TenantId, op: Op) -> Request {
-        Request::new(tenant_id, self.seed(), op)
+    pub(crate) fn request(&self, caller: impl Into<Caller>, op: Op) -> Request {
+        caller.into().request(self.seed(), op)
     }
 
     /// A number in `0.0..1.0`, for jitter.
@@ -347,6 +409,19 @@ impl Drop for Handed<'_> {
             self.service.give_back(self.tenant_id, &claimed);
         }
     }
+}
+
+/// Damage is met by reads and by the check in the background, too, of which no batch hears.
+fn stop_when_damaged(shared: &Arc<Shared>, stopped: &watch::Receiver<bool>) -> Option<JoinHandle<()>> {
+    let health = shared.store.file_health()?;
+    let (shared, mut stopped) = (Arc::clone(shared), stopped.clone());
+    Some(tokio::spawn(async move {
+        tokio::select! {
+            biased;
+            _ = stopped.wait_for(|stopped| *stopped) => {}
+            what = health.damaged() => shared.fail_for_good(&what),
+        }
+    }))
 }
 
 pub(crate) fn stopping() -> Refusal {

@@ -26,15 +26,15 @@ stats! {
     rows,
     /// Requests decided.
     requests,
-    /// Batches that began while another one was under way.
+    /// Batches that began while another one was in flight.
     second_batches,
-    /// Requests put off because a row was locked elsewhere.
+    /// Requests deferred because a row was locked elsewhere.
     deferred,
     /// Batches decided again because another writer was faster.
     conflicts,
     /// Batches split to find the request that the database refuses.
     bisections,
-    /// Claims given back because the poller had gone.
+    /// Claims released because the poller had gone.
     given_back,
     /// Requests refused because their claim had ended.
     stale_claims,

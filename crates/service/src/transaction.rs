@@ -1,8 +1,7 @@
-//! One batch through the store: decided, committed, and what becomes of it when that fails.
+//! One batch through the store: decided, committed, and decided again or refused when that fails.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use flovyn_engine::planted::{Bug, planted};
 use flovyn_engine::{Code, Decided, Refusal, Reply};
@@ -13,74 +12,62 @@ use tokio::time::Instant;
 use uuid::Uuid;
 
 use crate::answer::Committed;
-use crate::dispatch::Poller;
 use crate::driver::{Driver, Summary};
 use crate::job::{self, Job};
+use crate::pollers::Poller;
 use crate::provisional;
+use crate::scheduler::{Ended, Queued};
 use crate::service::Shared;
 use crate::stats::Stats;
 
-/// How long after a claim could not be given back this is tried again.
-pub(crate) const GIVE_BACK_AGAIN: Duration = Duration::from_millis(100);
 /// How often a lone request is decided again when another writer is faster.
 const MAX_CONFLICTS: u32 = 8;
 
-/// What a batch came to.
-#[derive(Default)]
-pub(crate) struct Ran {
-    /// Jobs that have to wait for the next one.
-    pub(crate) put_off: Vec<Job>,
-    /// Jobs that have to wait for [`GIVE_BACK_AGAIN`].
-    pub(crate) later: Vec<Job>,
-    pub(crate) requests: usize,
-    /// Those of them that were decided in vain: they could not have their rows, or nothing was written.
-    pub(crate) in_vain: usize,
-    /// How long it took, if it wrote anything.
-    pub(crate) wrote_within: Option<Duration>,
-}
-
-/// What a batch is decided for.
+/// How a batch goes through the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Then {
+pub(crate) enum Mode {
     /// It is written, and everybody is answered.
-    Answered,
-    /// The same, and the next is decided meanwhile if the store can do that.
+    Single,
+    /// The same, and the next batch is decided while this one is being written, if the store can do that.
     Followed,
-    /// What it starts may be handed over before it is written.
-    Told,
+    /// What it starts may be handed to workers before it is written.
+    NotifyFirst,
 }
 
 /// A batch of which nothing is known to be written.
 pub(crate) struct Failed {
     error: StoreError,
-    /// Gives back what may have been claimed for somebody who will not be told, and pollers that have to search again.
-    put_off: Vec<Job>,
+    /// Releases of what may have been claimed for somebody who will not be answered, and pollers that have to search again.
+    requeued: Vec<Job>,
 }
 
 impl Shared {
-    /// Decides and commits a batch, and answers everybody, but not before another batch has been.
+    /// Decides and commits a batch, and answers everybody, but not before the batch `before` has been answered. `None`: it need
+    /// not wait.
     pub(crate) fn run_batch(
         self: Arc<Self>,
         jobs: Vec<Job>,
         wait: bool,
         before: Option<oneshot::Receiver<()>>,
-    ) -> BoxFuture<'static, Ran> {
+    ) -> BoxFuture<'static, Ended<Job>> {
         Box::pin(async move {
             if jobs.is_empty() {
-                return Ran::default();
+                return Ended::default();
             }
             let (requests, began) = (jobs.len(), Instant::now());
-            match self.transact(&jobs, wait, Then::Followed).await {
+            let attempted = self.transact(&jobs, wait, Mode::Followed).await;
+            let took = began.elapsed();
+            if let Some(before) = before {
+                // Even if this one is decided again. The sender is only ever dropped: that is the signal.
+                let _ = before.await;
+            }
+            match attempted {
                 Ok(committed) => {
-                    let wrote_within = (committed.summary.rows > 0).then(|| began.elapsed());
+                    let took = (committed.summary.rows > 0).then_some(took);
                     let is_deferred = |decided: &&Decided| matches!(decided, Decided::Deferred);
                     let in_vain = committed.decided.iter().filter(is_deferred).count();
-                    if let Some(before) = before {
-                        // It says nothing but that it has ended.
-                        let _ = before.await;
-                    }
-                    let put_off = self.answer_all(jobs, committed);
-                    Ran { put_off, requests, in_vain, wrote_within, ..Ran::default() }
+                    let requeued = self.answer_all(jobs, committed);
+                    Ended { requeued, requests, in_vain, took, ..Ended::default() }
                 }
                 Err(failed) => self.recover(jobs, wait, failed).await,
             }
@@ -91,12 +78,12 @@ impl Shared {
         &self,
         jobs: &[Job],
         wait_for_locks: bool,
-        then: Then,
+        mode: Mode,
     ) -> Result<Committed, Failed> {
-        let under_way = self.dispatch.batch_begins();
+        let in_flight = self.dispatch.batch_begins();
         let requests = jobs.iter().map(|job| job.request.clone()).collect();
         let watched = !self.watchers.is_empty();
-        let driver = Driver::new(requests, self.limits.clone(), self.dispatch.clone(), watched, then);
+        let driver = Driver::new(requests, self.limits.clone(), self.dispatch.clone(), watched, mode);
         let driver = Arc::new(Mutex::new(driver));
         let options = TransactOptions { batch_id: Uuid::new_v4(), wait_for_locks };
         let result = self.store.transact(driver.clone(), options).await;
@@ -109,22 +96,22 @@ impl Shared {
                 if takers.is_none() {
                     self.measure(&decided, &summary);
                 }
-                Ok(Committed { decided, handed, summary, takers, under_way })
+                Ok(Committed { decided, handed, summary, takers, in_flight })
             }
             Err(StoreError::Unavailable(_)) if planted(Bug::AcknowledgedBeforeCommit) => {
-                Ok(Committed { decided, handed, summary, takers: None, under_way })
+                Ok(Committed { decided, handed, summary, takers: None, in_flight })
             }
             Err(error) => {
                 // It may have been written all the same.
                 self.dispatch.forget_empty();
-                let mut put_off = match error {
-                    StoreError::OutcomeUnknown(_) => give_back_all(jobs, &handed, &decided),
+                let mut requeued = match error {
+                    StoreError::OutcomeUnknown(_) => release_all(jobs, &handed, &decided),
                     _ => Vec::new(),
                 };
                 for poller in handed {
-                    put_off.extend(self.dispatch.park_after(&under_way, poller));
+                    requeued.extend(self.dispatch.park_after(&in_flight, poller));
                 }
-                Err(Failed { error, put_off })
+                Err(Failed { error, requeued })
             }
         }
     }
@@ -140,10 +127,15 @@ impl Shared {
 
     /// A batch that was not written. A conflict is decided once more; then the batch is halved until the guilty
     /// request stands alone. Only what is known not to be written is tried again.
-    pub(crate) async fn recover(self: Arc<Self>, mut jobs: Vec<Job>, wait: bool, failed: Failed) -> Ran {
+    pub(crate) async fn recover(
+        self: Arc<Self>,
+        mut jobs: Vec<Job>,
+        wait: bool,
+        failed: Failed,
+    ) -> Ended<Job> {
         let requests = jobs.len();
-        let ran = |put_off, later| Ran { put_off, later, requests, in_vain: requests, wrote_within: None };
-        let Failed { mut error, mut put_off } = failed;
+        let ended = |requeued, later| Ended { requeued, later, requests, in_vain: requests, took: None };
+        let Failed { mut error, mut requeued } = failed;
         let alone = jobs.len() == 1;
         for _ in 0..if alone { MAX_CONFLICTS } else { 1 } {
             let again = matches!(error, StoreError::OutcomeUnknown(_)) && planted(Bug::UnknownOutcomeRetried);
@@ -151,14 +143,14 @@ impl Shared {
                 break;
             }
             Stats::add(&self.stats.conflicts, 1);
-            match self.transact(&jobs, wait || alone, Then::Answered).await {
+            match self.transact(&jobs, wait || alone, Mode::Single).await {
                 Ok(committed) => {
-                    put_off.extend(self.answer_all(jobs, committed));
-                    return ran(put_off, Vec::new());
+                    requeued.extend(self.answer_all(jobs, committed));
+                    return ended(requeued, Vec::new());
                 }
                 Err(next) => {
                     error = next.error;
-                    put_off.extend(next.put_off);
+                    requeued.extend(next.requeued);
                 }
             }
         }
@@ -167,25 +159,37 @@ impl Shared {
             let second = jobs.split_off(jobs.len() / 2);
             let mut later = Vec::new();
             for half in [jobs, second] {
-                let ran = self.clone().run_batch(half, wait, None).await;
-                put_off.extend(ran.put_off);
-                later.extend(ran.later);
+                let half = self.clone().run_batch(half, wait, None).await;
+                requeued.extend(half.requeued);
+                later.extend(half.later);
             }
-            return ran(put_off, later);
+            return ended(requeued, later);
         }
-        if let StoreError::Fatal(what) = &error {
-            self.fail_for_good(what);
+        match &error {
+            StoreError::Fatal(what) => self.fail_for_good(what),
+            StoreError::Damaged(_) => self.fail_for_good(&error.to_string()),
+            _ => {}
         }
-        let lost = matches!(error, StoreError::Fatal(_) | StoreError::Refused(_));
-        let (undone, jobs): (Vec<Job>, Vec<Job>) =
-            jobs.into_iter().partition(|job| !lost && job.gives_back());
+        let jobs = match &error {
+            // Whoever reported it holds a claim that would stand for as long as it lives.
+            StoreError::Refused(_) => {
+                let (again, refused) =
+                    jobs.into_iter().map(Job::instead).partition::<Vec<_>, _>(Result::is_ok);
+                requeued.extend(again.into_iter().flatten());
+                refused.into_iter().filter_map(Result::err).collect()
+            }
+            _ => jobs,
+        };
+        let lost = error.is_final() || matches!(error, StoreError::Refused(_));
+        let (releases, jobs): (Vec<Job>, Vec<Job>) =
+            jobs.into_iter().partition(|job| !lost && job.is_release());
         refuse_all(jobs, &error);
-        // Nobody else will: as long as its session lives, what was claimed for nobody would stay claimed.
-        let again = undone.into_iter().map(|job| Job { misses: job.misses + 1, ..job });
-        ran(put_off, again.collect())
+        // Nobody else releases these claims: as long as the session lives, their work would stay claimed.
+        let again = releases.into_iter().map(|job| Job { misses: job.misses + 1, ..job });
+        ended(requeued, again.collect())
     }
 
-    fn fail_for_good(&self, what: &str) {
+    pub(crate) fn fail_for_good(&self, what: &str) {
         if !self.failed.swap(true, Ordering::SeqCst) {
             tracing::error!(what, "storage has failed for good; this process must stop");
             (self.on_fatal)(what);
@@ -193,13 +197,15 @@ impl Shared {
     }
 }
 
-/// Claims of a batch that may have been written, for workers who will not hear of them: a session would keep them alive by
-/// its heartbeats. If nothing was written, giving back is refused and changes nothing.
-fn give_back_all(jobs: &[Job], handed: &[Poller], decided: &[Decided]) -> Vec<Job> {
+/// Releases the claims of a batch that may have been written, whose workers receive no answer: a session would keep them alive by
+/// its heartbeats. If nothing was written, a release is refused and changes nothing.
+fn release_all(jobs: &[Job], handed: &[Poller], decided: &[Decided]) -> Vec<Job> {
     let requests = jobs.iter().map(|job| &job.request).chain(handed.iter().map(|poller| &poller.request));
     let claims = requests.zip(decided).filter_map(|(request, decided)| match decided {
-        Decided::Reply(Reply::Claimed(claimed)) => Some(job::give_back(request.tenant_id, claimed)),
-        Decided::Reply(Reply::Started(started)) => Some(provisional::give_back(request, started)),
+        Decided::Reply(Reply::Claimed(claimed)) => Some(job::releases(request.tenant_id, claimed)),
+        Decided::Reply(Reply::Started(started)) => {
+            Some(provisional::release(request, started).into_iter().collect())
+        }
         _ => None,
     });
     claims.flatten().collect()
@@ -211,6 +217,7 @@ fn refuse_all(jobs: Vec<Job>, error: &StoreError) {
         StoreError::Refused(_) => Code::StoreRefused,
         StoreError::Unavailable(_) | StoreError::Fatal(_) => Code::StoreUnavailable,
         StoreError::OutcomeUnknown(_) => Code::OutcomeUnknown,
+        StoreError::Damaged(_) => Code::DatabaseDamaged,
     };
     // What the database says may name hosts, files and rows of others: it goes to the log, not to callers.
     tracing::warn!(%error, requests = jobs.len(), "requests refused");

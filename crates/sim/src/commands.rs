@@ -71,6 +71,7 @@ pub(crate) fn command(
             priority_seconds: 0,
             workflow_version: None,
             execution_timeout_ms: None,
+            cancel_grace_ms: None,
         }),
         _ => Command::RequestCancelChild {
             child_id: generator.rng.pick(&children).copied().unwrap_or(fresh),

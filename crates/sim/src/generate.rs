@@ -8,7 +8,7 @@ use flovyn_engine::invariants::Subject;
 use flovyn_engine::request::*;
 use flovyn_engine::snapshot::Snapshot;
 use flovyn_engine::state::*;
-use flovyn_engine::{Op, Request};
+use flovyn_engine::{Code, Op, Refusal, Request};
 use uuid::Uuid;
 
 use crate::commands;
@@ -21,11 +21,22 @@ pub(crate) const KINDS: [&str; 3] = ["order", "invoice", "report"];
 pub(crate) const TYPES: [&str; 3] = ["charge", "mail", "resize"];
 const VERSIONS: [&str; 2] = ["1.0.0", "2.0.0"];
 
+/// The limit of payloads in these runs.
+pub(crate) const PAYLOAD_BYTES: usize = 100;
+
+/// What is said of a failure beside its message: mostly nothing, now and then what is refused.
+fn failure(rng: &mut Rng) -> Failure {
+    let kind = rng.of([None, None, None, Some("DECLINED"), Some("TIMEOUT")]);
+    let details = rng.chance(30).then(|| json(rng));
+    Failure { kind: kind.map(Text::from), details }
+}
+
 pub(crate) fn json(rng: &mut Rng) -> Payload {
     match rng.below(12) {
         0 => Bytes::new(),
         1 => Bytes::from_static(b"{not json"),
         2 => Bytes::from_static(b"{\"text\":\"\\u0000 \\ud83d\\ude00\"}"),
+        3 => Bytes::from(vec![b'1'; PAYLOAD_BYTES + 1]),
         n => Bytes::from(format!("{{\"n\":{n}}}")),
     }
 }
@@ -76,7 +87,33 @@ impl Generator {
         let op = self.op(world, tenant_id);
         // Now and then somebody asks whom the audit log is to name.
         let actor = self.rng.chance(30).then(|| Arc::new(Actor::new("somebody", CredentialKind::Jwt)));
-        Arc::new(Request { actor, ..Request::new(tenant_id, self.rng.draw(), op) })
+        let peer = self.peer(world, &op).map(Arc::new);
+        Arc::new(Request { actor, peer, ..Request::new(tenant_id, self.rng.draw(), op) })
+    }
+
+    /// The client behind a request: mostly the one that holds the claim it is about, where it is a report.
+    fn peer(&mut self, world: &Snapshot, op: &Op) -> Option<Peer> {
+        let about = match op {
+            Op::SubmitActivation(op) => Some(op.execution_id),
+            Op::CompleteTask(CompleteTask { task_id, .. })
+            | Op::FailTask(FailTask { task_id, .. })
+            | Op::HeartbeatTask(HeartbeatTask { task_id, .. })
+            | Op::SetTaskState(SetTaskState { task_id, .. }) => Some(*task_id),
+            _ => None,
+        };
+        let execution = world.executions.iter().find(|row| Some(row.id) == about);
+        let task = world.tasks.iter().find(|row| Some(row.id) == about);
+        let of_task = task.map(|row| (row.claim_credential, row.claim_connection));
+        let holder = execution.map(|row| (row.claim_credential, row.claim_connection)).or(of_task);
+        let rng = &mut self.rng;
+        if let Some((credential, connection)) = holder.filter(|_| rng.chance(70)) {
+            return Some(Peer { credential, connection, worker: None });
+        }
+        rng.chance(80).then(|| Peer {
+            credential: rng.of([Some(1), Some(1), Some(1), Some(2), None]),
+            connection: rng.of([Some(1), Some(2), Some(3), None]),
+            worker: rng.chance(10).then(|| rng.of(["w1", "w2"]).into()),
+        })
     }
 
     fn op(&mut self, world: &Snapshot, tenant: TenantId) -> Op {
@@ -108,6 +145,7 @@ impl Generator {
             start.labels = vec![("env".into(), name(rng, "value", 3))];
         }
         start.scheduled_ms = rng.chance(15).then(|| self.now_ms + rng.below(5_000) as i64);
+        start.cancel_grace_ms = rng.chance(15).then(|| rng.below(5_000) as i64);
         start.execution_timeout_ms = rng.chance(15).then(|| 1 + rng.below(60_000) as i64);
         start
     }
@@ -130,12 +168,14 @@ impl Generator {
                 session: None,
                 plain: rng.chance(30),
                 cooperative: rng.chance(60),
+                build: rng.of([None, Some("b1"), Some("b2"), Some("b3")]).map(Text::from),
             },
             queue: rng.of(QUEUES).into(),
             kinds,
             max: 1 + rng.below(4),
             only: None,
             provisional: false,
+            held_back: rng.chance(50),
         }
     }
 
@@ -146,7 +186,14 @@ impl Generator {
         let row = if self.rng.chance(90) { self.rng.pick(&running).copied() } else { None };
         let Some(row) = row.or_else(|| self.rng.pick(&world.executions)) else { return self.start().into() };
         let row = row.clone();
-        self.step(world, &row, tenant).into()
+        let step = self.step(world, &row, tenant);
+        if self.rng.chance(3) {
+            // What a transport sends that could not read it.
+            let refusal = Refusal::new(Code::InvalidId, "it is no UUID");
+            let SubmitActivation { execution_id, token, build_id, .. } = step;
+            return RefuseActivation { execution_id, token, build_id, refusal }.into();
+        }
+        step.into()
     }
 
     /// What an activation of this execution could come to.
@@ -166,7 +213,7 @@ impl Generator {
         let outcome = match self.rng.below(20) {
             0..12 => Outcome::Suspended,
             12..15 => Outcome::Completed { output: json(&mut self.rng) },
-            15..17 => Outcome::Failed { error: "it broke".into(), failure_type: None, stack_trace: None },
+            15..17 => self.failed(),
             17 => Outcome::Cancelled { reason: "asked to".into() },
             _ => Outcome::ActivationFailed { code: "DETERMINISM".into(), message: "changed".into() },
         };
@@ -177,8 +224,19 @@ impl Generator {
             base_sequence: token.map(|_| base),
             commands: if failed { Vec::new() } else { commands },
             outcome,
+            unread_signals: 0,
+            first_number: None,
             build_id: Some(self.rng.of(["b1", "b2"]).into()),
+            clean_up: row.cancel_requested_ms.filter(|_| self.rng.chance(80)).map(|_| CleanUp {
+                waits: self.rng.chance(60),
+                grace_ms: self.rng.chance(20).then(|| self.rng.below(5_000) as i64),
+            }),
         }
+    }
+
+    fn failed(&mut self) -> Outcome {
+        let stack_trace = self.rng.chance(30).then(|| "in line 1".into());
+        Outcome::Failed { error: "it broke".into(), failure: failure(&mut self.rng), stack_trace }
     }
 
     fn task(&mut self, world: &Snapshot) -> Option<Task> {
@@ -199,24 +257,35 @@ impl Generator {
         };
         let next = if self.rng.chance(40) { self.continuation(world, &row) } else { None };
         let rng = &mut self.rng;
-        match rng.below(24) {
+        match rng.below(28) {
+            24 => {
+                let refusal = Refusal::new(Code::StoreRefused, "it cannot be stored");
+                RefuseTaskResult { task_id, token, refusal }.into()
+            }
             0..9 => CompleteTask { task_id, token, output: json(rng), next }.into(),
             9..13 => FailTask {
                 task_id,
                 token,
-                error: "no luck".into(),
+                error: rng.of(["no luck", "no luck", "no\0luck"]).into(),
+                failure: failure(rng),
                 non_retryable: rng.chance(20),
                 next_delay_ms: rng.of([None, None, Some(0), Some(500)]),
             }
             .into(),
             13..15 => HeartbeatTask { task_id, token, details: Some(json(rng)) }.into(),
-            15 => ReportProgress { task_id, progress: rng.of([0.5, 1.0, 2.0]), details: None }.into(),
-            16 => AppendLogLine { task_id, level: LogLevel::Info, message: name(rng, "line", 9) }.into(),
-            17 => SetTaskState { task_id, name: name(rng, "s", 3), value: json(rng) }.into(),
+            15 | 25 if rng.chance(50) => ExtendTask { task_id, token: token.unwrap_or_default() }.into(),
+            15 | 25 => {
+                ReportProgress { task_id, token, progress: rng.of([0.5, 1.0, 2.0]), details: None }.into()
+            }
+            16 => {
+                AppendLogLine { task_id, token, level: LogLevel::Info, message: name(rng, "line", 9) }.into()
+            }
+            17 => SetTaskState { task_id, token, name: name(rng, "s", 3), value: json(rng) }.into(),
             18 => GetTaskState { task_id, name: name(rng, "s", 3) }.into(),
             19 => ListTaskState { task_id }.into(),
-            20 => ClearTaskState { task_id, name: name(rng, "s", 3) }.into(),
-            21 => ClearAllTaskState { task_id }.into(),
+            20 | 22 => ClearTaskState { task_id, token, name: name(rng, "s", 3) }.into(),
+            // Rarely accepted: its claim has to be the current one.
+            21 | 23 => ClearAllTaskState { task_id, token }.into(),
             _ => GiveBackTask { task_id, token: token.unwrap_or(row.epoch) }.into(),
         }
     }
@@ -325,7 +394,17 @@ impl Generator {
         let promise = promise.or_else(|| self.rng.pick(&world.promises)).map(|row| row.id);
         let rng = &mut self.rng;
         match choice {
-            0..5 => SignalWorkflow { execution_id, name: name(rng, "signal", 3), value: json(rng) }.into(),
+            0..3 => SignalWorkflow { execution_id, name: name(rng, "signal", 3), value: json(rng) }.into(),
+            3..5 => {
+                let key = name(rng, "key", 8);
+                let reason = "by its key".into();
+                let action = match rng.below(6) {
+                    0..4 => KeyedAction::Signal { name: name(rng, "signal", 3), value: json(rng) },
+                    4 => KeyedAction::Cancel { reason, cascade: rng.chance(70) },
+                    _ => KeyedAction::Terminate { reason },
+                };
+                ActByKey { key, action }.into()
+            }
             5..8 => {
                 let mut start = self.start();
                 start.key = key(&mut self.rng, 95);
@@ -402,20 +481,10 @@ impl Generator {
                 session: rng.chance(50),
             }
             .into(),
+            6 if rng.chance(50) => SeeWorker { worker_id: worker }.into(),
             6 => HeartbeatWorker { worker_id: worker }.into(),
             7 => PauseQueue { queue: rng.of(QUEUES).into() }.into(),
-            8 => ResumeQueue { queue: rng.of(QUEUES).into() }.into(),
-            _ => {
-                let lane = |kind: &str| Lane {
-                    tenant_id: tenant,
-                    class: WorkClass::HeldBack,
-                    queue: "default".into(),
-                    kind: kind.into(),
-                    version: Text::default(),
-                };
-                let lanes = KINDS.iter().map(|kind| lane(kind)).collect();
-                ReleaseForBuild { build_id: rng.of(["b1", "b3"]).into(), lanes, max: 5 }.into()
-            }
+            _ => ResumeQueue { queue: rng.of(QUEUES).into() }.into(),
         }
     }
 }

@@ -4,8 +4,11 @@
 //! After every step the promises are checked; in lockstep, replies and full snapshots must be equal as well.
 
 mod commands;
+pub mod crossed;
 pub mod generate;
 pub mod lockstep;
 pub mod open;
+pub mod reports;
 pub mod rng;
 pub mod servers;
+mod stage;

@@ -6,12 +6,12 @@ use std::sync::{Arc, Mutex};
 use async_trait::async_trait;
 use flovyn_engine::invariants;
 use flovyn_engine::snapshot::Snapshot;
-use flovyn_engine::state::{Tenant, WorkClass};
-use flovyn_engine::{Batch, Change, Decided, Limits, Mutations, Now, Reply, Request};
+use flovyn_engine::state::{ExecutionStatus, TaskStatus, Tenant, WorkClass};
+use flovyn_engine::{Batch, Change, Decided, Limits, Mutations, Now, Op, Reply, Request};
 use flovyn_store::{Clock, ManualClock, SharedDecider, StoreResult, TransactOptions};
 use uuid::Uuid;
 
-use crate::generate::{Generator, TENANTS};
+use crate::generate::{Generator, PAYLOAD_BYTES, TENANTS};
 
 /// What a run needs of a store: writing batches and showing all rows.
 #[async_trait]
@@ -78,7 +78,8 @@ pub async fn run(
     let fail = |step: usize, what: String| Failure { seed, step, what };
     let mut generator = Generator::new(seed, clock.now().ms);
     let mut report = Report::default();
-    let limits = Arc::new(Limits { cancel_grace_ms: 3_000, ..Limits::default() });
+    let limits =
+        Arc::new(Limits { cancel_grace_ms: 3_000, payload_bytes: PAYLOAD_BYTES, ..Limits::default() });
     seed_tenants(stores).await.map_err(|what| fail(0, what))?;
     for step in 0..steps {
         let world = stores[0].1.snapshot().await.map_err(|error| fail(step, error.to_string()))?;
@@ -99,7 +100,8 @@ pub async fn run(
             }
         }
         let decided = first.unwrap_or_default();
-        check(step, clock, stores, &requests).await.map_err(|what| fail(step, what))?;
+        let after = check(step, clock, stores, &requests).await.map_err(|what| fail(step, what))?;
+        check_claims_end(&world, &after, &requests, &decided).map_err(|what| fail(step, what))?;
         account(&mut report, &requests, &decided).map_err(|what| fail(step, what))?;
         // Long waits are rare, so that claims, timeouts and reports meet in all orders.
         clock.advance_ms(generator.rng.of([0, 0, 1, 5, 40, 300, 2_000, 40_000]));
@@ -114,7 +116,7 @@ async fn check(
     clock: &ManualClock,
     stores: &[(&str, Arc<dyn Rows>)],
     requests: &[Arc<Request>],
-) -> Result<(), String> {
+) -> Result<Snapshot, String> {
     let mut first = None;
     for (name, store) in stores {
         let snapshot = store.snapshot().await.map_err(|error| error.to_string())?;
@@ -135,6 +137,38 @@ async fn check(
             Some(_) => {}
         }
     }
+    first.ok_or_else(|| "no store".to_owned())
+}
+
+/// P12: a claim does not outlast a report of its holder that is refused and that nothing helps.
+fn check_claims_end(
+    before: &Snapshot,
+    after: &Snapshot,
+    requests: &[Arc<Request>],
+    decided: &[Decided],
+) -> Result<(), String> {
+    // A claim that stands before and after has stood all the time: no two claims of a row have one number.
+    let stands = |rows: &Snapshot, (tenant_id, id): (Uuid, Uuid), token: Option<i64>| {
+        let execution = rows.executions.iter().find(|row| row.key() == (tenant_id, id));
+        let task = rows.tasks.iter().find(|row| row.key() == (tenant_id, id));
+        execution.is_some_and(|row| row.status == ExecutionStatus::Running && token == Some(row.epoch))
+            || task.is_some_and(|row| row.status == TaskStatus::Running && token == Some(row.epoch))
+    };
+    for (request, decided) in requests.iter().zip(decided) {
+        let (id, token) = match &request.op {
+            Op::SubmitActivation(op) => (op.execution_id, op.token),
+            Op::RefuseActivation(op) => (op.execution_id, op.token),
+            Op::CompleteTask(op) => (op.task_id, op.token),
+            Op::FailTask(op) => (op.task_id, op.token),
+            Op::RefuseTaskResult(op) => (op.task_id, op.token),
+            _ => continue,
+        };
+        let Decided::Refused(refusal) = decided else { continue };
+        let about = (request.tenant_id, id);
+        if refusal.code.cure().ends_claim() && stands(before, about, token) && stands(after, about, token) {
+            return Err(format!("P12: claim {token:?} of {id} outlasts {refusal} for {request:#?}"));
+        }
+    }
     Ok(())
 }
 
@@ -151,6 +185,10 @@ fn account(report: &mut Report, requests: &[Arc<Request>], decided: &[Decided]) 
                     return Err(format!("{refusal} for {request:#?}"));
                 }
                 *report.refused.entry(refusal.code.to_string()).or_default() += 1;
+                if matches!(request.op, Op::RefuseActivation(_) | Op::RefuseTaskResult(_)) {
+                    // Answered so in any case.
+                    *report.accepted.entry(request.op.name()).or_default() += 1;
+                }
             }
             Decided::Deferred => return Err(format!("deferred without a rival: {request:#?}")),
         }

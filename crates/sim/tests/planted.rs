@@ -3,7 +3,7 @@
 use flovyn_engine::planted::Bug;
 use flovyn_sim::servers::planted::{check_for, hunt};
 
-const SEEDS: u64 = 40;
+const SEEDS: u64 = 80;
 
 #[test]
 fn every_planted_bug_is_caught_by_its_check() {

@@ -8,7 +8,7 @@ use flovyn_sim::lockstep::{self, Report, Rows};
 use flovyn_sim::open::{self, Plain};
 use flovyn_store::memory::MemoryStore;
 
-const RUNS: u64 = 6;
+const RUNS: u64 = 24;
 const STEPS: usize = 200;
 
 async fn run(seed: u64) -> Report {

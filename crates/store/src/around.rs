@@ -37,6 +37,7 @@ macro_rules! store_around {
             fn worker_token_list(tenant: TenantId) -> Vec<WorkerToken>;
             fn worker_list(tenant: TenantId) -> Vec<(Worker, Vec<WorkerCapability>)>;
             fn worker_get(tenant: TenantId, id: WorkerId) -> Option<(Worker, Vec<WorkerCapability>)>;
+            fn workers_named(tenant: TenantId, name: &str) -> Vec<Worker>;
             fn paused_queue_list(tenant: TenantId) -> Vec<PausedQueue>;
             fn queue_depths(tenant: TenantId, limit: i64) -> Vec<QueueDepth>;
             fn execution_get(tenant: TenantId, id: ExecutionId) -> Option<Execution>;

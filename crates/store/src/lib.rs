@@ -6,6 +6,7 @@
 pub mod around;
 pub mod clock;
 pub mod inspect;
+pub mod integrity;
 pub mod memory;
 pub mod open;
 pub mod port;
@@ -16,6 +17,7 @@ pub mod value;
 
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use inspect::Inspect;
+pub use integrity::FileHealth;
 pub use port::{
     AuditFilter, Decider, ExecutionFilter, Hint, LoggedEvent, Page, QueueDepth, SharedDecider, Step, Store,
     StoreError, StoreResult, TaskFilter, TransactOptions,

@@ -4,9 +4,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::inspect::Inspect;
+use crate::integrity::{Integrity, OnProgress};
 use crate::port::{Store, StoreError, StoreResult};
 use crate::postgres::{PostgresOptions, PostgresStore};
-use crate::sqlite::{Options, SqliteReader, SqliteStore};
+use crate::sqlite::{FileCheck, Options, SqliteReader, SqliteStore, check};
 
 /// Opens `sqlite:PATH` (made if it is not there) or `postgres://...`, and brings the schema up to date.
 pub async fn store(url: &str) -> StoreResult<Arc<dyn Store>> {
@@ -29,6 +30,19 @@ pub async fn store_with(url: &str, options: Options) -> StoreResult<Arc<dyn Stor
     Err(no_url(url))
 }
 
+/// Has the database check what it has stored, page by page. Whoever uses it meanwhile goes on.
+pub async fn integrity(url: &str, on_progress: OnProgress) -> StoreResult<Integrity> {
+    match url.strip_prefix("sqlite:") {
+        Some(path) => {
+            let path = Path::new(path).to_owned();
+            let checked = tokio::task::spawn_blocking(move || check(&path, &on_progress)).await;
+            checked.map_err(|error| StoreError::Refused(format!("the check panicked: {error}")))?
+        }
+        None if is_postgres(url) => PostgresStore::integrity(url, &on_progress).await,
+        None => Err(no_url(url)),
+    }
+}
+
 /// Opens a database to check it: it must be there with the schema of this binary, is left as it is, and may be in use.
 pub async fn inspect(url: &str) -> StoreResult<Arc<dyn Inspect>> {
     match url.strip_prefix("sqlite:") {
@@ -41,7 +55,9 @@ pub async fn inspect(url: &str) -> StoreResult<Arc<dyn Inspect>> {
 pub async fn as_is(url: &str) -> StoreResult<Arc<dyn Store>> {
     if let Some(path) = url.strip_prefix("sqlite:") {
         SqliteReader::open(path)?;
-        return Ok(Arc::new(SqliteStore::open(path, Default::default())?));
+        // Whoever mends has had the whole file checked.
+        let options = Options { check: FileCheck::Quick, ..Options::default() };
+        return Ok(Arc::new(SqliteStore::open(path, options)?));
     }
     if is_postgres(url) {
         return Ok(Arc::new(PostgresStore::connect_as_is(PostgresOptions::new(url)).await?));

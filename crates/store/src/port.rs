@@ -12,9 +12,11 @@ use flovyn_engine::ids::{ExecutionId, PromiseId, TaskId, TenantId, Text, WorkerI
 use flovyn_engine::snapshot::Snapshot;
 use flovyn_engine::state::*;
 use flovyn_engine::{Batch, BatchStep, Loaded, Mutations, Now, Wants};
+use tokio::sync::watch;
 use uuid::Uuid;
 
 use crate::inspect::Inspect;
+use crate::integrity::FileHealth;
 
 /// What a batch wants the store to do next.
 #[derive(Debug)]
@@ -97,6 +99,18 @@ pub enum StoreError {
     /// What is on disk can no longer be trusted to be what was acknowledged: the process must stop.
     #[error("fatal storage error: {0}")]
     Fatal(String),
+    /// The database is not what was written to it: the process must stop, and somebody has to restore it.
+    #[error(
+        "the database is damaged: {0}; restore a backup: https://github.com/flovyn/flovyn/blob/main/docs/errors/FLV0079.md"
+    )]
+    Damaged(String),
+}
+
+impl StoreError {
+    /// Whether nothing may be written after it.
+    pub fn is_final(&self) -> bool {
+        matches!(self, Self::Fatal(_) | Self::Damaged(_))
+    }
 }
 
 pub type StoreResult<T> = Result<T, StoreError>;
@@ -110,6 +124,8 @@ pub struct ExecutionFilter {
     pub kind: Option<Text>,
     pub queue: Option<Text>,
     pub label: Option<(Text, Text)>,
+    /// The key that they were started with.
+    pub key: Option<Text>,
     pub parent_id: Option<ExecutionId>,
     pub created_from_ms: Option<i64>,
     pub created_before_ms: Option<i64>,
@@ -179,6 +195,20 @@ pub trait Store: Inspect + 'static {
         false
     }
 
+    /// What is known of the file while it is in use. None: the database is no file of this process.
+    fn file_health(&self) -> Option<Arc<FileHealth>> {
+        None
+    }
+
+    /// Tells those who try to open the same file in vain where its holder serves. A database of many processes tells nobody.
+    fn serves_at(&self, _addresses: &str) {}
+
+    /// A channel that closes once the database is closed: after the store was dropped and the last read has ended. `None`: a
+    /// database of many processes, which nobody has to wait for.
+    fn closes(&self) -> Option<watch::Receiver<()>> {
+        None
+    }
+
     /// Whether a batch can be decided while another one is being written.
     fn overlaps_batches(&self) -> bool {
         self.is_shared()
@@ -245,6 +275,8 @@ pub trait Store: Inspect + 'static {
         tenant: TenantId,
         id: WorkerId,
     ) -> StoreResult<Option<(Worker, Vec<WorkerCapability>)>>;
+    /// All workers of this name: each process has its own id.
+    async fn workers_named(&self, tenant: TenantId, name: &str) -> StoreResult<Vec<Worker>>;
     async fn paused_queue_list(&self, tenant: TenantId) -> StoreResult<Vec<PausedQueue>>;
     async fn queue_depths(&self, tenant: TenantId, limit: i64) -> StoreResult<Vec<QueueDepth>>;
 

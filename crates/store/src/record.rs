@@ -143,7 +143,7 @@ record!(
     fixed(name: Text),
     changing(
         version: i64, build_id: Text, host: Text, process_id: Text, queue: Option<Text>, registered_ms: i64,
-        last_heartbeat_ms: i64, lease_until_ms: Option<i64>,
+        last_heartbeat_ms: i64, heartbeats: bool, lease_until_ms: Option<i64>,
     )
 );
 record!(
@@ -176,6 +176,9 @@ record!(
         failure_code: Option<Text>, failure_message: Option<Text>, failure_build: Option<Text>,
         open_tasks: i64, open_timers: i64, open_promises: i64, open_children: i64, buffered_signals: i64,
         delivered_signals: i64, state_keys: i64, alarm_ms: Option<i64>, lease_alarm_ms: Option<i64>, purging: bool,
+        accepted_digest: Option<i64>, claim_credential: Option<i64>, claim_connection: Option<i64>, claim_lost_ms: Option<i64>,
+        last_signal_sequence: i64, deferred_ends: i64, equal_refusals: i64,
+        cancel_grace_ms: Option<i64>, clean_up_until_ms: Option<i64>,
     )
 );
 record!(
@@ -239,13 +242,17 @@ record!(
         session: Option<Uuid>, plain: bool, lease_until_ms: Option<i64>, cancel_requested: bool,
         last_heartbeat_ms: Option<i64>, heartbeat_details: Option<Payload>, progress: f64,
         progress_details: Option<Text>, log_lines: i64, alarm_ms: Option<i64>, lease_alarm_ms: Option<i64>,
-        purging: bool,
+        purging: bool, accepted_digest: Option<i64>, claim_credential: Option<i64>, claim_connection: Option<i64>,
+        claim_lost_ms: Option<i64>, failure: Option<Payload>,
     )
 );
 record!(
     Attempt, "task_attempt",
     key(tenant_id: TenantId, task_id: Uuid, attempt: i64),
-    fixed(started_ms: i64, finished_ms: i64, status: AttemptStatus, error: Option<Text>, worker: Option<Text>),
+    fixed(
+        started_ms: i64, finished_ms: i64, status: AttemptStatus, error: Option<Text>, worker: Option<Text>,
+        failure: Option<Payload>,
+    ),
     changing()
 );
 record!(
@@ -264,7 +271,10 @@ record!(
     IdempotencyKey, "idempotency_key",
     key(tenant_id: TenantId, space: KeySpace, name: Text),
     fixed(),
-    changing(version: i64, holder_class: HolderClass, holder_id: Uuid, created_ms: i64, expires_ms: i64)
+    changing(
+        version: i64, holder_class: HolderClass, holder_id: Uuid, created_ms: i64, expires_ms: i64,
+        ttl_after_end_ms: Option<i64>,
+    )
 );
 record!(
     Due, "due",

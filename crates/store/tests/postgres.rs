@@ -551,7 +551,7 @@ mod listing {
         let mut mutations = insert_executions([1]);
         mutations.labels.push(Change::Insert(row(&[("execution_id", Value::Uuid(Uuid::from_u128(1)))])));
         commit(&store, mutations).await.unwrap();
-        for combination in 0..512u32 {
+        for combination in 0..1_024u32 {
             let given = |bit: u32| combination >> bit & 1 == 1;
             let filter = ExecutionFilter {
                 status: given(0).then_some(execution(1).status),
@@ -559,6 +559,7 @@ mod listing {
                 kind: given(2).then(|| "a".into()),
                 queue: given(3).then(|| "a".into()),
                 label: given(4).then(|| ("a".into(), "a".into())),
+                key: given(9).then(|| "a".into()),
                 parent_id: given(5).then_some(TENANT),
                 created_from_ms: given(6).then_some(1),
                 created_before_ms: given(7).then_some(2),

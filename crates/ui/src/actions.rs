@@ -136,6 +136,10 @@ pub(crate) async fn terminate(visitor: Visitor, Path((_, name)): Named, filled: 
     filled.answer(on_execution(&visitor, &name, "terminate", body).await)
 }
 
+pub(crate) async fn release(visitor: Visitor, Path((_, name)): Named, filled: Filled) -> Response {
+    filled.answer(on_execution(&visitor, &name, "release", String::new()).await)
+}
+
 pub(crate) async fn signal(visitor: Visitor, Path((_, name)): Named, filled: Filled) -> Response {
     let signal = json!(filled.text("name").unwrap_or_default());
     let done = match filled.document("value", "value") {

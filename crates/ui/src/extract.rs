@@ -1,6 +1,7 @@
 //! What handlers take from a request. What cannot be read is refused in our own words, as a page or as JSON.
 
 use std::error::Error;
+use std::io;
 
 use axum::extract::rejection::FormRejection;
 use axum::extract::{FromRequest, FromRequestParts, Request};
@@ -58,6 +59,10 @@ impl<T: DeserializeOwned> FromRequest<Ui> for Form<T> {
 
 fn refused(rejection: FormRejection) -> Failure {
     let status = rejection.status();
+    if timed_out(&rejection) {
+        let what = "the form came too slowly";
+        return Failure::said(StatusCode::REQUEST_TIMEOUT, Code::RequestTooSlow, what, "Send it again.");
+    }
     match status {
         StatusCode::UNSUPPORTED_MEDIA_TYPE => {
             let what = "forms are sent as application/x-www-form-urlencoded";
@@ -82,4 +87,10 @@ fn refused(rejection: FormRejection) -> Failure {
             Failure::said(StatusCode::BAD_REQUEST, Code::InvalidPayload, what, "Send it again.")
         }
     }
+}
+
+/// Whether the body was cut because it came too slowly.
+fn timed_out(error: &(dyn Error + 'static)) -> bool {
+    let cause = error.downcast_ref::<io::Error>().map(io::Error::kind);
+    cause == Some(io::ErrorKind::TimedOut) || error.source().is_some_and(timed_out)
 }

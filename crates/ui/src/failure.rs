@@ -1,7 +1,7 @@
 //! Why there is no page, and how it is said: as a page to people, as JSON to scripts and programs.
 
 use axum::Json;
-use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE, LOCATION};
+use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE, LOCATION, RETRY_AFTER};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use maud::html;
@@ -24,6 +24,7 @@ pub(crate) enum Code {
     InvalidPayload = 1,
     InvalidValue = 11,
     PayloadTooLarge = 20,
+    RequestTooSlow = 78,
     Unauthenticated = 80,
     PermissionDenied = 81,
     NotOffered = 82,
@@ -114,7 +115,7 @@ impl Failure {
 fn refusal(code: Code, error: impl Into<String>, message: &str) -> Refusal {
     let code = format!("FLV{:04}", code as u16);
     let link = format!("{CODE_PAGES}/{code}.md");
-    Refusal { error: error.into(), message: message.to_owned(), code, link }
+    Refusal { error: error.into(), message: message.to_owned(), code, link, retry_after: None }
 }
 
 impl IntoResponse for Failure {
@@ -144,14 +145,18 @@ fn page(failure: &Failure) -> Response {
             p { a.button href="/" { "Back to the start" } }
         }
     };
-    (status, layout::bare(title, body)).into_response()
+    let mut response = (status, layout::bare(title, body)).into_response();
+    if let Some(seconds) = refusal.retry_after {
+        response.headers_mut().insert(RETRY_AFTER, seconds.into());
+    }
+    response
 }
 
 /// Gives a refusal the form that was asked for. Its headers stay.
 pub(crate) fn in_form(mut response: Response, wish: Wish) -> Response {
     let failure = response.extensions_mut().remove::<Failure>().filter(|failure| failure.is_data(wish));
     let Some(failure) = failure else { return response };
-    let (status, Refusal { error, message, code, link }) = failure.told();
+    let (status, Refusal { error, message, code, link, .. }) = failure.told();
     let (kind, body) = if wish == Wish::Part {
         ("application/json", json!({ "error": error, "message": message, "code": code, "link": link }))
     } else {

@@ -4,7 +4,7 @@ use axum::response::Html;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use crate::assets;
-use crate::parts::{document, icons};
+use crate::parts::{document, icons, times};
 use crate::visitor::Visitor;
 
 /// The places in the navigation: last part of the path, name, key after `g`, icon.
@@ -154,7 +154,7 @@ pub(crate) fn again() -> Html<String> {
 fn whole(title: &str, theme: Option<&str>, body: Markup) -> Html<String> {
     let page = html! {
         (DOCTYPE)
-        html lang="en" data-theme=[theme] {
+        html lang="en" data-theme=[theme] data-ahead=[times::ahead_ms()] {
             head {
                 meta charset="utf-8";
                 meta name="viewport" content="width=device-width, initial-scale=1";

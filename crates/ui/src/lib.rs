@@ -26,6 +26,9 @@ use std::sync::Arc;
 
 use axum::Router;
 
+pub use crate::parts::times::as_of;
+pub use crate::routes::ROUTES;
+
 use crate::once::Once;
 use crate::rest::Rest;
 

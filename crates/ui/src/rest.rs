@@ -2,7 +2,7 @@
 
 use axum::Router;
 use axum::body::{Body, Bytes};
-use axum::http::header::{AUTHORIZATION, CONTENT_TYPE};
+use axum::http::header::{AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER};
 use axum::http::{HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::BodyExt;
 use serde::Deserialize;
@@ -19,6 +19,16 @@ pub(crate) struct Refusal {
     pub(crate) message: String,
     pub(crate) code: String,
     pub(crate) link: String,
+    /// In how many seconds to come again, as the header says it.
+    #[serde(skip)]
+    pub(crate) retry_after: Option<u64>,
+}
+
+impl Refusal {
+    /// Too many credentials that are not valid were tried.
+    pub(crate) fn is_of_tries(&self) -> bool {
+        self.code == "FLV0077"
+    }
 }
 
 #[derive(Debug, Clone)]
@@ -132,11 +142,14 @@ impl Caller<'_> {
 }
 
 async fn refusal(response: Response<Body>) -> Failure {
+    let retry_after =
+        response.headers().get(RETRY_AFTER).and_then(|seconds| seconds.to_str().ok()?.parse().ok());
     let status = response.status();
     let refusal = match collect(response.into_body()).await {
         Ok(bytes) => serde_json::from_slice(&bytes).unwrap_or_default(),
         Err(failure) => return failure,
     };
+    let refusal = Refusal { retry_after, ..refusal };
     if status == StatusCode::UNAUTHORIZED { Failure::SignIn } else { Failure::Refused(status, refusal) }
 }
 

@@ -3,7 +3,7 @@
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::middleware::from_fn_with_state;
-use axum::routing::{get, post};
+use axum::routing::{MethodFilter, on};
 
 use crate::pages::{
     access, audit, children, event, events, execution, executions, home, live, login, overview, queues, raw,
@@ -14,46 +14,61 @@ use crate::{Ui, actions, assets, guard, nowhere};
 /// A payload of the largest size, encoded as forms are.
 const MAX_BODY_BYTES: usize = 4 << 20;
 
-pub(crate) fn router(ui: Ui) -> Router {
-    let of_tenant = Router::new()
-        .route("/", get(overview::get))
-        .route("/executions", get(executions::get).post(actions::start))
-        .route("/executions/{name}", get(execution::get))
-        .route("/executions/{name}/events", get(events::get))
-        .route("/executions/{name}/events/{sequence}", get(event::get))
-        .route("/executions/{name}/children", get(children::get))
-        .route("/executions/{name}/live", get(live::execution))
-        .route("/executions/{name}/raw/{part}", get(raw::execution))
-        .route("/executions/{name}/tasks/{task}", get(task::of_execution))
-        .route("/executions/{name}/cancel", post(actions::cancel))
-        .route("/executions/{name}/terminate", post(actions::terminate))
-        .route("/executions/{name}/signal", post(actions::signal))
-        .route("/executions/{name}/retry", post(actions::retry))
-        .route("/executions/{name}/promises/{promise}/resolve", post(actions::resolve))
-        .route("/executions/{name}/promises/{promise}/reject", post(actions::reject))
-        .route("/tasks", get(tasks::get).post(actions::create_task))
-        .route("/tasks/{task}", get(task::get))
-        .route("/tasks/{task}/live", get(live::task))
-        .route("/tasks/{task}/retry", post(actions::retry_task))
-        .route("/tasks/{task}/cancel", post(actions::cancel_task))
-        .route("/queues", get(queues::get))
-        .route("/queues/{name}/pause", post(actions::pause))
-        .route("/queues/{name}/resume", post(actions::resume))
-        .route("/workers", get(workers::get))
-        .route("/access", get(access::get))
-        .route("/access/tokens", get(access::after_token).post(access::create_token))
-        .route("/access/tokens/{name}/revoke", post(actions::revoke_token))
-        .route("/audit", get(audit::get));
-    Router::new()
-        .route("/", get(home::get))
-        .route("/login", get(login::get).post(login::post))
-        .route("/logout", post(login::leave))
-        .route("/tenants", post(actions::create_tenant))
-        .route("/assets/{hash}/{name}", get(assets::get))
-        .nest("/t/{tenant}", of_tenant)
-        .fallback(nowhere::nothing)
-        .method_not_allowed_fallback(nowhere::another_method)
-        .layer(DefaultBodyLimit::max(MAX_BODY_BYTES))
-        .layer(from_fn_with_state(ui.clone(), guard::check))
-        .with_state(ui)
+/// The one table of pages and forms: the router is built from it, and tests go through it.
+macro_rules! routes {
+    ($($method:ident $path:literal $handler:path;)*) => {
+        /// Method and path of every page and form.
+        pub const ROUTES: &[(&str, &str)] = &[$((stringify!($method), $path),)*];
+
+        pub(crate) fn router(ui: Ui) -> Router {
+            Router::new()
+                $(.route($path, on(MethodFilter::$method, $handler)))*
+                .fallback(nowhere::nothing)
+                .method_not_allowed_fallback(nowhere::another_method)
+                .layer(DefaultBodyLimit::max(MAX_BODY_BYTES))
+                .layer(from_fn_with_state(ui.clone(), guard::check))
+                .with_state(ui)
+        }
+    };
+}
+
+routes! {
+    GET "/" home::get;
+    GET "/login" login::get;
+    POST "/login" login::post;
+    POST "/logout" login::leave;
+    POST "/tenants" actions::create_tenant;
+    GET "/assets/{hash}/{name}" assets::get;
+    GET "/t/{tenant}" overview::get;
+    GET "/t/{tenant}/executions" executions::get;
+    POST "/t/{tenant}/executions" actions::start;
+    GET "/t/{tenant}/executions/{name}" execution::get;
+    GET "/t/{tenant}/executions/{name}/events" events::get;
+    GET "/t/{tenant}/executions/{name}/events/{sequence}" event::get;
+    GET "/t/{tenant}/executions/{name}/children" children::get;
+    GET "/t/{tenant}/executions/{name}/live" live::execution;
+    GET "/t/{tenant}/executions/{name}/raw/{part}" raw::execution;
+    GET "/t/{tenant}/executions/{name}/tasks/{task}" task::of_execution;
+    POST "/t/{tenant}/executions/{name}/cancel" actions::cancel;
+    POST "/t/{tenant}/executions/{name}/terminate" actions::terminate;
+    POST "/t/{tenant}/executions/{name}/release" actions::release;
+    POST "/t/{tenant}/executions/{name}/signal" actions::signal;
+    POST "/t/{tenant}/executions/{name}/retry" actions::retry;
+    POST "/t/{tenant}/executions/{name}/promises/{promise}/resolve" actions::resolve;
+    POST "/t/{tenant}/executions/{name}/promises/{promise}/reject" actions::reject;
+    GET "/t/{tenant}/tasks" tasks::get;
+    POST "/t/{tenant}/tasks" actions::create_task;
+    GET "/t/{tenant}/tasks/{task}" task::get;
+    GET "/t/{tenant}/tasks/{task}/live" live::task;
+    POST "/t/{tenant}/tasks/{task}/retry" actions::retry_task;
+    POST "/t/{tenant}/tasks/{task}/cancel" actions::cancel_task;
+    GET "/t/{tenant}/queues" queues::get;
+    POST "/t/{tenant}/queues/{name}/pause" actions::pause;
+    POST "/t/{tenant}/queues/{name}/resume" actions::resume;
+    GET "/t/{tenant}/workers" workers::get;
+    GET "/t/{tenant}/access" access::get;
+    GET "/t/{tenant}/access/tokens" access::after_token;
+    POST "/t/{tenant}/access/tokens" access::create_token;
+    POST "/t/{tenant}/access/tokens/{name}/revoke" actions::revoke_token;
+    GET "/t/{tenant}/audit" audit::get;
 }

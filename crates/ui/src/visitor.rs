@@ -72,6 +72,8 @@ impl FromRequestParts<Ui> for Visitor {
         let rest = ui.rest.caller(session.credential());
         let me: Me = match rest.get("/api/me").await {
             Err(Failure::SignIn) => return Err(sign_in()),
+            // It is not valid either, and was sent too often.
+            Err(Failure::Refused(_, refusal)) if refusal.is_of_tries() => return Err(sign_in()),
             answer => answer?,
         };
         let path = RawPathParams::from_request_parts(parts, ui).await;

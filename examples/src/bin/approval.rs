@@ -81,3 +81,38 @@ async fn example(server: Connection) -> Result<()> {
 fn main() -> ExitCode {
     flovyn_examples::run(example)
 }
+
+#[cfg(test)]
+mod tests {
+    use flovyn_sdk::testing::{TestEnvironment, TestRun};
+    use serde_json::json;
+
+    use super::*;
+
+    const WEEK: Duration = Duration::from_secs(7 * 24 * 3_600);
+
+    fn started() -> TestRun {
+        let claim = Claim { id: "7".into(), amount: 120, answer_within: WEEK };
+        TestEnvironment::new().task(AskManager).evict_always().start(Expense, claim)
+    }
+
+    #[tokio::test]
+    async fn the_manager_decides() -> Result<()> {
+        for (approved, said) in [(true, "approved by Grace"), (false, "declined by Grace")] {
+            let mut run = started();
+            run.advance(WEEK / 2).await?;
+            run.resolve_promise("decision", &Decision { approved, by: "Grace".into() }).await?;
+            assert_eq!(run.output(), Some(&json!(said)));
+        }
+        Ok(())
+    }
+
+    #[tokio::test]
+    async fn without_an_answer_it_is_declined_after_a_week() -> Result<()> {
+        let mut run = started();
+        run.finish().await?;
+        assert_eq!(run.output(), Some(&json!("declined: nobody answered in time")));
+        assert_eq!(run.elapsed(), WEEK);
+        Ok(())
+    }
+}

@@ -8,6 +8,9 @@ use flovyn_examples::{Connection, PATIENCE, until_state};
 use flovyn_sdk::{Client, Error, Result, TaskContext, WorkflowContext, task, workflow};
 use serde::{Deserialize, Serialize};
 
+/// The kind of error by which everybody recognises it.
+const UNKNOWN_ADDRESS: &str = "UNKNOWN_ADDRESS";
+
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct Purchase {
     item: String,
@@ -43,7 +46,7 @@ async fn ship(_: TaskContext, purchase: Purchase) -> Result<String> {
     println!("task      ship {} to {}", purchase.item, purchase.address);
     if purchase.address.is_empty() {
         // Trying again would not help.
-        return Err(Error::NonRetryable("nobody lives there".into()));
+        return Err(Error::application(UNKNOWN_ADDRESS, "nobody lives there").retryable(false).into());
     }
     Ok(format!("{} is on its way to {}", purchase.item, purchase.address))
 }
@@ -59,7 +62,8 @@ async fn order(ctx: WorkflowContext, purchase: Purchase) -> Result<String> {
     let mut undo = Vec::new();
     let result = steps(&ctx, &purchase, &mut undo).await;
     if result.is_err() {
-        // After a cancel, everything that the context itself is asked for fails at once. Behind the shield it goes on.
+        // After a cancel, everything that the context itself is asked for fails at once. Behind the shield it goes on, as long
+        // as it takes: only `#[workflow(cancel_grace = "10m")]` or a grace of the start would limit it.
         let shielded = ctx.shielded();
         for step in undo.into_iter().rev() {
             match step {
@@ -98,7 +102,8 @@ async fn buy(client: &Client, item: &str, address: &str, cancel: bool) -> Result
     match handle.result(PATIENCE).await {
         Ok(output) => println!("result    {output}"),
         Err(error @ Error::Cancelled(_)) => println!("result    {error}"),
-        Err(error @ Error::Failed(_)) => println!("result    failed: {error}"),
+        // As the task said it, by way of the workflow.
+        Err(error) if error.kind() == UNKNOWN_ADDRESS => println!("result    failed: {error}"),
         Err(error) => return Err(error),
     }
     Ok(())

@@ -25,7 +25,7 @@ async fn invoice(ctx: WorkflowContext, customer: String) -> Result<String> {
         // The timer is the server's: no worker has to live while it runs.
         match with_timeout(&ctx, PAUSE, &mut paid).await {
             Ok(amount) => return Ok(format!("{customer} has paid {amount}")),
-            Err(Error::Timeout(_)) => {}
+            Err(Error::Elapsed(_)) => {}
             Err(error) => return Err(error),
         }
         ctx.schedule::<SendMail>(format!("{customer}, this is reminder {reminder}")).await?;

@@ -68,6 +68,41 @@ fn issuer_audience_secret_time_and_role_all_have_to_fit() {
 }
 
 #[test]
+fn a_token_from_the_future_is_refused() {
+    let own = verifier("flovyn", "flovyn", 1);
+    let sign = |iat| own.sign("dev", &["*"], "admin", iat, FAR).unwrap();
+    let leeway = i64::try_from(LEEWAY_SECONDS).unwrap();
+    assert!(own.authenticate(&sign(now_seconds() + leeway - 5)).is_ok(), "clocks differ a little");
+    assert!(own.authenticate(&sign(now_seconds() + leeway + 600)).is_err());
+    assert!(own.authenticate(&sign(i64::MAX)).is_err());
+}
+
+#[test]
+fn what_a_token_calls_critical_is_not_passed_over() {
+    let own = verifier("flovyn", "flovyn", 1);
+    let claims = OwnClaims {
+        sub: "dev",
+        iss: "flovyn",
+        aud: "flovyn",
+        iat: 1,
+        exp: FAR,
+        tenants: &["*"],
+        role: "admin",
+    };
+    let key = EncodingKey::from_secret(&[1; 32]);
+    let with = |crit: Option<&[&str]>| {
+        let crit = crit.map(|names| names.iter().map(|name| (*name).to_owned()).collect());
+        let header = Header { crit, ..Header::new(Algorithm::HS256) };
+        own.authenticate(&jsonwebtoken::encode(&header, &claims, &key).unwrap())
+    };
+    assert!(with(None).is_ok());
+    // Not even a list without names: RFC 7515 allows none.
+    for names in [&["exp"][..], &["b64"], &["https://example.com/made-up", "exp"], &[]] {
+        assert!(with(Some(names)).is_err(), "{names:?}");
+    }
+}
+
+#[test]
 fn another_algorithm_is_refused_whatever_the_token_says() {
     let own = verifier("flovyn", "flovyn", 1);
     let token = own.sign("dev", &["*"], "admin", 1, FAR).unwrap();

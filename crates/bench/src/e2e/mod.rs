@@ -18,6 +18,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use self::process::ServerProcess;
 pub(crate) use self::process::beside_this_one;
 pub(crate) use self::programs::worker;
+pub(crate) use self::report::runs;
 use crate::figures::Line;
 use crate::target::Database;
 
@@ -44,7 +45,7 @@ pub(crate) enum Workload {
 }
 
 impl Workload {
-    fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Noop => "noop",
             Self::Task1 => "task1",
@@ -103,12 +104,31 @@ pub(crate) struct E2e {
     binary: Option<PathBuf>,
 }
 
+impl E2e {
+    /// As by default, but without the rest after the load.
+    pub(crate) fn short(binary: Option<PathBuf>, seconds: u64) -> Self {
+        Self {
+            workload: Vec::new(),
+            concurrency: 1,
+            seconds,
+            finished: 0,
+            payload: 16,
+            tenants: 1,
+            events: 10_000,
+            rest: 0,
+            all: false,
+            binary,
+        }
+    }
+}
+
+pub(crate) fn progress_bar() -> Result<ProgressBar, String> {
+    let style = ProgressStyle::with_template("{msg:<28} {bar:40} {pos}/{len} s");
+    Ok(ProgressBar::new(0).with_style(style.map_err(|error| error.to_string())?))
+}
+
 pub(crate) async fn run(store: Database, options: E2e) -> Result<(), String> {
-    let binary = options.binary.clone().map_or_else(beside_this_one, Ok)?;
-    let bar = ProgressBar::new(0);
-    let style = ProgressStyle::with_template("{msg:<28} {bar:40} {pos}/{len} s")
-        .map_err(|error| error.to_string())?;
-    bar.set_style(style);
+    let bar = progress_bar()?;
     let runs: Vec<(Workload, usize)> = match (options.all, options.workload.is_empty()) {
         (true, _) => report::runs(),
         (false, true) => Workload::value_variants().iter().map(|one| (*one, options.concurrency)).collect(),
@@ -118,26 +138,38 @@ pub(crate) async fn run(store: Database, options: E2e) -> Result<(), String> {
     for (workload, concurrency) in runs {
         bar.reset();
         bar.set_message(format!("{} x {concurrency}", workload.name()));
-        // A fresh server for each: none inherits another's memory or database.
-        let fsync = process::bare_fsync()?;
-        let server = ServerProcess::start(&binary, store, options.tenants).await?;
-        let idle_mb = server.resident_mb();
-        load::fill(&server, options.finished, &bar).await?;
-        let line = Line::new("e2e").text("workload", workload.name()).text("store", store.name());
-        let line = line.number("fsync_p50_ms", fsync.percentile_ms(50.0));
-        let load = load::Load { workload, concurrency, seconds: options.seconds, payload: options.payload };
-        let line = match workload {
-            Workload::Drain10k => single::drain(&server, line).await?,
-            Workload::Addstart => single::add_to_start(&server, line).await?,
-            Workload::Replay10k => single::replay(&server, options.events, line).await?,
-            _ => load::run(&server, load, line, &bar).await?,
-        };
-        tokio::time::sleep(Duration::from_secs(options.rest)).await;
-        let line = line.number("idle_rss_mb", idle_mb).number("after_rss_mb", server.resident_mb()).finish();
-        server.stop().await?;
+        let line = one(store, &options, (workload, concurrency), Line::new("e2e"), &bar).await?.finish();
         bar.suspend(|| crate::print_line(&line));
         lines.push(line);
     }
     bar.finish_and_clear();
     if options.all { report::write(store, &lines) } else { Ok(()) }
+}
+
+/// Runs one workload on a fresh server: none inherits another's memory or database. Adds its figures to the line.
+pub(crate) async fn one(
+    store: Database,
+    options: &E2e,
+    (workload, concurrency): (Workload, usize),
+    line: Line,
+    bar: &ProgressBar,
+) -> Result<Line, String> {
+    let binary = options.binary.clone().map_or_else(beside_this_one, Ok)?;
+    let fsync = process::bare_fsync()?;
+    let server = ServerProcess::start(&binary, store, options.tenants).await?;
+    let idle_mb = server.resident_mb();
+    load::fill(&server, options.finished, bar).await?;
+    let line = line.text("workload", workload.name()).text("store", store.name());
+    let line = line.number("fsync_p50_ms", fsync.percentile_ms(50.0));
+    let load = load::Load { workload, concurrency, seconds: options.seconds, payload: options.payload };
+    let line = match workload {
+        Workload::Drain10k => single::drain(&server, line).await?,
+        Workload::Addstart => single::add_to_start(&server, line).await?,
+        Workload::Replay10k => single::replay(&server, options.events, line).await?,
+        _ => load::run(&server, load, line, bar).await?,
+    };
+    tokio::time::sleep(Duration::from_secs(options.rest)).await;
+    let line = line.number("idle_rss_mb", idle_mb).number("after_rss_mb", server.resident_mb());
+    server.stop().await?;
+    Ok(line)
 }

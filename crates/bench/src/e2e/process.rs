@@ -58,7 +58,7 @@ impl ServerProcess {
         };
         let (grpc, http) = (free_port()?, free_port()?);
         let mut config = format!(
-            "database_url = {url:?}\ngrpc.address = \"{grpc}\"\nhttp.address = \"{http}\"\nmetrics.public = true\n\
+            "database_url = {url:?}\ngrpc.address = \"{grpc}\"\nhttp.address = \"{http}\"\nmetrics.access = \"loopback\"\n\
              telemetry.log_filter = \"warn\"\n"
         );
         for tenant in 0..tenants {

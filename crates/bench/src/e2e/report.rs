@@ -11,7 +11,7 @@ use crate::target::Database;
 const MANY: usize = 256;
 
 /// Alone and with many in flight.
-pub(super) fn runs() -> Vec<(Workload, usize)> {
+pub(crate) fn runs() -> Vec<(Workload, usize)> {
     let both = [Workload::Noop, Workload::Task1, Workload::Chain3, Workload::Run3];
     let mut runs: Vec<(Workload, usize)> = both.iter().flat_map(|one| [(*one, 1), (*one, MANY)]).collect();
     runs.extend([

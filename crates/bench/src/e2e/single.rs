@@ -86,7 +86,7 @@ pub(super) async fn replay(server: &ServerProcess, wanted: usize, line: Line) ->
         let handle =
             client.start_raw("replay10k", json!(wanted / EVENTS_OF_A_TASK), StartOptions::default()).await;
         let handle = handle.map_err(|error| error.to_string())?;
-        while handle.query::<bool>("built").await.is_err() {
+        while !matches!(handle.query::<bool>("built").await, Ok(Some(_))) {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
         builds.kill().await?;

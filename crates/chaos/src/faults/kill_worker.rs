@@ -11,8 +11,8 @@ use crate::runs::now_ms;
 use crate::told::Ledger;
 use crate::world::World;
 
-/// How much longer than its lease a worker is stopped.
-const BEYOND_LEASE: Duration = Duration::from_millis(1_500);
+/// How much longer than its lease a worker is stopped, at most. One that wakes up early finds others at its work.
+const BEYOND_LEASE_MS: usize = 600;
 
 pub(super) async fn run(
     world: &mut World,
@@ -30,11 +30,14 @@ pub(super) async fn run(
         let stops = if harm.kills <= 2 { harm.kills == 1 } else { rng.chance(50) };
         if stops {
             send_signal(id, "STOP").await;
-            tokio::time::sleep(Duration::from_millis(WORKER_LEASE_MS) + BEYOND_LEASE).await;
+            let beyond = Duration::from_millis(rng.below(BEYOND_LEASE_MS) as u64);
+            tokio::time::sleep(Duration::from_millis(WORKER_LEASE_MS) + beyond).await;
             send_signal(id, "CONT").await;
         } else {
-            world.workers.swap_remove(index).kill().await;
-            world.start_worker(index).await?;
+            let killed = world.workers.swap_remove(index);
+            let nature = killed.nature;
+            killed.kill().await;
+            world.start_worker_as(index, nature).await?;
         }
         let what = if stops { "stopped beyond its lease" } else { "killed" };
         eprintln!("worker {id} was {what}; {} acknowledged", ledger.acknowledged());

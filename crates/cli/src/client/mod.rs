@@ -12,6 +12,8 @@ mod connect;
 mod error;
 mod events;
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -27,6 +29,7 @@ use serde::de::DeserializeOwned;
 use self::connect::Connector;
 pub(crate) use self::error::ClientError;
 pub(crate) use self::events::EventStream;
+use crate::view::words::now_ms;
 
 type Result<T> = std::result::Result<T, ClientError>;
 
@@ -34,6 +37,9 @@ type Result<T> = std::result::Result<T, ClientError>;
 const ANSWER_WITHIN: Duration = Duration::from_secs(30);
 /// The largest page of the largest payloads is smaller.
 const MAX_ANSWER_BYTES: usize = 256 << 20;
+
+/// In which a server with a virtual clock says what time it is.
+const NOW_MS: &str = "flovyn-now-ms";
 
 /// What is asked for: names and values. Those without a value are left out.
 pub(crate) type Query<'a> = [(&'a str, Option<String>)];
@@ -47,6 +53,8 @@ pub(crate) struct Client {
     /// Everything before a path: `http://HOST:PORT/api/tenants/TENANT`.
     base: String,
     authorization: HeaderValue,
+    /// The time that the server said last; 0 before, and of servers whose clock is this machine's.
+    server_ms: Arc<AtomicI64>,
 }
 
 impl Client {
@@ -62,12 +70,21 @@ impl Client {
         let connector = Connector::new(root.starts_with("https://"))?;
         let http = legacy::Client::builder(TokioExecutor::new()).build(connector);
         let base = format!("{root}/api/tenants{}", path(&[tenant]));
-        Ok(Self { http, root: root.to_owned(), base, authorization })
+        let server_ms = Arc::default();
+        Ok(Self { http, root: root.to_owned(), base, authorization, server_ms })
     }
 
     /// `http://HOST:PORT/api/tenants/TENANT`
     pub(crate) fn base(&self) -> &str {
         &self.base
+    }
+
+    /// The time that ages are relative to: the server's if it has a clock of its own, else this machine's.
+    pub(crate) fn now_ms(&self) -> i64 {
+        match self.server_ms.load(Ordering::Relaxed) {
+            0 => now_ms(),
+            server_ms => server_ms,
+        }
     }
 
     pub(crate) async fn get<T: DeserializeOwned>(&self, segments: &[&str]) -> Result<T> {
@@ -104,6 +121,22 @@ impl Client {
         self.call(Method::POST, format!("{}{}", self.root, path(segments)), written(body)?).await
     }
 
+    /// The same for what takes as long as it takes.
+    pub(crate) async fn post_to_root_patiently<T: DeserializeOwned>(
+        &self,
+        segments: &[&str],
+        body: &(impl Serialize + Sync),
+    ) -> Result<T> {
+        let url = format!("{}{}", self.root, path(segments));
+        let request = self.request(Method::POST, url, "application/json", written(body)?)?;
+        self.read(whole(self.send(request).await?).await?)
+    }
+
+    /// Outside of the tenant.
+    pub(crate) async fn get_from_root<T: DeserializeOwned>(&self, segments: &[&str]) -> Result<T> {
+        self.call(Method::GET, format!("{}{}", self.root, path(segments)), Bytes::new()).await
+    }
+
     /// Follows a stream of events, from its beginning or behind the last one that is known.
     pub(crate) async fn follow(&self, segments: &[&str], last_event_id: Option<i64>) -> Result<EventStream> {
         let url = format!("{}{}", self.base, path(segments));
@@ -122,7 +155,10 @@ impl Client {
 
     async fn call<T: DeserializeOwned>(&self, method: Method, url: String, body: Bytes) -> Result<T> {
         let request = self.request(method, url, "application/json", body)?;
-        let (status, answer) = self.within(async { whole(self.send(request).await?).await }).await?;
+        self.read(self.within(async { whole(self.send(request).await?).await }).await?)
+    }
+
+    fn read<T: DeserializeOwned>(&self, (status, answer): (u16, Bytes)) -> Result<T> {
         // An answer without content is null.
         let answer = if answer.is_empty() { Bytes::from_static(b"null") } else { answer };
         serde_json::from_slice(&answer)
@@ -151,6 +187,10 @@ impl Client {
     async fn send(&self, request: Request<Full<Bytes>>) -> Result<Response<Incoming>> {
         let unanswered = |error| ClientError::unanswered(&self.root, &error);
         let response = self.http.request(request).await.map_err(unanswered)?;
+        let told = response.headers().get(NOW_MS).and_then(|told| told.to_str().ok()?.parse().ok());
+        if let Some(told_ms) = told {
+            self.server_ms.store(told_ms, Ordering::Relaxed);
+        }
         if response.status().is_success() {
             return Ok(response);
         }

@@ -1,5 +1,5 @@
-//! `flovyn doctor`: checks a database against the promises, page by page, and has orphans mended. Findings go to
-//! stdout, progress and the summary for people to stderr.
+//! `flovyn doctor`: has a database check its own pages, then checks it against the promises, page by page, and has orphans
+//! mended. Findings go to stdout, progress and the summary for people to stderr.
 
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, IsTerminal, Write};
@@ -11,6 +11,7 @@ use flovyn_engine::Limits;
 use flovyn_engine::invariants::{Promised, Violation};
 use flovyn_engine::reply::Mended;
 use flovyn_service::doctor::{self, Examined};
+use flovyn_store::integrity::{Damage, Integrity};
 use flovyn_store::{Store, open};
 use serde_json::{Value, json};
 
@@ -21,6 +22,11 @@ use crate::terminal::{say, say_again};
 const FOUND: u8 = 1;
 /// The database could not be checked.
 const UNKNOWN: u8 = 2;
+
+/// The code of what the database's own check finds.
+const DAMAGED: &str = "FLV0079";
+const RESTORE: &str = "stop the server, keep a copy, and restore a backup: \
+                       https://github.com/flovyn/flovyn/blob/main/docs/guide/backup.md#a-damaged-database";
 
 /// Findings in one JSON document; all are counted.
 const JSON_FINDINGS: usize = 10_000;
@@ -57,6 +63,8 @@ struct Report {
     mended: usize,
     /// Findings that are still there.
     left: usize,
+    /// What the database's own check says.
+    integrity: Integrity,
     /// For JSON only: people read each as it comes.
     findings: Vec<Value>,
 }
@@ -76,10 +84,15 @@ impl Doctor {
     /// Returns how many findings are left.
     async fn examine(&self) -> Result<usize, String> {
         let url = self.database.url()?;
+        let mut report = Report { integrity: integrity(&url).await?, ..Report::default() };
+        if !report.integrity.damages.is_empty() {
+            report.damaged(self.output)?;
+            report.end(&open::without_password(&url), self.output)?;
+            return Ok(report.left);
+        }
         let (store, database) = self.open(&url).await?;
         let limits = Arc::new(Limits::default());
         let mut doctor = doctor::Doctor::new(database);
-        let mut report = Report::default();
         while let Some(examined) = doctor.next().await.map_err(|error| error.to_string())? {
             report.count(&examined);
             for finding in &examined.findings {
@@ -108,7 +121,44 @@ impl Doctor {
     }
 }
 
+/// By the database itself. First of all: on a damaged one nothing else can be relied on.
+async fn integrity(url: &str) -> Result<Integrity, String> {
+    let shows = std::io::stderr().is_terminal();
+    let on_progress = Arc::new(move |progress| {
+        if shows {
+            say_again(&format!("checking the database itself: {progress}"));
+        }
+    });
+    let checked = open::integrity(url, on_progress).await;
+    if shows {
+        say_again("");
+    }
+    checked.map_err(|error| error.to_string())
+}
+
 impl Report {
+    fn damaged(&mut self, output: Output) -> Result<(), String> {
+        for damage in std::mem::take(&mut self.integrity.damages) {
+            *self.found.entry(DAMAGED.to_owned()).or_default() += 1;
+            self.left += 1;
+            if output == Output::Text {
+                let Damage { place, page, what } = damage;
+                let page = page.map_or_else(String::new, |page| format!(", page {page}"));
+                print(&format!("{DAMAGED} {place}{page}\n   {what}\n   to do: {RESTORE}\n"))?;
+            } else {
+                self.findings.push(json!({
+                    "code": DAMAGED,
+                    "place": damage.place,
+                    "page": damage.page,
+                    "what": damage.what,
+                    "todo": RESTORE,
+                    "mended": null,
+                }));
+            }
+        }
+        Ok(())
+    }
+
     fn count(&mut self, examined: &Examined) {
         *self.rows.entry(examined.part).or_default() += examined.rows;
         if std::io::stderr().is_terminal() {
@@ -118,7 +168,11 @@ impl Report {
 
     fn looked_at(&self) -> String {
         let counts: Vec<String> = self.rows.iter().map(|(part, rows)| format!("{rows} {part}")).collect();
-        format!("looked at {}", counts.join(", "))
+        let own = match self.integrity.checked.as_str() {
+            "" => String::new(),
+            checked => format!("checked {checked}, "),
+        };
+        format!("{own}looked at {}", counts.join(", "))
     }
 
     fn add(&mut self, finding: &Violation, mended: Option<&[Mended]>, output: Output) -> Result<(), String> {
@@ -159,6 +213,8 @@ impl Report {
         if output == Output::Json {
             let document = json!({
                 "database": url,
+                "checked": self.integrity.checked,
+                "notes": self.integrity.notes,
                 "examined": self.rows,
                 "found": self.found,
                 "mended": self.mended,
@@ -167,7 +223,12 @@ impl Report {
             });
             return print(&format!("{document:#}\n"));
         }
-        say(&format!("{url}: {}", self.looked_at()));
+        self.integrity.notes.iter().for_each(|note| say(note));
+        if self.found.contains_key(DAMAGED) {
+            say(&format!("{url}: the database is damaged, so its content was not checked"));
+        } else {
+            say(&format!("{url}: {}", self.looked_at()));
+        }
         let found: Vec<String> =
             self.found.iter().map(|(code, count)| format!("{count} of {code}")).collect();
         match (found.is_empty(), self.mended) {
@@ -194,11 +255,11 @@ fn print(text: &str) -> Result<(), String> {
 /// What somebody who reads the finding can do.
 fn advice(finding: &Violation) -> &'static str {
     match finding.promise {
-        Promised::P6 => "run `flovyn doctor --repair`, which gives it its cause back",
-        Promised::P2 => "decide which of the two is to go on, and terminate the other",
-        Promised::P3 | Promised::P5 | Promised::P7 | Promised::P8 => {
-            "keep a copy of the database and report it; restore a backup, or terminate what is concerned"
+        Promised::P6 => "run `flovyn doctor --repair`, which queues it or sets its alarm again",
+        Promised::P2 | Promised::P13 => "decide which of the two continues, and terminate the other",
+        Promised::P3 | Promised::P5 | Promised::P7 | Promised::P8 | Promised::P11 | Promised::P12 => {
+            "keep a copy of the database and report it; restore a backup, or terminate the execution"
         }
-        Promised::P4 => "keep a copy of the database and report it; look at what the task did outside",
+        Promised::P4 => "keep a copy of the database and report it; check what the task did outside",
     }
 }

@@ -10,7 +10,7 @@ use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::path::Path;
 
-use flovyn_server::config::{Config, Jwt, Listen, Metrics, TenantConfig, WorkerTokenConfig};
+use flovyn_server::config::{Config, Jwt, Metrics, MetricsAccess, TenantConfig, WorkerTokenConfig};
 use flovyn_server::{Server, ServerOptions, StartError};
 
 use crate::memory;
@@ -137,9 +137,9 @@ fn server_options(
 ) -> ServerOptions {
     let mut config = Config::local(data_dir.database_url());
     config.http.address = options.http;
-    config.grpc = Listen { address: options.grpc };
+    config.grpc.address = options.grpc;
     config.auth.jwt = Some(jwt);
-    config.metrics = Metrics { public: true };
+    config.metrics = Metrics { access: MetricsAccess::Loopback, ..Metrics::default() };
     config.tenants = vec![TenantConfig {
         id: None,
         slug: TENANT.to_owned(),

@@ -48,7 +48,9 @@ impl Teller {
             self.task_types.insert(task_id.to_string(), event.text("taskType").into_owned());
         }
         let name = NAMES.iter().map(|key| event.text(key)).find(|name| !name.is_empty());
-        let name = name.or_else(|| self.task_type(&task_id).map(Cow::Borrowed)).unwrap_or_default();
+        // The title of a failed task is its task type; the type of its failure stands with the error.
+        let task_type = self.task_type(&task_id).map(Cow::Borrowed);
+        let name = task_type.or(name).unwrap_or_default();
         Told { about: printable(&name), details: details(event), colour: colour(&event.event_type) }
     }
 
@@ -76,8 +78,17 @@ fn details(event: &LogEvent) -> String {
     }
     let Some(key) = DETAILS.into_iter().find(|key| event.field(key).is_some()) else { return String::new() };
     match event.read::<String>(key).filter(|_| matches!(key, "error" | "reason")) {
-        Some(words) => printable(&words),
+        Some(words) => printable(&format!("{}{words}", failure_type(event))),
         None => pretty::one_line(event.field(key).map_or("", RawValue::get)),
+    }
+}
+
+/// What the failure of a task or child is called. That of the workflow itself is what the event is about.
+fn failure_type(event: &LogEvent) -> String {
+    match (event.event_type.as_str(), event.text("failureType")) {
+        ("WORKFLOW_EXECUTION_FAILED", _) => String::new(),
+        (_, name) if name.is_empty() => String::new(),
+        (_, name) => format!("{name}: "),
     }
 }
 
@@ -118,6 +129,12 @@ mod tests {
         assert_eq!(told("TASK_SCHEDULED", scheduled), "charge | {\"cents\":5}");
         let failed = json!({ "taskExecutionId": id, "error": "the bank\nis closed" });
         assert_eq!(told("TASK_FAILED", failed), "charge | the bank\\nis closed");
+        let failed = json!({ "taskExecutionId": id, "error": "no funds", "failureType": "DECLINED" });
+        assert_eq!(told("TASK_FAILED", failed), "charge | DECLINED: no funds");
+        let failed = json!({ "childExecutionName": "pay", "error": "no funds", "failureType": "DECLINED" });
+        assert_eq!(told("CHILD_WORKFLOW_FAILED", failed), "pay | DECLINED: no funds");
+        let failed = json!({ "error": "no funds", "failureType": "DECLINED" });
+        assert_eq!(told("WORKFLOW_EXECUTION_FAILED", failed), "DECLINED | no funds");
         assert_eq!(told("TIMER_STARTED", json!({ "timerId": "t", "durationMs": 60_000 })), "t | 1m 00s");
         assert_eq!(told("SOMETHING_NEW", json!({ "value": [1] })), " | [1]");
         assert_eq!(told("WORKFLOW_CANCELLED", Value::Null), " | ");

@@ -315,6 +315,9 @@ mod tests {
             finished_ms,
             duration_ms: finished_ms - started_ms,
             error: None,
+            failure_type: None,
+            failure_details: None,
+            retryable: None,
             worker_id: None,
         }
     }

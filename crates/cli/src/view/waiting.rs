@@ -17,7 +17,7 @@ impl Facts {
     ) {
         let waiting: Vec<&WaitingOn> = waiting.into_iter().collect();
         for one in waiting.iter().take(MOST) {
-            let name = if one.kind == "RUNNING" { "Now" } else { "Waits for" };
+            let name = if matches!(one.kind.as_str(), "RUNNING" | "CLEAN_UP") { "Now" } else { "Waits for" };
             self.add(name, &told(one, now_ms));
         }
         if waiting.len() > MOST {
@@ -50,17 +50,21 @@ fn next_step(waiting: &WaitingOn, id: &str) -> Option<String> {
         "PROMISE" => format!("answer it with: flovyn promise resolve {other} --value JSON"),
         "SIGNAL" => format!("send one with: flovyn workflow signal {id} NAME --value JSON"),
         "QUEUE_PAUSED" if is_plain(name) => {
-            format!("hand out its work again with: flovyn queue resume {name}")
+            format!("resume the queue with: flovyn queue resume {name}")
         }
-        "QUEUE_PAUSED" => "hand out its work again with: flovyn queue resume QUEUE".to_owned(),
+        "QUEUE_PAUSED" => "resume the queue with: flovyn queue resume QUEUE".to_owned(),
         "NO_WORKER" | "NO_STREAM_WORKER" => {
             "start a worker that has it; see which there are with: flovyn worker list".to_owned()
         }
-        "FREE_WORKER" => "see how much is before it with: flovyn queue list".to_owned(),
+        "FREE_WORKER" => "see how much is queued with: flovyn queue list".to_owned(),
         "RETRY_DELAY" => format!("see what failed with: flovyn task attempts {id}"),
         "ACTIVATION_BACKOFF" => {
-            "mend the workflow's code: a worker with another build gets it at once".to_owned()
+            format!(
+                "fix the workflow's code: a worker with another build gets it at once; try again now with: \
+                 flovyn workflow release {id}"
+            )
         }
+        "CLEAN_UP" => format!("end it at once with: flovyn workflow terminate {id}"),
         _ => return None,
     })
 }

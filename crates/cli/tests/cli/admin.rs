@@ -66,6 +66,11 @@ fn a_tenant_is_made_by_who_runs_the_server() {
         as_admin(&["tenant", "create", "acme", "--name", "Acme Inc.", "--retention", "30d", "-o", "json"]);
     let tenant = made.json();
     assert_eq!((&tenant["slug"], &tenant["retentionMs"]), (&json!("acme"), &json!(2_592_000_000_i64)));
+    let shown = as_admin(&["tenant", "show", "--tenant", "acme"]).out;
+    for told in ["acme", tenant["id"].as_str().unwrap(), "Acme Inc.", "30d"] {
+        assert!(shown.contains(told), "{shown}");
+    }
+    assert_eq!(as_admin(&["tenant", "show", "--tenant", "acme", "-o", "json"]).json(), tenant);
     let second = as_admin(&["tenant", "create", "other"]).id();
     let listed = as_admin(&["workflow", "list", "--tenant", &second]);
     assert_eq!((listed.code, listed.out.as_str()), (0, ""), "{}", listed.err);
@@ -83,6 +88,11 @@ fn the_clock_goes_on_when_told() {
     typed.run(&["workflow", "wait", &id]);
     typed.run(&["clock", "advance", "soon"]);
     typed.check("clock");
+    let shown = world.run(&["workflow", "show", &id, "--no-timeline"]).out;
+    let created = shown.lines().find(|line| line.trim_start().starts_with("Created")).unwrap();
+    assert!(created.ends_with("(30d ago)"), "{shown}");
+    let workers = world.run(&["worker", "list"]).out;
+    assert!(!workers.contains("30d ago"), "signs of life are of the real time: {workers}");
     let now = world.run(&["clock", "advance", "1h30m", "-o", "json"]).json();
     assert!(now["nowMs"].is_i64(), "{now}");
 }

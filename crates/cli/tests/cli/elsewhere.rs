@@ -141,3 +141,36 @@ fn the_first_line_does_not_wait_for_the_last_page() {
     let exported: serde_json::Value = serde_json::from_str(&text).unwrap();
     assert_eq!(exported["events"].as_array().unwrap().len(), 2, "{text}");
 }
+
+/// The answer to the advance comes when the command has asked three times how far it is.
+#[test]
+fn a_clock_that_takes_its_time_says_how_far_it_is() {
+    let folder = tempdir().unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let server = std::thread::spawn(move || {
+        let (mut advance, mut asked) = (None, 0_i64);
+        while asked < 3 {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut request = [0; 4096];
+            let length = stream.read(&mut request).unwrap();
+            if request[..length].starts_with(b"POST /_/clock/advance ") {
+                advance = Some(stream);
+                continue;
+            }
+            asked += 1;
+            let head = format!("200 OK\r\nflovyn-now-ms: {}", asked * 86_400_000);
+            stream.write_all(answer(&head, "{}").as_bytes()).unwrap();
+        }
+        let done = answer("200 OK", r#"{"nowMs": 864000000}"#);
+        advance.unwrap().write_all(done.as_bytes()).unwrap();
+    });
+    let mut command = flovyn(folder.path(), &["clock", "advance", "9d"]);
+    command.args(["--url", &url, "--tenant", "t", "--token", "x"]);
+    let ran = crate::world::Ran::of(command.output().unwrap());
+    server.join().unwrap();
+    assert_eq!((ran.code, ran.out.as_str()), (0, "1970-01-11T00:00:00.000Z\n"), "{}", ran.err);
+    let told: Vec<&str> = ran.err.lines().collect();
+    assert_eq!(told[0], "the clock is at 1970-01-03T00:00:00.000Z");
+    assert_eq!(told[1], "the clock is at 1970-01-04T00:00:00.000Z");
+}

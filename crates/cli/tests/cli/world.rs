@@ -117,6 +117,10 @@ impl World {
         world
     }
 
+    pub(crate) fn block_on<T>(&self, future: impl Future<Output = T>) -> T {
+        self.runtime.block_on(future)
+    }
+
     pub(crate) fn folder(&self) -> &Path {
         self.folder.path()
     }

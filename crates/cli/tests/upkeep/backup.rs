@@ -14,7 +14,23 @@ use crate::upgrade::assert_sound;
 use crate::{assert_code, fixture, flovyn, run};
 
 /// Ended with its guard.
-struct Running(Child);
+pub(crate) struct Running(Child);
+
+impl Running {
+    pub(crate) fn id(&self) -> u32 {
+        self.0.id()
+    }
+
+    /// At once, as `kill -9` does.
+    pub(crate) fn kill(&mut self) {
+        self.0.kill().unwrap();
+        self.wait();
+    }
+
+    pub(crate) fn wait(&mut self) {
+        self.0.wait().unwrap();
+    }
+}
 
 impl Drop for Running {
     fn drop(&mut self) {
@@ -24,7 +40,7 @@ impl Drop for Running {
     }
 }
 
-fn dev(data_dir: &Path) -> Running {
+pub(crate) fn dev(data_dir: &Path) -> Running {
     let address = "127.0.0.1:0";
     let data_dir = data_dir.to_str().unwrap();
     let mut child =

@@ -3,9 +3,12 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails right there")]
 
 mod backup;
+mod damage;
 mod doctor;
 mod fixture;
+mod keys;
 mod migrations;
+mod names;
 mod upgrade;
 
 use std::process::{Command, Output, Stdio};

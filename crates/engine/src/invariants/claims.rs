@@ -1,4 +1,4 @@
-//! P2, P4 and P5: keys, attempts, and that what happened to a task is in its workflow's log exactly once.
+//! P2, P4, P5 and P13: keys, attempts, and that what happened to a task is in its workflow's log exactly once.
 
 use std::collections::BTreeMap;
 
@@ -34,6 +34,7 @@ fn check_keys(view: &mut View<'_>) {
         }
     }
     check_one_holder(view);
+    check_workflow_keys(view);
 }
 
 /// Two open executions with one key are two executions for one request, unless the key ran out in between.
@@ -46,6 +47,27 @@ fn check_one_holder(view: &mut View<'_>) {
             let message = format!("key '{name}' has a second execution {}", row.id);
             view.report(Promised::P2, row.tenant_id, Subject::Execution(row.id), message);
         }
+    }
+}
+
+/// An execution that has accepted a signal-with-start has its key while it is open. A key has one holder, so no second
+/// execution can be open beside it.
+fn check_workflow_keys(view: &mut View<'_>) {
+    for row in view.subjects.executions.iter().filter(|row| !row.status.is_terminal()) {
+        let Some(name) = &row.idempotency_key else { continue };
+        let events = view.events.get(&row.key()).map(Vec::as_slice).unwrap_or_default();
+        if !events.iter().any(|event| event.kind == EventKind::SignalReceived && event.number == Some(1)) {
+            continue;
+        }
+        let key = view.work_keys.get(&(row.tenant_id, name.clone()));
+        let problem = match key {
+            Some(key) if key.holder_id != row.id => format!("is held by {}", key.holder_id),
+            Some(key) if key.ttl_after_end_ms.is_none() => "is free when its time is over".to_owned(),
+            Some(_) => continue,
+            None => "is free".to_owned(),
+        };
+        let message = format!("execution {} is open and its workflow key '{name}' {problem}", row.id);
+        view.report(Promised::P13, row.tenant_id, Subject::Execution(row.id), message);
     }
 }
 

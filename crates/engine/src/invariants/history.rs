@@ -1,8 +1,9 @@
-//! P3, P7 and P8: the log itself, and that the row of an execution is what its log says.
+//! P3, P7, P8 and P12: the log itself, and that the row of an execution is what its log says.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Promised, Subject, View};
+use crate::code::Code;
 use crate::ids::Text;
 use crate::state::*;
 
@@ -12,6 +13,8 @@ pub(super) fn check(view: &mut View<'_>) {
         check_order(view, row, &events);
         check_fold(view, row, &events);
         check_timers(view, row, &events);
+        check_last_signal(view, row, &events);
+        check_refusals(view, row);
     }
     let strays: Vec<_> = view.events.keys().filter(|id| !view.executions.contains_key(id)).copied().collect();
     for id in strays {
@@ -41,6 +44,34 @@ fn check_order(view: &mut View<'_>, row: &Execution, events: &[&Event]) {
     }
     if events.first().is_some_and(|event| event.kind != EventKind::WorkflowStarted) {
         execution(view, Promised::P3, row.key(), format!("{}: does not begin with its start", row.id));
+    }
+}
+
+/// Rows from before ends were deferred have no last signal.
+fn check_last_signal(view: &mut View<'_>, row: &Execution, events: &[&Event]) {
+    let by_its_own_word = |event: &&&Event| {
+        event.origin == Origin::Command
+            && matches!(event.kind, EventKind::WorkflowCompleted | EventKind::WorkflowFailed)
+    };
+    if events.last().filter(by_its_own_word).is_some() && row.base_sequence < row.last_signal_sequence {
+        let (seen, signal) = (row.base_sequence, row.last_signal_sequence);
+        let message = format!("{}: ended having seen {seen} events, a signal came at {signal}", row.id);
+        execution(view, Promised::P11, row.key(), message);
+    }
+}
+
+/// What was refused says so: with its code and its message, for as long as it is counted.
+fn check_refusals(view: &mut View<'_>, row: &Execution) {
+    let code = row.failure_code.as_deref().and_then(Code::parse);
+    let told = code.is_some() && row.failure_message.is_some();
+    // The last of them ends the execution and is no failure that is waited out.
+    let counted = row.equal_refusals <= row.activation_failures + i64::from(row.status.is_terminal());
+    if row.equal_refusals != 0 && !(told && counted) {
+        let message = format!(
+            "{}: {} refusals with {:?}, {} failures",
+            row.id, row.equal_refusals, row.failure_code, row.activation_failures
+        );
+        execution(view, Promised::P12, row.key(), message);
     }
 }
 

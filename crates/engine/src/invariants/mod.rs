@@ -1,6 +1,6 @@
 //! The promises of the product as predicates over a snapshot: used by tests, by the simulator and by checkers.
 //!
-//! Each finding names its promise. An empty result means that the promises P2 to P8 hold.
+//! Each finding names its promise. An empty result means that the promises P2 to P8 and P11 to P13 hold.
 
 mod claims;
 mod history;
@@ -34,6 +34,12 @@ pub enum Promised {
     P7,
     /// Timers never fire early.
     P8,
+    /// A run does not end by its own word over a signal that it has not seen.
+    P11,
+    /// A refusal that repeating cannot cure moves its run or task on, visibly, with its code.
+    P12,
+    /// At most one open execution holds a key that was taken by signal-with-start.
+    P13,
 }
 
 /// What a finding is about.

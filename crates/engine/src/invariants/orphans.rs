@@ -95,7 +95,8 @@ fn check_execution(view: &mut View<'_>, row: &Execution) {
             format!("execution {} has a timeout that will not fire", row.id),
         );
     }
-    if !row.status.is_terminal() && row.cancel_requested_ms.is_some() && row.alarm_ms.is_none() {
+    let force_stopped = row.clean_up_until_ms.is_none_or(|at| row.alarm_ms.is_some_and(|alarm| alarm <= at));
+    if !row.status.is_terminal() && !force_stopped {
         orphan(
             view,
             row.tenant_id,

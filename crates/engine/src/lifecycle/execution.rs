@@ -2,6 +2,7 @@
 
 use crate::code::{Code, Refusal};
 use crate::event::{Event, EventData, EventKind, Origin};
+use crate::failure::{Failure, StoredFailure};
 use crate::ids::{ExecutionId, Payload, TenantId, Text};
 use crate::lifecycle::{alarm, key, quota};
 use crate::note::Noted;
@@ -126,23 +127,25 @@ pub(crate) fn arm(work: &mut Work<'_>, execution: &mut Execution) {
     let wanted = alarm::earliest([
         (execution.status == ExecutionStatus::Pending).then_some(execution.not_before_ms).flatten(),
         execution.deadline_ms,
-        cancel_deadline(work, execution),
+        execution.clean_up_until_ms,
     ]);
     execution.alarm_ms =
         alarm::no_later_than(work, DueClass::ExecutionAlarm, execution.key(), execution.alarm_ms, wanted);
 }
 
-/// Until when a workflow may clean up after it was asked to stop.
-pub(crate) fn cancel_deadline(work: &Work<'_>, execution: &Execution) -> Option<i64> {
-    execution.cancel_requested_ms.map(|asked| asked.saturating_add(work.limits.cancel_grace_ms))
-}
-
 /// How an execution ends.
 #[derive(Debug, Clone)]
 pub(crate) enum End {
-    Completed { output: Payload },
-    Failed { error: Text, failure_type: Option<Text>, stack_trace: Option<Text> },
-    Cancelled { reason: Text },
+    Completed { output: Payload, unread_signals: i64 },
+    Failed { error: Text, failure: Failure, stack_trace: Option<Text>, unread_signals: i64 },
+    Cancelled { reason: Text, unread_signals: i64 },
+}
+
+impl End {
+    /// An end from outside: nothing is known of what the workflow has read.
+    pub(crate) fn cancelled(reason: Text) -> Self {
+        Self::Cancelled { reason, unread_signals: 0 }
+    }
 }
 
 /// Writes the terminal event, closes the row and tells the direct parent, all in this transaction. What else is
@@ -154,7 +157,11 @@ pub(crate) fn finish(work: &mut Work<'_>, execution: &mut Execution, origin: Ori
         End::Failed { .. } => ExecutionStatus::Failed,
         End::Cancelled { .. } => ExecutionStatus::Cancelled,
     };
-    append(work, execution, origin, terminal_event(&end));
+    let terminal = terminal_event(&end);
+    if let Some(count) = terminal.number {
+        work.note(Noted::SignalsUnread { count });
+    }
+    append(work, execution, origin, terminal);
     if planted(Bug::TerminalEventTwice) {
         append(work, execution, origin, terminal_event(&end));
     }
@@ -182,15 +189,35 @@ pub(crate) fn finish(work: &mut Work<'_>, execution: &mut Execution, origin: Ori
 
 fn terminal_event(end: &End) -> EventData {
     match end {
-        End::Completed { output } => EventData::new(EventKind::WorkflowCompleted).payload(output.clone()),
-        End::Failed { error, failure_type, stack_trace } => {
-            let mut data = EventData::new(EventKind::WorkflowFailed).text(error.clone());
-            data.name = failure_type.clone();
-            data.payload = stack_trace.as_ref().map(|trace| json_string(trace));
+        End::Completed { output, unread_signals } => {
+            let mut data = EventData::new(EventKind::WorkflowCompleted).payload(output.clone());
+            data.number = some_if_any(*unread_signals);
             data
         }
-        End::Cancelled { reason } => EventData::new(EventKind::WorkflowCancelled).text(reason.clone()),
+        End::Failed { error, failure, stack_trace, unread_signals } => {
+            let mut data = EventData::new(EventKind::WorkflowFailed).text(error.clone());
+            data.name = failure.kind.clone();
+            data.number = some_if_any(*unread_signals);
+            data.payload = match &failure.details {
+                None => stack_trace.as_ref().map(|trace| json_string(trace)),
+                details => {
+                    let failure = Failure { kind: None, details: details.clone() };
+                    let stack_trace = stack_trace.clone();
+                    StoredFailure { failure, stack_trace, ..StoredFailure::default() }.write()
+                }
+            };
+            data
+        }
+        End::Cancelled { reason, unread_signals } => {
+            let mut data = EventData::new(EventKind::WorkflowCancelled).text(reason.clone());
+            data.number = some_if_any(*unread_signals);
+            data
+        }
     }
+}
+
+fn some_if_any(count: i64) -> Option<i64> {
+    (count > 0).then_some(count)
 }
 
 fn json_string(text: &str) -> Payload {
@@ -204,9 +231,13 @@ fn tell_parent(work: &mut Work<'_>, execution: &Execution, end: &End) {
         return;
     };
     let data = match end {
-        End::Completed { output } => EventData::new(EventKind::ChildCompleted).payload(output.clone()),
-        End::Failed { error, .. } => EventData::new(EventKind::ChildFailed).text(error.clone()),
-        End::Cancelled { reason } => {
+        End::Completed { output, .. } => EventData::new(EventKind::ChildCompleted).payload(output.clone()),
+        End::Failed { error, failure, .. } => {
+            let mut data = EventData::new(EventKind::ChildFailed).text(error.clone());
+            data.payload = StoredFailure { failure: failure.clone(), ..StoredFailure::default() }.write();
+            data
+        }
+        End::Cancelled { reason, .. } => {
             EventData::new(EventKind::ChildFailed).text(format!("cancelled: {reason}")).flag(true)
         }
     };
@@ -225,11 +256,21 @@ pub(crate) fn follow_up(work: &mut Work<'_>, class: DueClass, id: ExecutionId, n
     work.set.due.put(due);
 }
 
-/// Room for `added` more events, with room kept for what is still open to end, a cancel request and the end.
+/// Whether an activation that has added events has left enough room. The last one needs room for its end alone: nothing comes
+/// behind that.
+pub(crate) fn check_room(work: &Work<'_>, execution: &Execution, is_last: bool) -> Result<(), Refusal> {
+    if is_last && execution.last_sequence < work.limits.history_events {
+        return Ok(());
+    }
+    check_history(work, execution, 0)
+}
+
+/// Room for `added` more events, with room kept for what is still open to end, a cancel request, an end that is deferred
+/// and the end.
 pub(crate) fn check_history(work: &Work<'_>, execution: &Execution, added: i64) -> Result<(), Refusal> {
     let reserved =
         execution.open_tasks + execution.open_timers + execution.open_promises + execution.open_children;
-    let after = execution.last_sequence.saturating_add(added).saturating_add(reserved).saturating_add(2);
+    let after = execution.last_sequence.saturating_add(added).saturating_add(reserved).saturating_add(3);
     if after <= work.limits.history_events {
         return Ok(());
     }

@@ -1,16 +1,19 @@
-//! Idempotency keys: one holder per key, cleared when its work fails or is cancelled.
+//! Keys of work and of promises: one holder per key, cleared when its work fails or is cancelled.
+//!
+//! An idempotency key is free again when its lifetime is over, whether or not its work has ended. A workflow key was taken by
+//! signal-with-start: its execution holds it while it is open, and the lifetime counts from the end.
 
 use uuid::Uuid;
 
 use crate::check;
 use crate::code::Refusal;
-use crate::ids::{TenantId, Text};
+use crate::ids::{ExecutionId, TenantId, Text};
 use crate::note::Noted;
 use crate::planted::{Bug, planted};
 use crate::request::KeySpec;
 use crate::rules::Work;
 use crate::state::{Execution, HolderClass, IdempotencyKey, KeySpace, Task};
-use crate::working_set::Needs;
+use crate::working_set::{Needs, Scan, WorkingSet};
 
 /// Whose key it is.
 fn owner(tenant_id: TenantId) -> TenantId {
@@ -19,7 +22,12 @@ fn owner(tenant_id: TenantId) -> TenantId {
 
 /// Asks for the key and for whoever holds it.
 pub(crate) fn needs_work_key(needs: &mut Needs<'_>, tenant_id: TenantId, key: &KeySpec) {
-    let Some(row) = needs.row::<IdempotencyKey>((owner(tenant_id), KeySpace::Work, key.name.clone())) else {
+    needs_holder(needs, tenant_id, &key.name);
+}
+
+/// Asks for the key of this name and for whoever holds it.
+pub(crate) fn needs_holder(needs: &mut Needs<'_>, tenant_id: TenantId, name: &Text) {
+    let Some(row) = needs.row::<IdempotencyKey>((owner(tenant_id), KeySpace::Work, name.clone())) else {
         return;
     };
     match row.holder_class {
@@ -33,10 +41,58 @@ pub(crate) fn needs_work_key(needs: &mut Needs<'_>, tenant_id: TenantId, key: &K
     }
 }
 
-/// The live holder of a key. An expired key has none: whoever comes next overwrites it.
+/// The live holder of a key. A key whose lifetime is over has none: the next start overwrites it.
 pub(crate) fn holder(work: &Work<'_>, space: KeySpace, name: &Text) -> Option<IdempotencyKey> {
     let row = work.set.keys.get(&(owner(work.tenant_id), space, name.clone()))?;
-    (row.expires_ms > work.now.ms).then(|| row.clone())
+    is_held(work, row).then(|| row.clone())
+}
+
+fn is_held(work: &Work<'_>, row: &IdempotencyKey) -> bool {
+    let until_ms = match row.ttl_after_end_ms {
+        None => row.expires_ms,
+        Some(ttl_ms) if planted(Bug::KeyFreedWhileOpen) => row.created_ms.saturating_add(ttl_ms),
+        Some(ttl_ms) => match work.set.executions.get(&(work.tenant_id, row.holder_id)) {
+            Some(execution) => execution.finished_ms.map_or(i64::MAX, |end| end.saturating_add(ttl_ms)),
+            None => i64::MIN,
+        },
+    };
+    until_ms > work.now.ms
+}
+
+/// Makes a key that an open execution has a workflow key: it is held until the execution has ended, and then for the
+/// lifetime that was given when it was taken. Nothing is written if it is one already.
+pub(crate) fn hold_while_open(work: &mut Work<'_>, name: &Text) {
+    let key = (owner(work.tenant_id), KeySpace::Work, name.clone());
+    let Some(row) = work.set.keys.get(&key).filter(|row| row.ttl_after_end_ms.is_none()) else { return };
+    let mut row = row.clone();
+    row.ttl_after_end_ms = Some(row.expires_ms.saturating_sub(row.created_ms));
+    row.expires_ms = IdempotencyKey::NEVER;
+    work.set.keys.put(row);
+}
+
+/// The execution that a key names: the one that was given the key last, as long as the key is there, otherwise the newest
+/// that was started with it. `None`: no execution has or had the key.
+pub(crate) fn named(set: &WorkingSet, tenant_id: TenantId, name: &Text) -> Option<ExecutionId> {
+    let row = set.keys.get(&(owner(tenant_id), KeySpace::Work, name.clone()));
+    if let Some(row) = row.filter(|row| row.holder_class == HolderClass::Workflow) {
+        return Some(row.holder_id);
+    }
+    let started = set.executions.current().filter(|row| {
+        row.tenant_id == tenant_id && !row.purging && row.idempotency_key.as_ref() == Some(name)
+    });
+    started.max_by_key(|row| (row.created_ms, row.id)).map(|row| row.id)
+}
+
+/// Asks for what [`named`] has to know. The execution it names, once that is clear.
+pub(crate) fn needs_named(needs: &mut Needs<'_>, tenant_id: TenantId, name: &Text) -> Option<ExecutionId> {
+    let row = needs.row::<IdempotencyKey>((owner(tenant_id), KeySpace::Work, name.clone()));
+    match row.filter(|row| row.holder_class == HolderClass::Workflow) {
+        Some(row) => Some(row.holder_id),
+        None if needs.scan(Scan::NewestWithKey { tenant_id, name: name.clone() }) => {
+            named(needs.set(), tenant_id, name)
+        }
+        None => None,
+    }
 }
 
 /// Gives the key to a new holder.
@@ -63,6 +119,7 @@ pub(crate) fn take(
         holder_id,
         created_ms: work.now.ms,
         expires_ms: work.now.ms.saturating_add(ttl_ms),
+        ttl_after_end_ms: None,
     });
     if space == KeySpace::Work {
         work.note(Noted::KeyTaken);

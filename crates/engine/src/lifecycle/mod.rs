@@ -2,7 +2,11 @@
 //! of its own.
 
 pub(crate) mod alarm;
+pub(crate) mod clean_up;
 pub(crate) mod execution;
+pub(crate) mod held_back;
 pub(crate) mod key;
+pub(crate) mod lease;
 pub(crate) mod quota;
+pub(crate) mod reporter;
 pub(crate) mod task;

@@ -2,12 +2,17 @@
 
 use crate::code::{Code, Refusal};
 use crate::event::{EventData, EventKind};
+use crate::failure::{Failure, StoredFailure};
 use crate::ids::{Payload, TaskId, TenantId, Text};
+use crate::lifecycle::reporter::{self, Content, Verdict, Why};
 use crate::lifecycle::{alarm, execution, key};
 use crate::note::Noted;
 use crate::planted::{Bug, planted};
+use crate::request::Peer;
 use crate::rules::Work;
-use crate::state::{AttemptStatus, DueClass, KeySpace, RetryPolicy, SmallEnum, Task, TaskStatus, WorkClass};
+use crate::state::{
+    Attempt, AttemptStatus, DueClass, KeySpace, RetryPolicy, SmallEnum, Task, TaskStatus, WorkClass,
+};
 use crate::working_set::Needs;
 
 /// Asks for a task and for everything that its end would touch: its execution and its key.
@@ -27,27 +32,74 @@ pub(crate) fn find<'a>(work: &'a Work<'_>, id: TaskId) -> Result<&'a Task, Refus
     }
 }
 
-/// The task, if this token is its current claim. Token-less reports are accepted while it runs.
+/// The task, if the report comes from the holder of its claim.
 pub(crate) fn find_claimed(work: &Work<'_>, id: TaskId, token: Option<i64>) -> Result<Task, Refusal> {
     let task = find(work, id)?;
-    // A claim made with a token is reported with it: only clients that never saw one may leave it out.
-    let current = token.map_or(task.plain, |token| token == task.epoch);
-    if task.status == TaskStatus::Running && (current || planted(Bug::StaleReportAccepted)) {
-        return Ok(task.clone());
-    }
-    let message = match token {
-        Some(token) => {
-            format!("claim {token} of task {id} is not current: {} at claim {}", task.status, task.epoch)
-        }
-        None => format!("task {id} is {} and no token-less client has claimed it", task.status),
-    };
-    Err(Refusal::new(Code::StaleClaim, message))
+    holds(task, token, work.peer, work.now.lease_ms)?;
+    Ok(task.clone())
 }
 
-/// Whether this very report had been accepted before.
-pub(crate) fn is_repeated(task: &Task, token: Option<i64>) -> bool {
-    // Claims count from 1: no report has been accepted while this is 0.
-    task.accepted_epoch > 0 && token == Some(task.accepted_epoch)
+/// A report that a result was accepted from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    Success,
+    Failure,
+}
+
+/// The task of a result, and whether this very result was accepted before. A new one is noted as accepted.
+/// `digest`: of the result's content.
+pub(crate) fn find_reported(
+    work: &mut Work<'_>,
+    id: TaskId,
+    token: Option<i64>,
+    outcome: Outcome,
+    digest: impl FnOnce() -> i64,
+) -> Result<(Task, bool), Refusal> {
+    let task = find(work, id)?;
+    // Workers with tokens repeat a report by its token alone.
+    let digest = (task.plain || token.is_none()).then(digest);
+    let content = digest.map(|digest| Content { digest, unique: false });
+    match reporter::judge(task.into(), token, work.peer, content, work.now.lease_ms) {
+        Verdict::Stale(why) => Err(stale(task, token, why)),
+        Verdict::Ambiguous => Err(stale(task, token, Why::Unidentified)),
+        Verdict::Repeat => Ok((task.clone(), true)),
+        Verdict::Late if outcome == Outcome::Failure => Err(stale(task, token, Why::NotCurrent)),
+        verdict @ (Verdict::Holder | Verdict::Late) => {
+            let mut task = task.clone();
+            if verdict == Verdict::Late {
+                take_back_loss(work, &task);
+            }
+            task.accepted_epoch = task.epoch;
+            task.accepted_digest = digest;
+            Ok((task, false))
+        }
+    }
+}
+
+/// The attempt that was counted as lost has succeeded after all: like every success, it has no row of its own.
+fn take_back_loss(work: &mut Work<'_>, task: &Task) {
+    work.set.attempts.delete_known(task.attempt(work.now.ms, AttemptStatus::Timeout, None));
+    work.note(Noted::LateResult);
+}
+
+/// Whether this reporter holds the task's claim.
+///
+/// # Errors
+/// With the reason why its report would change nothing.
+pub fn may_report(task: &Task, token: Option<i64>, peer: &Peer, now_ms: i64) -> Result<(), Refusal> {
+    holds(task, token, Some(peer), now_ms)
+}
+
+fn holds(task: &Task, token: Option<i64>, peer: Option<&Peer>, now_ms: i64) -> Result<(), Refusal> {
+    match reporter::judge(task.into(), token, peer, None, now_ms) {
+        Verdict::Holder => Ok(()),
+        Verdict::Stale(why) => Err(stale(task, token, why)),
+        Verdict::Late | Verdict::Repeat | Verdict::Ambiguous => Err(stale(task, token, Why::NotCurrent)),
+    }
+}
+
+fn stale(task: &Task, token: Option<i64>, why: Why) -> Refusal {
+    reporter::refuse(&format!("task {}", task.id), task.status.name(), task.into(), token, why)
 }
 
 /// Puts a task in line, or lets it wait for its time.
@@ -125,9 +177,21 @@ pub(crate) fn end_attempt(
     task: &mut Task,
     status: AttemptStatus,
     error: Text,
+    failure: Failure,
     next: Next,
 ) {
-    record_attempt(work, task, status, error.clone());
+    // Nobody has reported it: its worker may still do so.
+    if task.plain && status == AttemptStatus::Timeout {
+        task.claim_lost_ms = Some(work.now.lease_ms);
+    }
+    let retryable = status != AttemptStatus::Failed || next != Next::Never;
+    let said = StoredFailure {
+        failure: failure.clone(),
+        retryable: (!retryable).then_some(false),
+        ..StoredFailure::default()
+    };
+    task.failure = said.write();
+    record_attempt(work, task, status, error.clone(), task.failure.clone());
     if task.cancel_requested {
         // It was asked to stop, and it has stopped: there is no next attempt.
         finish(work, task, End::Cancelled { reason: error, told: false });
@@ -151,7 +215,7 @@ pub(crate) fn end_attempt(
         Some(start) if total_deadline(task).is_none_or(|deadline| start < deadline) => {
             make_pending(work, task, Some(start));
         }
-        _ => finish(work, task, End::Failed { error }),
+        _ => finish(work, task, End::Failed { error, failure, retryable }),
     }
 }
 
@@ -166,8 +230,14 @@ pub fn backoff_ms(policy: RetryPolicy, attempts: i64, fraction: f64) -> i64 {
 }
 
 /// Of an attempt that did not succeed.
-pub(crate) fn record_attempt(work: &mut Work<'_>, task: &Task, status: AttemptStatus, error: Text) {
-    work.set.attempts.put(task.attempt(work.now.ms, status, Some(error)));
+pub(crate) fn record_attempt(
+    work: &mut Work<'_>,
+    task: &Task,
+    status: AttemptStatus,
+    error: Text,
+    failure: Option<Payload>,
+) {
+    work.set.attempts.put(Attempt { failure, ..task.attempt(work.now.ms, status, Some(error)) });
 }
 
 /// How a task ends.
@@ -178,6 +248,9 @@ pub(crate) enum End {
     },
     Failed {
         error: Text,
+        failure: Failure,
+        /// `false`: its last attempt said that trying again cannot help.
+        retryable: bool,
     },
     /// `told`: its workflow asked for it, has the answer in that very command's event, and counts it itself.
     Cancelled {
@@ -199,17 +272,21 @@ pub(crate) fn finish(work: &mut Work<'_>, task: &mut Task, end: End) {
             task.status = TaskStatus::Completed;
             task.output = Some(output);
             task.error = None;
+            task.failure = None;
             task.progress = 1.0;
             Some(EventData::new(EventKind::TaskCompleted))
         }
-        End::Failed { error } => {
+        End::Failed { error, failure, retryable } => {
             task.status = TaskStatus::Failed;
             task.error = Some(error);
+            let (retryable, attempts) = (Some(retryable), Some(task.execution_count));
+            task.failure = StoredFailure { failure, retryable, attempts, stack_trace: None }.write();
             Some(EventData::new(EventKind::TaskFailed))
         }
         End::Cancelled { reason, told } => {
             task.status = TaskStatus::Cancelled;
             task.error = Some(reason);
+            task.failure = None;
             // Every client knows TASK_FAILED and none waits for a TASK_CANCELLED.
             (!told).then(|| EventData::new(EventKind::TaskFailed).flag(true))
         }

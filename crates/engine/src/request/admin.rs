@@ -89,7 +89,7 @@ pub struct Capability {
 /// same for tasks; a half it says nothing about stays.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RegisterWorker {
-    /// `None`: derived from the name, so that a worker that comes back finds its row.
+    /// `None`: derived from the name, the host and the process, so that a process that registers again finds its row.
     pub id: Option<WorkerId>,
     pub name: Text,
     pub build_id: Text,
@@ -103,6 +103,12 @@ pub struct RegisterWorker {
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct HeartbeatWorker {
+    pub worker_id: WorkerId,
+}
+
+/// A worker shows life by something else than a heartbeat: it polls or reports.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SeeWorker {
     pub worker_id: WorkerId,
 }
 

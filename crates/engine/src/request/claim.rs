@@ -14,6 +14,8 @@ pub struct Claimer {
     pub plain: bool,
     /// Learns of cancel requests and cleans up by itself.
     pub cooperative: bool,
+    /// Its build, where it said so. `None`: it takes no execution that is held back.
+    pub build: Option<Text>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -39,6 +41,8 @@ pub struct Claim {
     /// Also takes executions whose start is written together with their first step, and holds back until then what
     /// cannot be undone.
     pub provisional: bool,
+    /// Also searches executions that are held back since other builds failed on them. Only claims that are likely to find some do.
+    pub held_back: bool,
 }
 
 impl ClaimKind {
@@ -69,13 +73,33 @@ impl Claim {
         self.kinds.iter().any(ClaimKind::is_any)
     }
 
-    /// The lanes it may take from.
+    /// The lanes that it searches.
     pub fn lanes(&self, tenant_id: TenantId) -> Vec<Lane> {
         let mut lanes = self.lanes_of(tenant_id, self.class);
         if self.class == WorkClass::Workflow && !self.claimer.plain {
             lanes.extend(self.lanes_of(tenant_id, WorkClass::LargeWorkflow));
         }
+        if self.held_back {
+            lanes.extend(self.held_back_lanes(tenant_id));
+        }
         lanes
+    }
+
+    /// The lanes that a worker waits for: also those that it does not search each time.
+    pub fn awaited_lanes(&self, tenant_id: TenantId) -> Vec<Lane> {
+        let mut lanes = self.lanes(tenant_id);
+        if !self.held_back {
+            lanes.extend(self.held_back_lanes(tenant_id));
+        }
+        lanes
+    }
+
+    /// Where executions wait that other builds may have failed on. None for a worker that names no build.
+    pub fn held_back_lanes(&self, tenant_id: TenantId) -> Vec<Lane> {
+        match self.class == WorkClass::Workflow && self.claimer.build.is_some() {
+            true => self.lanes_of(tenant_id, WorkClass::HeldBack),
+            false => Vec::new(),
+        }
     }
 
     fn lanes_of(&self, tenant_id: TenantId, class: WorkClass) -> Vec<Lane> {

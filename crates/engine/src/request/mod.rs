@@ -3,12 +3,17 @@
 mod actor;
 mod admin;
 mod claim;
+mod peer;
+mod refused;
 mod task;
 mod workflow;
 
+pub use crate::failure::Failure;
 pub use actor::Actor;
 pub use admin::*;
 pub use claim::*;
+pub use peer::Peer;
+pub use refused::*;
 pub use task::*;
 pub use workflow::*;
 
@@ -27,6 +32,8 @@ pub struct Request {
     pub op: Op,
     /// Who is named in the audit log. Nobody for workers, loops and the server itself: then nothing is written.
     pub actor: Option<Arc<Actor>>,
+    /// The client behind it, where its transport says who that is.
+    pub peer: Option<Arc<Peer>>,
     /// For a start that a worker was handed before it is written.
     pub provisional: Option<Box<Provisional>>,
 }
@@ -77,19 +84,29 @@ macro_rules! ops {
 }
 
 ops! {
-    StartWorkflow, StartWorkflows, SignalWorkflow, SignalWithStart, CancelWorkflow, TerminateWorkflow,
-    AnswerPromise, Claim, GiveBackWorkflow, GiveBackTask, SubmitActivation, ReleaseHeldBack, ReleaseForBuild,
+    StartWorkflow, StartWorkflows, SignalWorkflow, SignalWithStart, CancelWorkflow, TerminateWorkflow, ActByKey,
+    AnswerPromise, Claim, GiveBackWorkflow, GiveBackTask, SubmitActivation, ReleaseHeldBack,
     RetryWorkflow, DeleteWorkflow,
-    CreateTask, CreateTasks, CompleteTask, FailTask, HeartbeatTask, ReportProgress, AppendLogLine, SetTaskState,
+    CreateTask, CreateTasks, CompleteTask, FailTask, HeartbeatTask, ExtendTask, ReportProgress, AppendLogLine, SetTaskState,
     GetTaskState, ListTaskState, ClearTaskState, ClearAllTaskState, CancelTask, RetryTask, DeleteTask,
+    RefuseActivation, RefuseTaskResult,
     FireDue, CleanIdempotencyKeys, LookForOrphans, CleanAudit, Mend,
-    CreateTenant, UpdateTenant, CreateWorkerToken, RevokeWorkerToken, RegisterWorker, HeartbeatWorker,
+    CreateTenant, UpdateTenant, CreateWorkerToken, RevokeWorkerToken, RegisterWorker, HeartbeatWorker, SeeWorker,
     ForgetWorkers, PauseQueue, ResumeQueue, SetQuota, TakeRequests,
 }
 
 impl Request {
     pub fn new(tenant_id: TenantId, seed: u64, op: impl Into<Op>) -> Self {
-        Self { tenant_id, seed, op: op.into(), actor: None, provisional: None }
+        Self { tenant_id, seed, op: op.into(), actor: None, peer: None, provisional: None }
+    }
+
+    /// Another request of the same client.
+    pub fn with(&self, op: impl Into<Op>) -> Self {
+        Self {
+            actor: self.actor.clone(),
+            peer: self.peer.clone(),
+            ..Self::new(self.tenant_id, self.seed, op)
+        }
     }
 
     /// About how many rows it will touch, to bound a batch.
@@ -104,7 +121,6 @@ impl Request {
             Op::CleanIdempotencyKeys(op) => op.max,
             Op::LookForOrphans(_) => 20,
             Op::CleanAudit(op) => op.max,
-            Op::ReleaseForBuild(op) => op.max * 3,
             _ => 5,
         }
     }
@@ -116,10 +132,12 @@ impl Request {
             Op::StartWorkflows(op) => op.items.iter().map(|item| item.input.len()).sum(),
             Op::SignalWorkflow(op) => op.value.len(),
             Op::SignalWithStart(op) => op.value.len() + op.start.input.len(),
+            Op::ActByKey(ActByKey { action: KeyedAction::Signal { value, .. }, .. }) => value.len(),
             Op::SubmitActivation(op) => op.bytes(),
             Op::CreateTask(op) => op.spec.input.len(),
             Op::CreateTasks(op) => op.items.iter().map(|item| item.spec.input.len()).sum(),
             Op::CompleteTask(op) => op.output.len() + op.next.as_ref().map_or(0, |next| next.step.bytes()),
+            Op::FailTask(op) => op.failure.bytes(),
             Op::SetTaskState(op) => op.value.len(),
             Op::AnswerPromise(op) => match &op.answer {
                 Answer::Resolve(value) => value.len(),

@@ -1,11 +1,12 @@
 //! Requests about tasks.
 
+use crate::failure::Failure;
 use crate::ids::{ExecutionId, Payload, TaskId, Text};
 use crate::request::{Claimer, KeySpec, SubmitActivation};
 use crate::state::{LogLevel, RetryPolicy};
 
 /// What a task is to do and how often it may be tried.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Hash)]
 pub struct TaskSpec {
     pub task_type: Text,
     pub input: Payload,
@@ -92,6 +93,7 @@ pub struct FailTask {
     pub task_id: TaskId,
     pub token: Option<i64>,
     pub error: Text,
+    pub failure: Failure,
     pub non_retryable: bool,
     /// The worker's own wish for the delay before the next attempt.
     pub next_delay_ms: Option<i64>,
@@ -105,9 +107,17 @@ pub struct HeartbeatTask {
     pub details: Option<Payload>,
 }
 
+/// The client that claimed a task without a lease it could renew has shown life on the connection that claimed it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ExtendTask {
+    pub task_id: TaskId,
+    pub token: i64,
+}
+
 #[derive(Debug, Clone, PartialEq)]
 pub struct ReportProgress {
     pub task_id: TaskId,
+    pub token: Option<i64>,
     /// From 0 to 1.
     pub progress: f64,
     pub details: Option<Text>,
@@ -116,6 +126,7 @@ pub struct ReportProgress {
 #[derive(Debug, Clone, PartialEq)]
 pub struct AppendLogLine {
     pub task_id: TaskId,
+    pub token: Option<i64>,
     pub level: LogLevel,
     pub message: Text,
 }
@@ -123,6 +134,7 @@ pub struct AppendLogLine {
 #[derive(Debug, Clone, PartialEq)]
 pub struct SetTaskState {
     pub task_id: TaskId,
+    pub token: Option<i64>,
     pub name: Text,
     pub value: Payload,
 }
@@ -141,12 +153,14 @@ pub struct ListTaskState {
 #[derive(Debug, Clone, PartialEq)]
 pub struct ClearTaskState {
     pub task_id: TaskId,
+    pub token: Option<i64>,
     pub name: Text,
 }
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct ClearAllTaskState {
     pub task_id: TaskId,
+    pub token: Option<i64>,
 }
 
 #[derive(Debug, Clone, PartialEq)]

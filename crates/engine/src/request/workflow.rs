@@ -2,12 +2,13 @@
 
 use uuid::Uuid;
 
+use crate::failure::Failure;
 use crate::ids::{ExecutionId, Payload, PromiseId, TaskId, Text};
 use crate::request::TaskSpec;
-use crate::state::Lane;
 
-/// A key that makes a request happen once, and how long it is remembered.
-#[derive(Debug, Clone, PartialEq)]
+/// A key that makes a request happen once, and how long it is remembered. Of signal-with-start: a key that one open execution
+/// holds, and how long it is remembered after the end.
+#[derive(Debug, Clone, PartialEq, Hash)]
 pub struct KeySpec {
     pub name: Text,
     /// `None`: a day.
@@ -27,6 +28,9 @@ pub struct StartWorkflow {
     /// Delayed start, as a moment.
     pub scheduled_ms: Option<i64>,
     pub execution_timeout_ms: Option<i64>,
+    /// Time that clean-up after a cancel request may take in all. `None`: what the workflow's definition says, else as long as it
+    /// makes progress. 0: a cancel request ends it at once.
+    pub cancel_grace_ms: Option<i64>,
     pub traceparent: Option<Text>,
 }
 
@@ -51,6 +55,7 @@ impl StartWorkflow {
             parent: None,
             scheduled_ms: None,
             execution_timeout_ms: None,
+            cancel_grace_ms: None,
             traceparent: None,
         }
     }
@@ -69,7 +74,8 @@ pub struct SignalWorkflow {
     pub value: Payload,
 }
 
-/// Starts the workflow unless its key has an open execution; either way that execution gets the signal.
+/// Starts the workflow unless an open execution holds its key; either way that execution gets the signal, and holds the key
+/// until it has ended.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SignalWithStart {
     /// Must have a key.
@@ -90,6 +96,20 @@ pub struct CancelWorkflow {
 pub struct TerminateWorkflow {
     pub execution_id: ExecutionId,
     pub reason: Text,
+}
+
+/// An action on the execution that a key names: the one that was given the key last, or the newest that was started with it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ActByKey {
+    pub key: Text,
+    pub action: KeyedAction,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum KeyedAction {
+    Signal { name: Text, value: Payload },
+    Cancel { reason: Text, cascade: bool },
+    Terminate { reason: Text },
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -120,11 +140,27 @@ pub struct SubmitActivation {
     pub base_sequence: Option<i64>,
     pub commands: Vec<Command>,
     pub outcome: Outcome,
+    /// Number that the client gives its first command, where it counts on from the history that it has read: such a batch
+    /// cannot be sent twice and mean two things. `None`: it sent no command, or counts from 1 each time.
+    pub first_number: Option<i64>,
+    /// Signals that were delivered and that the workflow did not read, where the activation ends it.
+    pub unread_signals: i64,
     /// Build of the worker, for activations that failed.
     pub build_id: Option<Text>,
+    /// What the worker says of the clean-up. `None`: the activation has not seen a cancel request.
+    pub clean_up: Option<CleanUp>,
 }
 
-#[derive(Debug, Clone, PartialEq)]
+/// How far a workflow has come with its clean-up after a cancel request.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct CleanUp {
+    /// It waits for a task, timer or child of its clean-up, and not for the outside world.
+    pub waits: bool,
+    /// Time that the workflow's definition gives its clean-up. `None`: it says nothing.
+    pub grace_ms: Option<i64>,
+}
+
+#[derive(Debug, Clone, PartialEq, Hash)]
 pub enum Command {
     RecordOperation { name: Text, result: Payload },
     SetState { name: Text, value: Payload },
@@ -139,7 +175,7 @@ pub enum Command {
     RequestCancelChild { child_id: ExecutionId, reason: Text },
 }
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Hash)]
 pub struct ScheduleChild {
     pub child_id: ExecutionId,
     pub name: Text,
@@ -150,9 +186,11 @@ pub struct ScheduleChild {
     pub priority_seconds: i64,
     pub workflow_version: Option<Text>,
     pub execution_timeout_ms: Option<i64>,
+    /// As for a start.
+    pub cancel_grace_ms: Option<i64>,
 }
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Hash)]
 pub enum Outcome {
     Suspended,
     Completed {
@@ -160,7 +198,7 @@ pub enum Outcome {
     },
     Failed {
         error: Text,
-        failure_type: Option<Text>,
+        failure: Failure,
         stack_trace: Option<Text>,
     },
     Cancelled {
@@ -182,6 +220,7 @@ impl SubmitActivation {
         let commands: usize = self.commands.iter().map(Command::bytes).sum();
         match &self.outcome {
             Outcome::Completed { output } => commands + output.len(),
+            Outcome::Failed { failure, .. } => commands + failure.bytes(),
             _ => commands,
         }
     }
@@ -203,15 +242,6 @@ impl Command {
 #[derive(Debug, Clone, PartialEq)]
 pub struct ReleaseHeldBack {
     pub execution_id: ExecutionId,
-}
-
-/// A worker with another build came: let it try what other builds failed on.
-#[derive(Debug, Clone, PartialEq)]
-pub struct ReleaseForBuild {
-    pub build_id: Text,
-    /// Lanes of class `HeldBack`.
-    pub lanes: Vec<Lane>,
-    pub max: usize,
 }
 
 /// Starts an execution like a failed one.

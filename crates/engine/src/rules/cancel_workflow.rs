@@ -4,6 +4,7 @@ use crate::check;
 use crate::code::Refusal;
 use crate::event::{EventData, EventKind, Origin};
 use crate::ids::{TenantId, Text};
+use crate::lifecycle::clean_up;
 use crate::lifecycle::execution::{self, End};
 use crate::reply::Reply;
 use crate::request::{CancelWorkflow, TerminateWorkflow};
@@ -32,12 +33,7 @@ impl Rule for TerminateWorkflow {
     fn decide(&self, work: &mut Work<'_>) -> Result<Reply, Refusal> {
         check::text("reason", &self.reason, work.limits)?;
         let mut execution = execution::find_open(work, self.execution_id)?;
-        execution::finish(
-            work,
-            &mut execution,
-            Origin::External,
-            End::Cancelled { reason: self.reason.clone() },
-        );
+        execution::finish(work, &mut execution, Origin::External, End::cancelled(self.reason.clone()));
         let status = execution.status;
         work.set.executions.put(execution);
         Ok(Reply::Cancelled { status })
@@ -56,11 +52,13 @@ pub(crate) fn cancel(
     }
     // A workflow of which no activation was accepted and none runs has nothing to clean up.
     let has_run = execution.accepted_epoch > 0 || execution.status == ExecutionStatus::Running;
-    let hears = execution.cooperative && has_run;
+    let hears = execution.cooperative && has_run && execution.cancel_grace_ms != Some(0);
     if !hears {
-        execution::finish(work, &mut execution, Origin::External, End::Cancelled { reason: reason.clone() });
+        execution::finish(work, &mut execution, Origin::External, End::cancelled(reason.clone()));
     } else if execution.cancel_requested_ms.is_none() {
         execution.cancel_requested_ms = Some(work.now.ms);
+        execution.clean_up_until_ms =
+            Some(clean_up::asked(execution.cancel_grace_ms, work.limits.cancel_grace_ms, work.now.ms));
         let data = EventData::new(EventKind::CancellationRequested).text(reason.clone());
         execution::append_external(work, &mut execution, data);
         execution::arm(work, &mut execution);

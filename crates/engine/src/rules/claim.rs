@@ -6,8 +6,8 @@ use crate::check;
 use crate::code::{Code, Refusal};
 use crate::event::Told;
 use crate::ids::{TenantId, Text};
-use crate::lifecycle::{alarm, key, task};
-use crate::limits::Limits;
+use crate::lifecycle::{alarm, held_back, key, task};
+use crate::limits::{HELD_BACK_ROWS, Limits};
 use crate::note::Noted;
 use crate::planted::{Bug, planted};
 use crate::reply::{Activation, Claimed, Reply, Started, TaskDelivery};
@@ -26,6 +26,7 @@ impl Rule for Claim {
     fn check(&self, limits: &Limits) -> Result<(), Refusal> {
         check::name("queue", &self.queue, limits)?;
         check::name("worker", &self.claimer.worker, limits)?;
+        check::optional_name("build id", &self.claimer.build, limits)?;
         check::bulk("items", self.max, limits.claim_items)?;
         let lanes = self.kinds.iter().map(|kind| 1 + kind.versions.len()).sum();
         check::bulk("kinds and versions", lanes, limits.claim_lanes)?;
@@ -45,11 +46,17 @@ impl Rule for Claim {
         let mut searched = true;
         if self.only.is_none() {
             for lane in &lanes {
-                searched &= needs.lane(lane, page(self));
+                // The failures of this very build may stand first.
+                let rows = if lane.class == WorkClass::HeldBack { HELD_BACK_ROWS } else { page(self) };
+                searched &= needs.lane(lane, rows);
             }
         }
         if searched {
-            for (_, (_, id)) in candidates(needs.set(), &lanes, self) {
+            let (held_back, usual) = split(&lanes);
+            for (_, (_, id)) in candidates(needs.set(), usual, self) {
+                needs_candidate(needs, tenant_id, self.class, id);
+            }
+            for (_, (_, id)) in held_back_candidates(needs.set(), held_back, self) {
                 needs_candidate(needs, tenant_id, self.class, id);
             }
         }
@@ -61,8 +68,18 @@ impl Rule for Claim {
             return Ok(Reply::Claimed(claimed));
         }
         let lanes = self.lanes(work.tenant_id);
+        let (held_back, usual) = split(&lanes);
+        for (lane, place) in held_back_candidates(work.set, held_back, self) {
+            if claimed.len() == self.max {
+                break;
+            }
+            if let Some(activation) = take_workflow(work, &self.claimer, lane, place.1) {
+                claimed.workflows.push(activation);
+                drop_candidate(work, lane, place);
+            }
+        }
         loop {
-            let page = candidates(work.set, &lanes, self);
+            let page = candidates(work.set, usual, self);
             if page.is_empty() || claimed.len() == self.max {
                 return Ok(Reply::Claimed(claimed));
             }
@@ -129,6 +146,29 @@ fn candidates<'a>(set: &WorkingSet, lanes: &'a [Lane], claim: &Claim) -> Vec<(&'
     found
 }
 
+/// The lanes of what is held back, which come last, and the others.
+fn split(lanes: &[Lane]) -> (&[Lane], &[Lane]) {
+    let usual = lanes.iter().position(|lane| lane.class == WorkClass::HeldBack).unwrap_or(lanes.len());
+    let (usual, held_back) = lanes.split_at(usual);
+    (held_back, usual)
+}
+
+/// All that is held back, in order of work. What this build may not take stays there for claims of others in the same batch.
+fn held_back_candidates<'a>(
+    set: &WorkingSet,
+    lanes: &'a [Lane],
+    claim: &Claim,
+) -> Vec<(&'a Lane, PlaceInLane)> {
+    let wanted = |place: &PlaceInLane| claim.only.as_ref().is_none_or(|only| only.contains(place));
+    let of_lane = |lane: &'a Lane| {
+        let pool = set.pool.get(lane).into_iter().flatten().copied();
+        pool.filter(wanted).map(move |place| (lane, place))
+    };
+    let mut found: Vec<(&Lane, PlaceInLane)> = lanes.iter().flat_map(of_lane).collect();
+    found.sort_unstable_by_key(|(_, place)| *place);
+    found
+}
+
 /// The row, if it can be had and still stands where it was found.
 fn candidate<R: Row>(table: &crate::table::Table<R>, key: &R::Key) -> Option<R> {
     match table.known(key, true) {
@@ -175,6 +215,9 @@ pub(crate) fn take_started(work: &mut Work<'_>, taker: &Claimer, reply: &Reply) 
 fn take_workflow(work: &mut Work<'_>, claimer: &Claimer, lane: &Lane, id: Uuid) -> Option<Activation> {
     let row = candidate(&work.set.executions, &(work.tenant_id, id));
     let mut execution = row.filter(|row| row.is_in_ready() && stands_in(&row.ready(), lane))?;
+    if lane.class == WorkClass::HeldBack && !may_take_early(&execution, claimer) {
+        return None;
+    }
     begin(work, &mut execution, claimer);
     let lease_ms = if claimer.plain { work.limits.workflow_lease_ms } else { work.limits.session_lease_ms };
     let until_ms = work.now.lease_ms.saturating_add(lease_ms);
@@ -191,6 +234,13 @@ fn take_workflow(work: &mut Work<'_>, claimer: &Claimer, lane: &Lane, id: Uuid) 
     Some(Activation { token: execution.epoch, execution, new_events, provisional: false })
 }
 
+/// Its delay stays where it is until an activation is accepted: if this claim ends without one, it is held back as before.
+fn may_take_early(execution: &Execution, claimer: &Claimer) -> bool {
+    // The history of a large one fits into no reply of the plain protocol.
+    let fits = !(execution.large && claimer.plain);
+    fits && held_back::may_try(execution.failure_build.as_ref(), claimer.build.as_ref())
+}
+
 /// Takes an execution that stands in line out of it, under a new claim.
 pub(crate) fn begin(work: &mut Work<'_>, execution: &mut Execution, claimer: &Claimer) {
     work.set.remove_ready(execution.ready());
@@ -202,6 +252,9 @@ pub(crate) fn begin(work: &mut Work<'_>, execution: &mut Execution, claimer: &Cl
     execution.delivered_signals = execution.buffered_signals;
     execution.cooperative = claimer.cooperative;
     execution.plain = claimer.plain;
+    let peer = work.peer.filter(|_| claimer.plain);
+    execution.claim_credential = peer.and_then(|peer| peer.credential);
+    execution.claim_connection = peer.and_then(|peer| peer.connection);
     execution.worker = Some(claimer.worker.clone());
     execution.session = claimer.session;
 }
@@ -238,6 +291,9 @@ fn take_task(work: &mut Work<'_>, claim: &Claim, lane: &Lane, id: Uuid, claimed:
     task.execution_count += 1;
     task.epoch += i64::from(claim.only.is_none() || !planted(Bug::HandOffWithoutToken));
     task.plain = claim.claimer.plain;
+    let peer = work.peer.filter(|_| claim.claimer.plain);
+    task.claim_credential = peer.and_then(|peer| peer.credential);
+    task.claim_connection = peer.and_then(|peer| peer.connection);
     task.worker = Some(claim.claimer.worker.clone());
     task.session = claim.claimer.session;
     task.last_heartbeat_ms = None;

@@ -2,13 +2,14 @@
 
 use crate::check;
 use crate::code::{Code, Refusal};
+use crate::digest::digest;
 use crate::ids::TenantId;
 use crate::lifecycle::execution;
-use crate::lifecycle::task::{self, End};
+use crate::lifecycle::task::{self, End, Outcome};
 use crate::limits::Limits;
 use crate::reply::Reply;
 use crate::request::CompleteTask;
-use crate::rules::{Rule, Work, continuation};
+use crate::rules::{Rule, Work, continuation, refused};
 use crate::state::Task;
 use crate::working_set::Needs;
 
@@ -25,14 +26,20 @@ impl Rule for CompleteTask {
     }
 
     fn decide(&self, work: &mut Work<'_>) -> Result<Reply, Refusal> {
+        refused::carry_out_result(work, (self.task_id, self.token), |work| self.carry_out(work))
+    }
+}
+
+impl CompleteTask {
+    fn carry_out(&self, work: &mut Work<'_>) -> Result<Reply, Refusal> {
         let output = check::payload("output", &self.output, work.limits)?;
-        let row = task::find(work, self.task_id)?;
-        if task::is_repeated(row, self.token) {
-            return Ok(Reply::TaskReported { status: row.status, repeated: true });
+        let content = || digest(("complete", &output));
+        let (mut row, repeated) =
+            task::find_reported(work, self.task_id, self.token, Outcome::Success, content)?;
+        if repeated {
+            return Ok(Reply::TaskReported { status: row.status, repeated });
         }
-        let mut row = task::find_claimed(work, self.task_id, self.token)?;
         check_owner(work, &row)?;
-        row.accepted_epoch = row.epoch;
         add_to_history(work, &row, output.len());
         task::finish(work, &mut row, End::Completed { output });
         let (status, execution_id) = (row.status, row.execution_id);

@@ -2,12 +2,14 @@
 
 use crate::check;
 use crate::code::Refusal;
+use crate::digest::digest;
+use crate::failure::Failure;
 use crate::ids::TenantId;
-use crate::lifecycle::task::{self, Next};
+use crate::lifecycle::task::{self, Next, Outcome};
 use crate::reply::Reply;
 use crate::request::FailTask;
 use crate::rules::complete_task::check_owner;
-use crate::rules::{Rule, Work};
+use crate::rules::{Rule, Work, refused};
 use crate::state::AttemptStatus;
 use crate::working_set::Needs;
 
@@ -17,21 +19,32 @@ impl Rule for FailTask {
     }
 
     fn decide(&self, work: &mut Work<'_>) -> Result<Reply, Refusal> {
-        check::text("error", &self.error, work.limits)?;
+        refused::carry_out_result(work, (self.task_id, self.token), |work| self.carry_out(work))
+    }
+}
+
+impl FailTask {
+    fn carry_out(&self, work: &mut Work<'_>) -> Result<Reply, Refusal> {
+        check::text("error", &self.error, work.limits)
+            .map_err(|refusal| refused::quote(refusal, &self.error))?;
+        check::failure(&self.failure, work.limits)?;
         if let Some(delay) = self.next_delay_ms {
             check::duration("next delay", delay, work.limits)?;
         }
-        let row = task::find(work, self.task_id)?;
-        if task::is_repeated(row, self.token) {
-            return Ok(Reply::TaskReported { status: row.status, repeated: true });
+        let content = || match self.failure == Failure::default() {
+            true => digest(("fail", &self.error, self.non_retryable)),
+            false => digest(("fail", &self.error, self.non_retryable, &self.failure)),
+        };
+        let (mut row, repeated) =
+            task::find_reported(work, self.task_id, self.token, Outcome::Failure, content)?;
+        if repeated {
+            return Ok(Reply::TaskReported { status: row.status, repeated });
         }
-        let mut row = task::find_claimed(work, self.task_id, self.token)?;
         check_owner(work, &row)?;
-        row.accepted_epoch = row.epoch;
         let status = if row.cancel_requested { AttemptStatus::Cancelled } else { AttemptStatus::Failed };
         let next =
             if self.non_retryable { Next::Never } else { Next::Retry { own_delay_ms: self.next_delay_ms } };
-        task::end_attempt(work, &mut row, status, self.error.clone(), next);
+        task::end_attempt(work, &mut row, status, self.error.clone(), self.failure.clone(), next);
         let status = row.status;
         work.set.tasks.put(row);
         Ok(Reply::TaskReported { status, repeated: false })

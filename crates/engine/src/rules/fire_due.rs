@@ -2,10 +2,11 @@
 
 use crate::code::Refusal;
 use crate::event::{EventData, EventKind, Origin};
+use crate::failure::{Failure, TIMEOUT};
 use crate::ids::{TenantId, Text};
-use crate::lifecycle::alarm;
 use crate::lifecycle::execution::{self, End};
 use crate::lifecycle::task::{self, Next};
+use crate::lifecycle::{alarm, clean_up, lease};
 use crate::planted::{Bug, planted};
 use crate::reply::{Fired, Reply};
 use crate::request::FireDue;
@@ -139,12 +140,13 @@ fn execution_alarm(work: &mut Work<'_>, due: &Due) -> bool {
     let now_ms = work.now.ms;
     let acted = if has_come(row.deadline_ms, now_ms) {
         let error = Text::from("execution timeout");
-        let end = End::Failed { error, failure_type: Some("TIMEOUT".into()), stack_trace: None };
+        let failure = Failure::of_kind(TIMEOUT);
+        let end = End::Failed { error, failure, stack_trace: None, unread_signals: 0 };
         execution::finish(work, &mut row, Origin::External, end);
         true
-    } else if has_come(execution::cancel_deadline(work, &row), now_ms) {
-        let reason = Text::from("cancelled: the workflow did not end within the grace time");
-        execution::finish(work, &mut row, Origin::External, End::Cancelled { reason });
+    } else if has_come(row.clean_up_until_ms, now_ms) {
+        let reason = clean_up::force_stopped(row.cancel_grace_ms, work.limits.cancel_grace_ms);
+        execution::finish(work, &mut row, Origin::External, End::cancelled(reason));
         true
     } else if row.status == ExecutionStatus::Pending && has_come(row.not_before_ms, now_ms) {
         execution::release(work, &mut row);
@@ -193,7 +195,11 @@ fn pending_task_alarm(work: &mut Work<'_>, row: &mut Task, now_ms: i64) -> bool 
         Some(last) => format!("{what}; last error: {last}"),
         None => what.to_owned(),
     };
-    task::finish(work, row, task::End::Failed { error: error.into() });
+    task::finish(
+        work,
+        row,
+        task::End::Failed { error: error.into(), failure: Failure::of_kind(TIMEOUT), retryable: true },
+    );
     true
 }
 
@@ -207,7 +213,8 @@ fn running_task_alarm(work: &mut Work<'_>, row: &mut Task, now_ms: i64) -> bool 
     } else {
         return false;
     };
-    task::end_attempt(work, row, AttemptStatus::Timeout, what.into(), next);
+    let failure = Failure::of_kind(TIMEOUT);
+    task::end_attempt(work, row, AttemptStatus::Timeout, what.into(), failure, next);
     true
 }
 
@@ -227,6 +234,9 @@ fn execution_lease(work: &mut Work<'_>, due: &Due) -> bool {
         let until_ms = row.lease_until_ms.max(session.and_then(|worker| worker.lease_until_ms));
         let expired = until_ms.is_none_or(|until| until <= work.now.lease_ms);
         if expired {
+            if row.plain {
+                row.claim_lost_ms = Some(work.now.lease_ms);
+            }
             execution::make_pending(work, &mut row);
         } else {
             let class = DueClass::ExecutionLease;
@@ -245,20 +255,19 @@ fn task_lease(work: &mut Work<'_>, due: &Due) -> bool {
     let mut acted = false;
     if row.status == TaskStatus::Running {
         let session = session_lease(work, due.tenant_id, row.session);
-        let until_ms = if row.plain {
-            // Its lease ends it, and so does its worker's silence.
-            let heard =
-                session.map(|worker| worker.last_heartbeat_ms.saturating_add(work.limits.worker_silence_ms));
-            alarm::earliest([row.lease_until_ms, heard])
-        } else {
-            row.lease_until_ms.max(session.and_then(|worker| worker.lease_until_ms))
+        let until_ms = match row.plain {
+            true => lease::holds_until(&row, session.as_ref(), work.limits),
+            false => row.lease_until_ms.max(session.as_ref().and_then(|worker| worker.lease_until_ms)),
         };
         if until_ms.is_none_or(|until| until <= now_ms) {
             let error = "lease expired: its worker was lost".into();
-            task::end_attempt(work, &mut row, AttemptStatus::Timeout, error, Next::RetryAtOnce);
+            let failure = Failure::of_kind(TIMEOUT);
+            task::end_attempt(work, &mut row, AttemptStatus::Timeout, error, failure, Next::RetryAtOnce);
             acted = true;
         } else {
-            row.lease_alarm_ms = alarm::no_later_than(work, DueClass::TaskLease, row.key(), None, until_ms);
+            let worker = session.as_ref().filter(|_| row.plain);
+            let look_ms = until_ms.map(|until| lease::next_look(until, worker, work.limits, now_ms));
+            row.lease_alarm_ms = alarm::no_later_than(work, DueClass::TaskLease, row.key(), None, look_ms);
         }
     }
     work.set.tasks.put(row);

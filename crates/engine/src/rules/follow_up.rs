@@ -16,6 +16,7 @@ pub(crate) fn needs(due: &Due, needs: &mut Needs<'_>) {
     let (tenant_id, id) = (due.tenant_id, due.id);
     match due.class {
         DueClass::CancelChildren => {
+            needs.peek::<Execution>((tenant_id, id));
             needs.scan(children(due));
         }
         DueClass::CancelExecution => {
@@ -131,15 +132,21 @@ fn again(work: &mut Work<'_>, due: &Due, cursor: Option<uuid::Uuid>) {
 /// Each child gets a follow-up of its own; it cancels its own children in turn.
 fn cancel_children(work: &mut Work<'_>, due: &Due) {
     let after = due.cursor;
+    let asked_ms = match work.set.executions.known(&(due.tenant_id, due.id), false) {
+        Known::Row(parent) => parent.cancel_requested_ms,
+        _ => None,
+    };
+    // What the parent has started since is its clean-up.
+    let spared = |row: &Execution| asked_ms.is_some_and(|asked| row.created_ms > asked);
     let page: Vec<(uuid::Uuid, bool)> =
         of_execution(&work.set.executions, due.tenant_id, due.id, |row| row.parent_id)
             .into_iter()
             .filter(|row| after.is_none_or(|after| row.id > after))
             .take(PAGE)
-            .map(|row| (row.id, row.status.is_terminal()))
+            .map(|row| (row.id, row.status.is_terminal() || spared(row)))
             .collect();
-    for (child_id, finished) in &page {
-        if !finished {
+    for (child_id, left_alone) in &page {
+        if !left_alone {
             execution::follow_up(work, DueClass::CancelExecution, *child_id, Some(reason(due)));
         }
     }
@@ -172,7 +179,7 @@ fn close_items(work: &mut Work<'_>, due: &Due) {
     for mut row in tasks {
         let reason = Text::from("its workflow has finished");
         if row.status == TaskStatus::Running {
-            task::record_attempt(work, &row, AttemptStatus::Cancelled, reason.clone());
+            task::record_attempt(work, &row, AttemptStatus::Cancelled, reason.clone(), None);
         }
         task::finish(work, &mut row, End::Cancelled { reason, told: true });
         work.set.tasks.put(row);

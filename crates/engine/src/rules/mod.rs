@@ -1,5 +1,6 @@
 //! One file per request: what it needs to know, and what it does.
 
+mod act_by_key;
 mod answer_promise;
 mod cancel_task;
 mod cancel_workflow;
@@ -10,6 +11,7 @@ mod complete_task;
 mod continuation;
 mod create_task;
 mod delete;
+mod extend_task;
 mod fail_task;
 mod fire_due;
 mod follow_up;
@@ -19,6 +21,7 @@ mod look_for_orphans;
 mod mend;
 mod queue;
 mod quota;
+mod refused;
 mod release_held_back;
 mod retry_task;
 mod retry_workflow;
@@ -29,10 +32,11 @@ mod submit_command;
 mod task_report;
 mod task_state;
 mod tenant;
-mod worker;
+pub(crate) mod worker;
 mod worker_token;
 
 pub(crate) use claim::{needs_pool, take_started};
+pub(crate) use refused::limit as refusals_limit;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -41,6 +45,7 @@ use crate::ids::{Ids, Now, TenantId};
 use crate::limits::Limits;
 use crate::note::{Note, Noted};
 use crate::reply::Reply;
+use crate::request::Peer;
 use crate::working_set::{Needs, WorkingSet};
 
 /// A request's rule.
@@ -61,6 +66,8 @@ pub(crate) trait Rule {
 #[derive(Debug)]
 pub(crate) struct Work<'a> {
     pub(crate) tenant_id: TenantId,
+    /// The client behind the request.
+    pub(crate) peer: Option<&'a Peer>,
     pub(crate) set: &'a mut WorkingSet,
     pub(crate) now: Now,
     pub(crate) limits: &'a Limits,

@@ -12,8 +12,9 @@ use crate::working_set::Needs;
 impl Rule for RetryTask {
     fn needs(&self, tenant_id: TenantId, needs: &mut Needs<'_>) {
         let task = needs.row::<Task>((tenant_id, self.task_id));
-        let key = task.and_then(|task| task.idempotency_key.as_ref());
-        key::needs_release(needs, tenant_id, KeySpace::Work, key);
+        if let Some(name) = task.and_then(|task| task.idempotency_key.as_ref()) {
+            key::needs_holder(needs, tenant_id, name);
+        }
     }
 
     fn decide(&self, work: &mut Work<'_>) -> Result<Reply, Refusal> {

@@ -1,4 +1,4 @@
-//! Signals: to a known execution, or to the one a key stands for, started if need be.
+//! Signals: to a known execution, or to the open one that holds a key, which is started if there is none.
 
 use crate::check;
 use crate::code::{Code, Refusal};
@@ -25,7 +25,7 @@ impl Rule for SignalWorkflow {
 
     fn decide(&self, work: &mut Work<'_>) -> Result<Reply, Refusal> {
         let mut execution = execution::find_open(work, self.execution_id)?;
-        let sequence = signal(work, &mut execution, &self.name, &self.value)?;
+        let sequence = signal(work, &mut execution, &self.name, &self.value, false)?;
         work.set.executions.put(execution);
         Ok(Reply::Signalled { execution_id: self.execution_id, sequence, created: false })
     }
@@ -68,18 +68,23 @@ impl Rule for SignalWithStart {
                 start_workflow::create_counted(work, id, &self.start, None)?
             }
         };
-        let sequence = signal(work, &mut execution, &self.name, &self.value)?;
+        let sequence = signal(work, &mut execution, &self.name, &self.value, true)?;
+        if let Some(key) = &self.start.key {
+            key::hold_while_open(work, &key.name);
+        }
         let execution_id = execution.id;
         work.set.executions.put(execution);
         Ok(Reply::Signalled { execution_id, sequence, created })
     }
 }
 
+/// Appends the signal. The event keeps whether it came by signal-with-start: such an execution holds its key while it is open.
 fn signal(
     work: &mut Work<'_>,
     execution: &mut Execution,
     name: &Text,
     value: &Payload,
+    with_start: bool,
 ) -> Result<i64, Refusal> {
     let value = check::payload("signal value", value, work.limits)?;
     if execution.buffered_signals >= work.limits.buffered_signals {
@@ -87,8 +92,16 @@ fn signal(
             format!("execution {} has {} signals it has not seen", execution.id, execution.buffered_signals);
         return Err(Refusal::new(Code::TooManySignals, message));
     }
+    if execution.deferred_ends >= work.limits.deferred_ends {
+        let message = format!(
+            "the end of execution {} was deferred {} times for new signals; it refuses signals until it has ended or gone on",
+            execution.id, execution.deferred_ends
+        );
+        return Err(Refusal::new(Code::TooManySignals, message));
+    }
     execution::check_history(work, execution, 1)?;
     execution.buffered_signals += 1;
-    let data = EventData::new(EventKind::SignalReceived).name(name.clone()).payload(value);
-    Ok(execution::append_external(work, execution, data))
+    let data = EventData::new(EventKind::SignalReceived).name(name.clone()).payload(value).flag(with_start);
+    execution.last_signal_sequence = execution::append_external(work, execution, data);
+    Ok(execution.last_signal_sequence)
 }

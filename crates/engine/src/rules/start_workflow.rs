@@ -118,11 +118,12 @@ pub(crate) fn existing(work: &Work<'_>, request: &StartWorkflow) -> Result<Optio
 pub(crate) fn check_start(request: &StartWorkflow, limits: &Limits) -> Result<(), Refusal> {
     check::name("kind", &request.kind, limits)?;
     check::name("queue", &request.queue, limits)?;
-    check::optional_name("version", &request.workflow_version, limits)?;
+    check::optional_version(&request.workflow_version, limits)?;
     check::optional_name("traceparent", &request.traceparent, limits)?;
     check::priority(request.priority_seconds, limits)?;
     check::labels(&request.labels, limits)?;
     check::timeout("execution timeout", request.execution_timeout_ms, limits)?;
+    check::duration("cancel grace", request.cancel_grace_ms.unwrap_or(0), limits)?;
     check_key(request.key.as_ref(), limits)?;
     if let Some(parent) = &request.parent {
         check::name("child name", &parent.name, limits)?;
@@ -143,7 +144,7 @@ pub(crate) fn create_counted(
     request: &StartWorkflow,
     retry_of: Option<ExecutionId>,
 ) -> Result<Execution, Refusal> {
-    let mut row = create(work, id, request, retry_of)?;
+    let mut row = create(work, id, request, retry_of, work.now.ms)?;
     row.counted = request.parent.is_none() && quota::count_start(work)?;
     Ok(row)
 }
@@ -154,6 +155,7 @@ pub(crate) fn create(
     id: ExecutionId,
     request: &StartWorkflow,
     retry_of: Option<ExecutionId>,
+    created_ms: i64,
 ) -> Result<Execution, Refusal> {
     let now_ms = work.now.ms;
     let input = check::payload("input", &request.input, work.limits)?;
@@ -166,7 +168,7 @@ pub(crate) fn create(
         execution::check_history(work, &row, 0)?;
         work.set.executions.put(row);
     }
-    let mut row = new_row(work, id, request, retry_of);
+    let mut row = new_row(work, id, request, retry_of, created_ms);
     let started = EventData::new(EventKind::WorkflowStarted).name(request.kind.clone()).payload(input);
     execution::append_external(work, &mut row, started);
     for (name, value) in &request.labels {
@@ -175,7 +177,7 @@ pub(crate) fn create(
             execution_id: id,
             name: name.clone(),
             value: value.clone(),
-            created_ms: now_ms,
+            created_ms,
         });
     }
     if let Some(key) = &request.key {
@@ -192,6 +194,7 @@ fn new_row(
     id: ExecutionId,
     request: &StartWorkflow,
     retry_of: Option<ExecutionId>,
+    created_ms: i64,
 ) -> Execution {
     let now_ms = work.now.ms;
     let begins_ms = request.scheduled_ms.unwrap_or(now_ms).max(now_ms);
@@ -208,7 +211,7 @@ fn new_row(
         retry_of,
         idempotency_key: request.key.as_ref().map(|key| key.name.clone()),
         traceparent: request.traceparent.clone(),
-        created_ms: now_ms,
+        created_ms,
         scheduled_ms: request.scheduled_ms,
         deadline_ms: request.execution_timeout_ms.map(|timeout| begins_ms.saturating_add(timeout)),
         counted: false,
@@ -227,15 +230,22 @@ fn new_row(
         worker: None,
         session: None,
         plain: false,
+        accepted_digest: None,
+        claim_credential: None,
+        claim_connection: None,
+        claim_lost_ms: None,
         lease_until_ms: None,
         marked: false,
         cooperative: false,
         cancel_requested_ms: None,
+        cancel_grace_ms: request.cancel_grace_ms,
+        clean_up_until_ms: None,
         not_before_ms: request.scheduled_ms.filter(|at| *at > now_ms),
         activation_failures: 0,
         failure_code: None,
         failure_message: None,
         failure_build: None,
+        equal_refusals: 0,
         open_tasks: 0,
         open_timers: 0,
         open_promises: 0,
@@ -243,6 +253,8 @@ fn new_row(
         buffered_signals: 0,
         delivered_signals: 0,
         state_keys: 0,
+        last_signal_sequence: 0,
+        deferred_ends: 0,
         alarm_ms: None,
         lease_alarm_ms: None,
         purging: false,
@@ -268,6 +280,7 @@ pub(crate) fn like(
         execution_timeout_ms: execution
             .deadline_ms
             .map(|at| at - execution.scheduled_ms.unwrap_or(execution.created_ms).max(execution.created_ms)),
+        cancel_grace_ms: execution.cancel_grace_ms,
         traceparent: execution.traceparent.clone(),
     }
 }

@@ -2,16 +2,19 @@
 
 use crate::check;
 use crate::code::{Code, Refusal};
-use crate::event::Origin;
+use crate::digest::digest;
+use crate::event::{EventData, EventKind, Origin};
 use crate::ids::TenantId;
 use crate::lifecycle::execution::{self, End};
+use crate::lifecycle::reporter::{self, ClaimOf, Content, Verdict, Why};
+use crate::lifecycle::{clean_up, held_back};
 use crate::limits::Limits;
+use crate::note::Noted;
 use crate::planted::{Bug, planted};
 use crate::reply::Reply;
 use crate::request::{Command, Outcome, SubmitActivation};
-use crate::rules::submit_command;
-use crate::rules::{Rule, Work};
-use crate::state::{Execution, ExecutionStatus};
+use crate::rules::{Rule, Work, refused, submit_command};
+use crate::state::{Execution, ExecutionStatus, SmallEnum};
 use crate::working_set::Needs;
 
 impl Rule for SubmitActivation {
@@ -29,24 +32,60 @@ impl Rule for SubmitActivation {
             submit_command::needs(tenant_id, self.execution_id, command, needs);
         }
         let ends = !matches!(self.outcome, Outcome::Suspended | Outcome::ActivationFailed { .. });
-        if let (true, Some(execution)) = (ends, execution) {
-            execution::needs_end(needs, execution);
+        match execution {
+            Some(execution) if ends => execution::needs_end(needs, execution),
+            Some(execution) => refused::needs_end(needs, execution),
+            None => {}
         }
     }
 
     fn decide(&self, work: &mut Work<'_>) -> Result<Reply, Refusal> {
-        let mut execution = execution::find(work, self.execution_id)?;
-        if execution.accepted_epoch > 0 && self.token == Some(execution.accepted_epoch) {
-            // The reply got lost and the worker sent it again: recognised by the claim, never by content.
-            return Ok(Reply::Submitted { status: execution.status, repeated: true });
+        let execution = execution::find(work, self.execution_id)?;
+        let content = self.content(&execution);
+        let claim = ClaimOf::from(&execution);
+        let stale = |why| {
+            let what = format!("execution {}", execution.id);
+            Err(reporter::refuse(&what, execution.status.name(), claim, self.token, why))
+        };
+        let only_again = self.token.is_none() && self.only_suspends_again(&execution, content);
+        match reporter::judge(claim, self.token, work.peer, content, work.now.lease_ms) {
+            // It may be the one before, sent again: then the events of this claim have not been seen.
+            Verdict::Holder | Verdict::Ambiguous if only_again => return Ok(run_once_more(work, execution)),
+            Verdict::Holder if self.is_outdated(&execution) => return stale(Why::OlderHistory),
+            Verdict::Holder => {}
+            // The reply got lost and the worker sent the batch again.
+            Verdict::Repeat => return Ok(Reply::Submitted { status: execution.status, repeated: true }),
+            Verdict::Late => return stale(Why::NotCurrent),
+            Verdict::Ambiguous => return stale(Why::Unidentified),
+            Verdict::Stale(why) => {
+                let refused = stale(why);
+                self.look_again(work, execution);
+                return refused;
+            }
         }
-        self.check_claim(&execution)?;
+        refused::carry_out(work, self, |work| self.carry_out(work, execution, content))
+    }
+}
+
+impl SubmitActivation {
+    /// What the holder of the claim has sent.
+    fn carry_out(
+        &self,
+        work: &mut Work<'_>,
+        mut execution: Execution,
+        content: Option<Content>,
+    ) -> Result<Reply, Refusal> {
         if self.token.is_none()
             && let Some(reply) = self.token_less_repeat(work, &mut execution)
         {
             return reply;
         }
         let unseen = self.has_unseen_events(&execution)?;
+        let overlooked =
+            self.ends() && self.has_unseen_signal(&execution, unseen) && !planted(Bug::EndedOverUnseenSignal);
+        if overlooked && !was_asked_often(&execution, work.limits) {
+            return Err(self.defer_end(work, execution));
+        }
         let seen_sequence = execution.last_sequence;
         if !unseen {
             execution.base_sequence = seen_sequence;
@@ -55,38 +94,54 @@ impl Rule for SubmitActivation {
             submit_command::apply(work, &mut execution, command)
                 .map_err(|refusal| refusal.at_command(index))?;
         }
-        execution::check_history(work, &execution, 0)?;
+        // What adds nothing needs no room, so that a full history can always end.
+        if execution.last_sequence > seen_sequence {
+            let is_last = !matches!(self.outcome, Outcome::Suspended | Outcome::ActivationFailed { .. });
+            execution::check_room(work, &execution, is_last)?;
+        }
         // A command may have been answered on the spot by an event that the worker has yet to see.
         let unseen = unseen || execution.last_external_sequence > seen_sequence;
         execution.accepted_epoch = execution.epoch;
+        execution.deferred_ends = 0;
+        execution.accepted_digest = content.map(|content| content.digest);
         self.end(work, &mut execution, unseen)?;
+        if overlooked || self.ends() && self.token.is_none() {
+            // All signals were delivered; only a worker with a token says which of them it has seen.
+            execution.base_sequence = execution.base_sequence.max(execution.last_signal_sequence);
+        }
         let status = execution.status;
         work.set.executions.put(execution);
         Ok(Reply::Submitted { status, repeated: false })
     }
-}
 
-impl SubmitActivation {
-    fn check_claim(&self, execution: &Execution) -> Result<(), Refusal> {
-        // A claim made with a token is submitted with it: only clients that never saw one may leave it out.
-        let current = self.token.map_or(execution.plain, |token| token == execution.epoch);
-        if execution.status == ExecutionStatus::Running && (current || planted(Bug::StaleActivationAccepted))
-        {
-            return Ok(());
+    /// What it is recognised by when it is sent again. Workers with tokens repeat a batch by its token alone.
+    fn content(&self, execution: &Execution) -> Option<Content> {
+        let digest = || digest((&self.commands, &self.outcome, self.first_number));
+        // One without commands leaves the history as it is: the next may be the same.
+        let unique = self.first_number.is_some() && !self.commands.is_empty();
+        (execution.plain || self.token.is_none()).then(|| Content { digest: digest(), unique })
+    }
+
+    /// Whether its client had read less of the history than the activation accepted last.
+    fn is_outdated(&self, execution: &Execution) -> bool {
+        self.token.is_none() && self.first_number.is_some_and(|number| number <= execution.base_sequence)
+    }
+
+    /// Whether it has no commands, suspends, and so did the one accepted last.
+    fn only_suspends_again(&self, execution: &Execution, content: Option<Content>) -> bool {
+        let same = content.is_some_and(|content| execution.accepted_digest == Some(content.digest));
+        same && self.commands.is_empty() && self.outcome == Outcome::Suspended
+    }
+
+    /// A client without tokens that had two claims of one execution, one after the other, reports on both. If the reports cross,
+    /// the first one counts for the second claim and may suspend over events that it has not seen. The refusal of the other one
+    /// is the only sign of that, so the execution is queued again.
+    fn look_again(&self, work: &mut Work<'_>, mut execution: Execution) {
+        if self.token.is_none() && execution.plain && execution.status == ExecutionStatus::Waiting {
+            execution::make_pending(work, &mut execution);
+            work.set.executions.put(execution);
+            work.keep_on_refusal = true;
         }
-        let message = match self.token {
-            Some(token) => format!(
-                "claim {token} of execution {} is not current: {} at claim {}",
-                execution.id, execution.status, execution.epoch
-            ),
-            None => {
-                format!(
-                    "execution {} is {} and no token-less client has claimed it",
-                    execution.id, execution.status
-                )
-            }
-        };
-        Err(Refusal::new(Code::StaleClaim, message))
     }
 
     /// Whether something happened that this activation has not taken into account.
@@ -105,6 +160,44 @@ impl SubmitActivation {
             // No base: the mark set since the claim plays its part.
             _ => Ok(execution.marked),
         }
+    }
+
+    /// Whether the workflow ends by its own word. A cancelled one is not held up.
+    fn ends(&self) -> bool {
+        matches!(self.outcome, Outcome::Completed { .. } | Outcome::Failed { .. })
+    }
+
+    /// Whether a signal has come that this activation has not taken into account.
+    fn has_unseen_signal(&self, execution: &Execution, unseen: bool) -> bool {
+        let seen = self.base_sequence.filter(|_| self.token.is_some());
+        match seen {
+            Some(base) => base < execution.last_signal_sequence,
+            // No base: whether one has come since the claim.
+            None => unseen && execution.buffered_signals > execution.delivered_signals,
+        }
+    }
+
+    /// Nothing of an activation is carried out that would end its execution over a signal it has not seen. The execution is
+    /// queued again. An event says so and how far the workflow had read: from it, replay knows that the end did not stand,
+    /// and where the workflow is to find the signals when it decides anew.
+    fn defer_end(&self, work: &mut Work<'_>, mut execution: Execution) -> Refusal {
+        let sequence = execution.last_signal_sequence;
+        execution.deferred_ends += 1;
+        let mut data =
+            EventData::new(EventKind::EndDeferred).text(format!("a signal came first, at {sequence}"));
+        data.number = self.base_sequence.filter(|_| self.token.is_some());
+        let deferred = execution::append_external(work, &mut execution, data);
+        if self.token.is_none() {
+            // The same batch again, numbered from the history before, is not the answer to this one.
+            execution.base_sequence = deferred;
+        }
+        execution::make_pending(work, &mut execution);
+        let message =
+            format!("execution {} cannot end: it has not seen the signal at {sequence}", execution.id);
+        work.set.executions.put(execution);
+        work.keep_on_refusal = true;
+        work.note(Noted::EndDeferred);
+        Refusal::new(Code::EndDeferred, message)
     }
 
     /// A plain client that lost its history sends first commands again. If all its ids are in the log already it
@@ -140,6 +233,7 @@ impl SubmitActivation {
     fn end(&self, work: &mut Work<'_>, execution: &mut Execution, unseen: bool) -> Result<(), Refusal> {
         // What had come by the time of the claim was delivered with it.
         execution.buffered_signals -= execution.delivered_signals;
+        let (unread_signals, undelivered) = (self.unread_signals.max(0), execution.buffered_signals);
         execution.delivered_signals = 0;
         if let Some(base) = self.base_sequence.filter(|_| self.token.is_some()) {
             execution.base_sequence = base;
@@ -147,6 +241,7 @@ impl SubmitActivation {
         let end = match &self.outcome {
             Outcome::Suspended => {
                 clear_failure(execution);
+                self.clean_up_went_on(work, execution);
                 execution.status = ExecutionStatus::Waiting;
                 execution.lease_until_ms = None;
                 execution.marked = false;
@@ -159,21 +254,26 @@ impl SubmitActivation {
                 return self.activation_failed(work, execution, code, message);
             }
             Outcome::Completed { output } => {
-                End::Completed { output: check::payload("output", output, work.limits)? }
+                let output = check::payload("output", output, work.limits)?;
+                End::Completed { output, unread_signals }
             }
-            Outcome::Failed { error, failure_type, stack_trace } => {
+            Outcome::Failed { error, failure, stack_trace } => {
                 check::text("error", error, work.limits)?;
                 check::text("stack trace", stack_trace.as_deref().unwrap_or(""), work.limits)?;
-                check::optional_name("failure type", failure_type, work.limits)?;
+                check::failure(failure, work.limits)?;
                 End::Failed {
                     error: error.clone(),
-                    failure_type: failure_type.clone(),
+                    failure: failure.clone(),
                     stack_trace: stack_trace.clone(),
+                    unread_signals,
                 }
             }
             Outcome::Cancelled { reason } => {
                 check::text("reason", reason, work.limits)?;
-                End::Cancelled { reason: reason.clone() }
+                End::Cancelled {
+                    reason: reason.clone(),
+                    unread_signals: unread_signals.saturating_add(undelivered),
+                }
             }
         };
         clear_failure(execution);
@@ -181,9 +281,36 @@ impl SubmitActivation {
         Ok(())
     }
 
+    /// After a cancel request: until when the workflow may go on.
+    fn clean_up_went_on(&self, work: &mut Work<'_>, execution: &mut Execution) {
+        let (Some(asked_ms), Some(told)) = (execution.cancel_requested_ms, self.clean_up) else { return };
+        if execution.cancel_grace_ms.is_none()
+            && let Some(grace_ms) = told.grace_ms
+        {
+            // As much as a start may ask for: a worker's definition is no reason to refuse its work.
+            let grace_ms = grace_ms.clamp(0, work.limits.duration_max_ms);
+            execution.cancel_grace_ms = Some(grace_ms);
+            execution.clean_up_until_ms = Some(asked_ms.saturating_add(grace_ms));
+        }
+        let open = execution.open_tasks + execution.open_timers + execution.open_children;
+        let step = match told.waits && open > 0 {
+            true => clean_up::Step::Waits,
+            false if !self.commands.is_empty() => clean_up::Step::Advanced,
+            false => clean_up::Step::Idle,
+        };
+        execution.clean_up_until_ms = clean_up::until(
+            execution.clean_up_until_ms,
+            execution.cancel_grace_ms,
+            work.limits.cancel_grace_ms,
+            work.now.ms,
+            step,
+        );
+        execution::arm(work, execution);
+    }
+
     /// The worker could not carry out the activation. The workflow has not failed: it is held back, visibly, and
     /// tried again. Events do not shorten that; another build or an operator does.
-    fn activation_failed(
+    pub(super) fn activation_failed(
         &self,
         work: &mut Work<'_>,
         execution: &mut Execution,
@@ -197,6 +324,9 @@ impl SubmitActivation {
         check::name("failure code", code, work.limits)?;
         check::text("failure message", message, work.limits)?;
         check::optional_name("build id", &self.build_id, work.limits)?;
+        if refused::fail_after_equal(work, execution, code, message) {
+            return Ok(());
+        }
         let failures = execution.activation_failures;
         let doublings = u32::try_from(failures.clamp(0, 32)).unwrap_or(32);
         let delay_ms = work
@@ -207,11 +337,29 @@ impl SubmitActivation {
         execution.activation_failures = failures + 1;
         execution.failure_code = Some(code.clone());
         execution.failure_message = Some(message.clone());
-        execution.failure_build = self.build_id.clone();
+        execution.failure_build =
+            held_back::failed_on(execution.failure_build.as_ref(), self.build_id.as_ref());
         execution.not_before_ms = Some(work.now.ms.saturating_add(delay_ms));
         execution::make_pending(work, execution);
         Ok(())
     }
+}
+
+/// Whether its end was deferred as often as may be, and all its signals have been delivered: a worker that never says it has
+/// seen them would be asked without an end.
+fn was_asked_often(execution: &Execution, limits: &Limits) -> bool {
+    execution.deferred_ends >= limits.deferred_ends
+        && execution.buffered_signals == execution.delivered_signals
+}
+
+/// Ends the claim and has the execution claimed again: whoever sent this activation, its events are delivered once more.
+fn run_once_more(work: &mut Work<'_>, mut execution: Execution) -> Reply {
+    // The next activation like it is taken for what it is.
+    execution.accepted_digest = None;
+    execution::make_pending(work, &mut execution);
+    let status = execution.status;
+    work.set.executions.put(execution);
+    Reply::Submitted { status, repeated: true }
 }
 
 fn clear_failure(execution: &mut Execution) {
@@ -219,4 +367,6 @@ fn clear_failure(execution: &mut Execution) {
     execution.failure_code = None;
     execution.failure_message = None;
     execution.failure_build = None;
+    execution.not_before_ms = None;
+    execution.equal_refusals = 0;
 }

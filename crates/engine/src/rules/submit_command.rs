@@ -38,6 +38,7 @@ pub(crate) fn check(command: &Command, limits: &Limits) -> Result<(), Refusal> {
         }
         Command::ScheduleChild(child) => {
             check::id("child id", child.child_id)?;
+            check::duration("cancel grace", child.cancel_grace_ms.unwrap_or(0), limits)?;
             check::name("child name", &child.name, limits)
         }
         Command::RequestCancelChild { reason, .. } => check::text("reason", reason, limits),
@@ -402,9 +403,13 @@ fn schedule_child(
     start.priority_seconds = child.priority_seconds;
     start.workflow_version = child.workflow_version.clone();
     start.execution_timeout_ms = child.execution_timeout_ms;
+    start.cancel_grace_ms = child.cancel_grace_ms;
     start.traceparent = execution.traceparent.clone();
     start_workflow::check_start(&start, work.limits)?;
-    let mut row = start_workflow::create(work, child.child_id, &start, None)?;
+    // A child of the clean-up is younger than the cancel request, also within one millisecond: the request does not reach it.
+    let after_ms = execution.cancel_requested_ms.map_or(i64::MIN, |asked| asked.saturating_add(1));
+    let created_ms = work.now.ms.max(after_ms);
+    let mut row = start_workflow::create(work, child.child_id, &start, None, created_ms)?;
     // The parent's row is in hand here and written by the caller, so the link is made here as well.
     let parent = Parent { id: execution.id, name: child.name.clone() };
     row.parent_id = Some(parent.id);

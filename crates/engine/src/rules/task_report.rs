@@ -8,7 +8,7 @@ use crate::limits::Limits;
 use crate::reply::Reply;
 use crate::request::{AppendLogLine, ReportProgress};
 use crate::rules::{Rule, Work};
-use crate::state::{Task, TaskLog};
+use crate::state::{Task, TaskLog, TaskStatus};
 use crate::working_set::Needs;
 
 impl Rule for ReportProgress {
@@ -25,13 +25,14 @@ impl Rule for ReportProgress {
     }
 
     fn decide(&self, work: &mut Work<'_>) -> Result<Reply, Refusal> {
-        let mut row = task::find(work, self.task_id)?.clone();
-        // It may be overtaken by the task's own end: then it says nothing new.
-        if !row.status.is_terminal() {
-            row.progress = self.progress;
-            row.progress_details = self.details.clone();
-            work.set.tasks.put(row);
+        if task::find(work, self.task_id)?.status.is_terminal() {
+            // The task's own end has overtaken it: it says nothing new.
+            return Ok(Reply::Done);
         }
+        let mut row = task::find_claimed(work, self.task_id, self.token)?;
+        row.progress = self.progress;
+        row.progress_details = self.details.clone();
+        work.set.tasks.put(row);
         Ok(Reply::Done)
     }
 }
@@ -46,7 +47,12 @@ impl Rule for AppendLogLine {
     }
 
     fn decide(&self, work: &mut Work<'_>) -> Result<Reply, Refusal> {
-        let mut row = task::find(work, self.task_id)?.clone();
+        let row = task::find(work, self.task_id)?;
+        // The last lines of an attempt may come after its result.
+        let mut row = match row.status == TaskStatus::Running {
+            true => task::find_claimed(work, self.task_id, self.token)?,
+            false => row.clone(),
+        };
         // A chatty task loses lines beyond the limit; it does not fail for them.
         if row.log_lines < work.limits.log_lines {
             row.log_lines += 1;

@@ -38,7 +38,7 @@ impl Rule for SetTaskState {
 
     fn decide(&self, work: &mut Work<'_>) -> Result<Reply, Refusal> {
         let value = check::payload("state value", &self.value, work.limits)?;
-        let row = task::find(work, self.task_id)?;
+        let row = task::find_claimed(work, self.task_id, self.token)?;
         let known = names(work, self.task_id);
         if known.len() >= MAX_KEYS && !known.contains(&self.name) {
             let message = format!("task {} has {MAX_KEYS} state keys", self.task_id);
@@ -87,7 +87,7 @@ impl Rule for ClearTaskState {
     }
 
     fn decide(&self, work: &mut Work<'_>) -> Result<Reply, Refusal> {
-        task::find(work, self.task_id)?;
+        task::find_claimed(work, self.task_id, self.token)?;
         let key = (work.tenant_id, self.task_id, self.name.clone());
         if work.set.task_states.get(&key).is_some() {
             work.set.task_states.delete(&key);
@@ -102,7 +102,7 @@ impl Rule for ClearAllTaskState {
     }
 
     fn decide(&self, work: &mut Work<'_>) -> Result<Reply, Refusal> {
-        task::find(work, self.task_id)?;
+        task::find_claimed(work, self.task_id, self.token)?;
         for name in names(work, self.task_id) {
             work.set.task_states.delete(&(work.tenant_id, self.task_id, name));
         }

@@ -5,15 +5,36 @@ use crate::code::{Code, Refusal};
 use crate::ids::{TenantId, Text, WorkerId, named_id};
 use crate::limits::Limits;
 use crate::reply::Reply;
-use crate::request::{Capability, ForgetWorkers, HeartbeatWorker, RegisterWorker};
+use crate::request::{Capability, ForgetWorkers, HeartbeatWorker, RegisterWorker, SeeWorker};
 use crate::rules::{Rule, Work};
 use crate::state::{WorkClass, Worker, WorkerCapability};
 use crate::table::{Found, Known, Row};
 use crate::working_set::{Needs, Scan};
 
+/// The id of a process that runs a worker: when it registers again, it replaces itself and nobody else. A client that says
+/// nothing of its process goes by its name.
+fn process_id(tenant_id: TenantId, name: &str, host: &str, process_id: &str) -> WorkerId {
+    match host.is_empty() && process_id.is_empty() {
+        true => named_id(tenant_id, name),
+        // No text has U+0000.
+        false => named_id(tenant_id, &format!("{name}\0{host}\0{process_id}")),
+    }
+}
+
+/// Of the workers of one name, the processes that still live: those that have shown life shortly before the one that was heard
+/// of last. So a process that has gone is forgotten, and after a time without the server none is. Sessions on the stream
+/// do not poll.
+pub fn live_processes(workers: Vec<Worker>, silence_ms: i64) -> Vec<Worker> {
+    let polls = |worker: &Worker| worker.lease_until_ms.is_none();
+    let newest_ms =
+        workers.iter().filter(|worker| polls(worker)).map(|worker| worker.last_heartbeat_ms).max();
+    let since_ms = newest_ms.unwrap_or_default().saturating_sub(silence_ms);
+    workers.into_iter().filter(|worker| polls(worker) && worker.last_heartbeat_ms > since_ms).collect()
+}
+
 impl RegisterWorker {
     fn worker_id(&self, tenant_id: TenantId) -> WorkerId {
-        self.id.unwrap_or_else(|| named_id(tenant_id, &self.name))
+        self.id.unwrap_or_else(|| process_id(tenant_id, &self.name, &self.host, &self.process_id))
     }
 }
 
@@ -50,6 +71,7 @@ impl Rule for RegisterWorker {
             queue: self.queue.clone(),
             registered_ms: work.now.ms,
             last_heartbeat_ms: now_ms,
+            heartbeats: self.session,
             lease_until_ms: self.session.then(|| now_ms.saturating_add(work.limits.session_lease_ms)),
         };
         work.set.workers.put(worker);
@@ -62,7 +84,7 @@ impl Rule for RegisterWorker {
 
 fn check_capability(work: &Work<'_>, capability: &Capability) -> Result<(), Refusal> {
     check::name("kind", &capability.kind, work.limits)?;
-    check::optional_name("version", &capability.version, work.limits)?;
+    check::optional_version(&capability.version, work.limits)?;
     check::timeout("timeout", capability.timeout_ms, work.limits)?;
     for schema in [&capability.input_schema, &capability.output_schema].into_iter().flatten() {
         check::payload("schema", schema, work.limits)?;
@@ -153,16 +175,34 @@ impl Rule for HeartbeatWorker {
     }
 
     fn decide(&self, work: &mut Work<'_>) -> Result<Reply, Refusal> {
-        let Some(mut worker) = work.set.workers.get(&(work.tenant_id, self.worker_id)).cloned() else {
-            let message = format!("worker {} is not registered", self.worker_id);
-            return Err(Refusal::new(Code::WorkerNotFound, message));
-        };
-        let now_ms = work.now.lease_ms;
-        worker.last_heartbeat_ms = now_ms;
+        let mut worker = find(work, self.worker_id)?;
+        worker.last_heartbeat_ms = work.now.lease_ms;
+        worker.heartbeats = true;
         if worker.lease_until_ms.is_some() {
-            worker.lease_until_ms = Some(now_ms.saturating_add(work.limits.session_lease_ms));
+            worker.lease_until_ms = Some(work.now.lease_ms.saturating_add(work.limits.session_lease_ms));
         }
         work.set.workers.put(worker);
         Ok(Reply::Done)
     }
+}
+
+impl Rule for SeeWorker {
+    fn needs(&self, tenant_id: TenantId, needs: &mut Needs<'_>) {
+        needs.row::<Worker>((tenant_id, self.worker_id));
+    }
+
+    fn decide(&self, work: &mut Work<'_>) -> Result<Reply, Refusal> {
+        let mut worker = find(work, self.worker_id)?;
+        // A session lives by its heartbeats alone.
+        if worker.lease_until_ms.is_none() {
+            worker.last_heartbeat_ms = work.now.lease_ms;
+            work.set.workers.put(worker);
+        }
+        Ok(Reply::Done)
+    }
+}
+
+fn find(work: &Work<'_>, worker_id: WorkerId) -> Result<Worker, Refusal> {
+    let unknown = || Refusal::new(Code::WorkerNotFound, format!("worker {worker_id} is not registered"));
+    work.set.workers.get(&(work.tenant_id, worker_id)).cloned().ok_or_else(unknown)
 }

@@ -3,11 +3,11 @@
 //! ```text
 //! PENDING --claim--> RUNNING --suspend, nothing new--> WAITING --external event--> PENDING
 //!    ^                  |--suspend, unseen event--> PENDING
-//!    |                  |--activation failed--> PENDING, held back until `not_before`
+//!    |                  |--activation failed or refused--> PENDING, held back until `not_before`
 //!    |                  |--lease expired, given back--> PENDING
 //!    '------------------'
 //! RUNNING --complete--> COMPLETED    RUNNING --fail--> FAILED    any open --cancel, terminate--> CANCELLED
-//! any open --execution timeout--> FAILED
+//! any open --execution timeout--> FAILED    RUNNING --refused again and again--> FAILED
 //! ```
 
 use crate::ids::{ExecutionId, TenantId, Text, WorkerId};
@@ -82,19 +82,34 @@ pub struct Execution {
     pub session: Option<WorkerId>,
     /// Claimed by a client of the plain public protocol: no token, no base.
     pub plain: bool,
+    /// Fingerprint of the content that was accepted last, where the claim was a plain client's. `None`: nothing yet, or
+    /// a worker with tokens sent it.
+    pub accepted_digest: Option<i64>,
+    /// Who made the current or last claim, where a plain client did (see `Peer`).
+    pub claim_credential: Option<i64>,
+    pub claim_connection: Option<i64>,
+    /// When a claim of a plain client ended last without a report, on the clock of leases: its worker may still report.
+    pub claim_lost_ms: Option<i64>,
     pub lease_until_ms: Option<i64>,
     /// An external event came in since the claim.
     pub marked: bool,
     /// The last claimer handles cancellation itself.
     pub cooperative: bool,
     pub cancel_requested_ms: Option<i64>,
+    /// Time that clean-up after a cancel request may take in all. `None`: as long as it makes progress (`lifecycle/clean_up.rs`).
+    pub cancel_grace_ms: Option<i64>,
+    /// When it is force-stopped after a cancel request. `None`: nobody asked it to cancel, or its clean-up makes progress.
+    pub clean_up_until_ms: Option<i64>,
 
     // Held back: delayed start, or back-off after failed activations.
     pub not_before_ms: Option<i64>,
     pub activation_failures: i64,
     pub failure_code: Option<Text>,
     pub failure_message: Option<Text>,
+    /// Builds that have failed on it since its last accepted activation (`lifecycle/held_back.rs`). `None`: none is known.
     pub failure_build: Option<Text>,
+    /// How often in a row an activation was refused with `failure_code`, if that is a code of this server. 0: not at all.
+    pub equal_refusals: i64,
 
     // Counts of what is open, for limits and for saying what it waits on.
     pub open_tasks: i64,
@@ -105,6 +120,10 @@ pub struct Execution {
     pub buffered_signals: i64,
     pub delivered_signals: i64,
     pub state_keys: i64,
+    /// Sequence of the newest signal. 0: none.
+    pub last_signal_sequence: i64,
+    /// How often in a row an end was not carried out because of a signal that its activation had not seen.
+    pub deferred_ends: i64,
 
     /// When its row in `due` fires, on the product's clock and on the clock of leases.
     pub alarm_ms: Option<i64>,

@@ -72,8 +72,10 @@ pub struct Worker {
     pub process_id: Text,
     pub queue: Option<Text>,
     pub registered_ms: i64,
-    /// On the clock of leases.
+    /// When it last showed life: a heartbeat, a poll, a report. On the clock of leases.
     pub last_heartbeat_ms: i64,
+    /// It has sent a heartbeat since it registered: from then on its silence says that it is gone.
+    pub heartbeats: bool,
     /// Claims of this session hold until then; `None` for workers of the plain public protocol.
     pub lease_until_ms: Option<i64>,
 }

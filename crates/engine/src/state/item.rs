@@ -122,7 +122,16 @@ pub struct IdempotencyKey {
     pub holder_class: HolderClass,
     pub holder_id: uuid::Uuid,
     pub created_ms: i64,
+    /// When the key is free again. [`IdempotencyKey::NEVER`] while `ttl_after_end_ms` is set.
     pub expires_ms: i64,
+    /// How long the key outlives the end of its execution, which holds it as long as it is open: a workflow key, taken by
+    /// signal-with-start. `None`: an idempotency key, which is free at `expires_ms` whether or not its work has ended.
+    pub ttl_after_end_ms: Option<i64>,
+}
+
+impl IdempotencyKey {
+    /// An expiry that never comes. A key that its execution holds is removed with the execution, if nobody takes it before.
+    pub const NEVER: i64 = i64::MAX;
 }
 
 impl Row for IdempotencyKey {

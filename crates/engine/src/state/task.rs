@@ -4,6 +4,7 @@
 //! PENDING --claim--> RUNNING --complete--> COMPLETED
 //!    ^                  |--fail, timeout, lease expired; attempts left--> PENDING (after a delay)
 //!    '------------------|--fail, timeout, lease expired; none left------> FAILED --by hand--> PENDING
+//! PENDING --late success of a lost claim--> COMPLETED
 //! PENDING --cancel--> CANCELLED    RUNNING --stops when asked, or its execution ends--> CANCELLED
 //! PENDING --schedule-to-start, total timeout--> FAILED
 //! ```
@@ -55,6 +56,12 @@ pub struct RetryPolicy {
     pub cap_ms: i64,
 }
 
+impl std::hash::Hash for RetryPolicy {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        (self.initial_ms, self.factor.to_bits(), self.cap_ms).hash(state);
+    }
+}
+
 impl Default for RetryPolicy {
     fn default() -> Self {
         Self { initial_ms: 1_000, factor: 2.0, cap_ms: 60_000 }
@@ -100,12 +107,22 @@ pub struct Task {
     pub finished_ms: Option<i64>,
     pub output: Option<Payload>,
     pub error: Option<Text>,
+    /// What else is known of the failure: see [`StoredFailure`](crate::failure::StoredFailure). `None`: nothing.
+    pub failure: Option<Payload>,
 
     pub epoch: i64,
     pub accepted_epoch: i64,
     pub worker: Option<Text>,
     pub session: Option<WorkerId>,
     pub plain: bool,
+    /// Fingerprint of the content that was accepted last, where the claim was a plain client's. `None`: nothing yet, or
+    /// a worker with tokens sent it.
+    pub accepted_digest: Option<i64>,
+    /// Who made the current or last claim, where a plain client did (see `Peer`).
+    pub claim_credential: Option<i64>,
+    pub claim_connection: Option<i64>,
+    /// When a claim of a plain client ended last without a report, on the clock of leases: its worker may still report.
+    pub claim_lost_ms: Option<i64>,
     pub lease_until_ms: Option<i64>,
     pub cancel_requested: bool,
     pub last_heartbeat_ms: Option<i64>,
@@ -179,6 +196,7 @@ impl Task {
             finished_ms: finished_ms.max(started_ms),
             status,
             error,
+            failure: None,
             worker: self.worker.clone(),
         }
     }
@@ -209,6 +227,8 @@ pub struct Attempt {
     pub finished_ms: i64,
     pub status: AttemptStatus,
     pub error: Option<Text>,
+    /// What else is known of its failure: see [`StoredFailure`](crate::failure::StoredFailure). `None`: nothing.
+    pub failure: Option<Payload>,
     pub worker: Option<Text>,
 }
 

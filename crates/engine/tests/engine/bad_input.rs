@@ -23,10 +23,17 @@ fn with_nul(scene: &Scene) -> Vec<Op> {
         change(&mut child);
         scene.commands(vec![Command::ScheduleChild(child)])
     };
+    let fail_task = |change: fn(&mut FailTask)| {
+        let (error, failure) = ("no".into(), Failure::default());
+        let mut fail =
+            FailTask { task_id, token: None, error, failure, non_retryable: false, next_delay_ms: None };
+        change(&mut fail);
+        fail.into()
+    };
     let failed = |change: fn(&mut Text, &mut Option<Text>, &mut Option<Text>)| {
-        let (mut error, mut failure_type, mut stack_trace) = (Text::from("no"), None, None);
-        change(&mut error, &mut failure_type, &mut stack_trace);
-        scene.outcome(Outcome::Failed { error, failure_type, stack_trace })
+        let (mut error, mut kind, mut stack_trace) = (Text::from("no"), None, None);
+        change(&mut error, &mut kind, &mut stack_trace);
+        scene.outcome(Outcome::Failed { error, failure: Failure { kind, details: None }, stack_trace })
     };
     let key = |name: Text| Some(KeySpec { name, ttl_ms: None });
     vec![
@@ -63,6 +70,8 @@ fn with_nul(scene: &Scene) -> Vec<Op> {
         scene.outcome(Outcome::ActivationFailed { code: nul(), message: "m".into() }),
         scene.outcome(Outcome::ActivationFailed { code: "c".into(), message: nul() }),
         SubmitActivation {
+            unread_signals: 0,
+            first_number: None,
             build_id: Some(nul()),
             ..submit(
                 &scene.activation,
@@ -73,7 +82,7 @@ fn with_nul(scene: &Scene) -> Vec<Op> {
         .into(),
         Claim { queue: nul(), ..claim(WorkClass::Task, "mail") }.into(),
         Claim {
-            claimer: Claimer { worker: nul(), session: None, plain: false, cooperative: false },
+            claimer: Claimer { worker: nul(), session: None, plain: false, cooperative: false, build: None },
             ..claim(WorkClass::Task, "mail")
         }
         .into(),
@@ -85,10 +94,11 @@ fn with_nul(scene: &Scene) -> Vec<Op> {
             ..CreateTask::standalone(TaskSpec::new("mail", Payload::new()))
         }
         .into(),
-        FailTask { task_id, token: None, error: nul(), non_retryable: false, next_delay_ms: None }.into(),
-        ReportProgress { task_id, progress: 0.5, details: Some(nul()) }.into(),
-        AppendLogLine { task_id, level: LogLevel::Info, message: nul() }.into(),
-        SetTaskState { task_id, name: nul(), value: json("1") }.into(),
+        fail_task(|f| f.error = "a\0b".into()),
+        fail_task(|f| f.failure.kind = Some("a\0b".into())),
+        ReportProgress { task_id, token: None, progress: 0.5, details: Some(nul()) }.into(),
+        AppendLogLine { task_id, token: None, level: LogLevel::Info, message: nul() }.into(),
+        SetTaskState { task_id, token: None, name: nul(), value: json("1") }.into(),
         CreateTenant { id: None, slug: nul(), name: "n".into(), retention_ms: None }.into(),
         CreateTenant { id: None, slug: "slug".into(), name: nul(), retention_ms: None }.into(),
         UpdateTenant { name: nul(), retention_ms: None }.into(),
@@ -119,22 +129,19 @@ fn a_nul_in_any_text_that_is_looked_up_is_refused() {
     let scene = Scene::new(Limits::default());
     let nul = || Text::from("a\0b");
     let task_id = scene.task_id;
-    let lane = Lane {
-        tenant_id: crate::world::TENANT,
-        class: WorkClass::HeldBack,
-        queue: nul(),
-        kind: "order".into(),
-        version: Text::default(),
-    };
     let kind = |kind: Text, versions| ClaimKind { kind, versions, timeout_ms: None };
     let ops: Vec<Op> = vec![
         AnswerPromise { promise: PromiseRef::Key(nul()), answer: Answer::Resolve(json("1")) }.into(),
         scene.commands(vec![Command::CancelTimer { timer_id: nul() }]),
         GetTaskState { task_id, name: nul() }.into(),
-        ClearTaskState { task_id, name: nul() }.into(),
+        ClearTaskState { task_id, token: None, name: nul() }.into(),
         Claim { kinds: vec![kind(nul(), Vec::new())], ..claim(WorkClass::Task, "x") }.into(),
         Claim { kinds: vec![kind("order".into(), vec![nul()])], ..claim(WorkClass::Workflow, "x") }.into(),
-        ReleaseForBuild { build_id: "b".into(), lanes: vec![lane], max: 1 }.into(),
+        Claim {
+            claimer: Claimer { build: Some(nul()), ..claim(WorkClass::Workflow, "x").claimer },
+            ..claim(WorkClass::Workflow, "x")
+        }
+        .into(),
     ];
     let mut let_through = Vec::new();
     for op in ops {
@@ -165,10 +172,10 @@ fn a_payload_that_is_not_json_is_refused_wherever_it_stands() {
         task(|t| t.input = broken()),
         CompleteTask { task_id, token: None, output: broken(), next: None }.into(),
         HeartbeatTask { task_id, token: None, details: Some(broken()) }.into(),
-        SetTaskState { task_id, name: "s".into(), value: broken() }.into(),
+        SetTaskState { task_id, token: None, name: "s".into(), value: broken() }.into(),
         // Other things that are not what they should be.
-        ReportProgress { task_id, progress: f64::NAN, details: None }.into(),
-        ReportProgress { task_id, progress: 1.5, details: None }.into(),
+        ReportProgress { task_id, token: None, progress: f64::NAN, details: None }.into(),
+        ReportProgress { task_id, token: None, progress: 1.5, details: None }.into(),
         CreateWorkerToken { name: "t".into(), hash: Payload::from_static(&[7; 31]), expires_ms: None }.into(),
     ];
     for op in ops {

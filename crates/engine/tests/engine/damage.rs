@@ -55,6 +55,9 @@ pub(crate) fn sound() -> World {
     let mut keyed = StartWorkflow::new("keyed", "main", json("1"));
     keyed.key = Some(KeySpec { name: "key".into(), ttl_ms: None });
     world.must(keyed);
+    let mut held = StartWorkflow::new("entity", "main", json("1"));
+    held.key = Some(KeySpec { name: "lasting".into(), ttl_ms: None });
+    world.must(SignalWithStart { start: held, name: "go".into(), value: json("1") });
 
     world.create_task("pending");
     world.create_task("running");
@@ -71,6 +74,7 @@ pub(crate) fn sound() -> World {
         task_id: delivery.task.id,
         token: Some(delivery.token),
         error: "no".into(),
+        failure: Failure::default(),
         non_retryable: false,
         next_delay_ms: Some(5_000),
     });
@@ -192,6 +196,7 @@ pub(crate) const BROKEN_LOGS: &[Damage] = &[
     ("a timer too few", Promised::P7, |s| execution(s, "waiting").open_timers -= 1),
     ("a promise too many", Promised::P7, |s| execution(s, "waiting").open_promises += 1),
     ("a child too few", Promised::P7, |s| execution(s, "waiting").open_children -= 1),
+    ("a refusal without a reason", Promised::P12, |s| execution(s, "waiting").equal_refusals = 1),
     ("a quota that lost count", Promised::P7, |s| s.quotas[0].open_workflows -= 1),
     ("a bucket that holds too much", Promised::P7, |s| s.quotas[0].bucket += 1),
     ("a counted workflow without a quota", Promised::P7, |s| s.quotas.clear()),
@@ -238,6 +243,21 @@ pub(crate) const BROKEN_LOGS: &[Damage] = &[
     ("a second execution for one key", Promised::P2, |s| {
         let mut double = execution(s, "keyed").clone();
         (double.id, double.created_ms) = (id(999), double.created_ms + 1);
+        s.executions.push(double);
+    }),
+    ("a workflow key that is free while its execution is open", Promised::P13, |s| {
+        s.keys.retain(|key| &*key.name != "lasting");
+    }),
+    ("a workflow key that runs out while its execution is open", Promised::P13, |s| {
+        let key = s.keys.iter_mut().find(|key| &*key.name == "lasting").unwrap();
+        key.expires_ms = BEGIN_MS + 1_000;
+        key.ttl_after_end_ms = None;
+    }),
+    ("a workflow key that a second execution took over", Promised::P13, |s| {
+        let mut double = execution(s, "entity").clone();
+        double.id = id(998);
+        let key = s.keys.iter_mut().find(|key| &*key.name == "lasting").unwrap();
+        key.holder_id = double.id;
         s.executions.push(double);
     }),
 ];

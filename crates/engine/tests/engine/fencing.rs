@@ -4,10 +4,11 @@ use flovyn_engine::Code;
 use flovyn_engine::request::*;
 use flovyn_engine::state::*;
 
-use crate::world::{World, claim, complete, json, plain_claim, schedule_task, submit};
+use crate::world::{World, claim, complete, done, json, plain_claim, schedule_task, submit};
 
 fn fail(task_id: uuid::Uuid, token: Option<i64>) -> FailTask {
-    FailTask { task_id, token, error: "no".into(), non_retryable: false, next_delay_ms: None }
+    let failure = Failure::default();
+    FailTask { task_id, token, error: "no".into(), failure, non_retryable: false, next_delay_ms: None }
 }
 
 #[test]
@@ -67,7 +68,10 @@ fn without_a_token_nothing_is_accepted_unless_it_runs() {
         base_sequence: None,
         commands: Vec::new(),
         outcome: Outcome::Suspended,
+        unread_signals: 0,
+        first_number: None,
         build_id: None,
+        clean_up: None,
     };
     world.refused(activation.clone(), Code::StaleClaim);
     world.refused(CompleteTask { task_id, token: None, output: json("1"), next: None }, Code::StaleClaim);
@@ -75,8 +79,51 @@ fn without_a_token_nothing_is_accepted_unless_it_runs() {
     world.claim(plain_claim(WorkClass::Task, "sort"));
     world.must(activation.clone());
     world.must(CompleteTask { task_id, token: None, output: json("1"), next: None });
-    world.refused(activation, Code::StaleClaim);
-    world.refused(CompleteTask { task_id, token: None, output: json("1"), next: None }, Code::StaleClaim);
+    let other = SubmitActivation { outcome: done(), ..activation.clone() };
+    assert_eq!(world.ask(other).unwrap_err().code, Code::StaleClaim);
+    assert_eq!(
+        world.execution(execution_id).status,
+        ExecutionStatus::Pending,
+        "it may have been asked in vain"
+    );
+    world.refused(CompleteTask { task_id, token: None, output: json("2"), next: None }, Code::StaleClaim);
+}
+
+#[test]
+fn an_end_that_crosses_an_older_report_of_its_own_client_is_asked_for_again() {
+    let mut world = World::new();
+    let execution_id = world.start("parent");
+    let nothing = SubmitActivation {
+        execution_id,
+        token: None,
+        base_sequence: None,
+        commands: Vec::new(),
+        outcome: Outcome::Suspended,
+        unread_signals: 0,
+        clean_up: None,
+        first_number: None,
+        build_id: None,
+    };
+    let claims = |world: &mut World| {
+        assert_eq!(world.claim(plain_claim(WorkClass::Workflow, "parent")).workflows.len(), 1);
+    };
+    let signal = SignalWorkflow { execution_id, name: "go".into(), value: json("1") };
+    claims(&mut world);
+    world.must(nothing.clone());
+    world.must(signal.clone());
+    claims(&mut world);
+    // The first report comes again, late: the claim ends, and another one has the same events.
+    world.must(nothing.clone());
+    world.must(signal);
+    claims(&mut world);
+    // The report of the second claim counts for the third, which has seen a signal more.
+    world.must(nothing.clone());
+    assert_eq!(world.execution(execution_id).status, ExecutionStatus::Waiting);
+    let end = SubmitActivation { outcome: done(), ..nothing };
+    assert_eq!(world.ask(end.clone()).unwrap_err().code, Code::StaleClaim);
+    claims(&mut world);
+    world.must(end);
+    assert_eq!(world.execution(execution_id).status, ExecutionStatus::Completed);
 }
 
 #[test]

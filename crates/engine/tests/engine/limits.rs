@@ -1,4 +1,5 @@
-//! Every limit refuses what exceeds it, by name, and a refused request leaves every row as it was.
+//! Every limit refuses what exceeds it, by name, and a refused request leaves every row as it was, but for the
+//! claim of a report.
 
 use flovyn_engine::ids::{Payload, Text};
 use flovyn_engine::request::*;
@@ -59,6 +60,11 @@ macro_rules! case {
     };
 }
 
+fn failed_with(details: Payload) -> Outcome {
+    let failure = Failure { kind: None, details: Some(details) };
+    Outcome::Failed { error: "no".into(), failure, stack_trace: None }
+}
+
 fn cases() -> Vec<Case> {
     vec![
         case!(
@@ -74,16 +80,34 @@ fn cases() -> Vec<Case> {
             InvalidName
         ),
         case!(
-            name_bytes = 32,
-            |_| start(|s| s.kind = text(16)),
-            |_| start(|s| s.kind = text(17)),
+            version_bytes = 32,
+            |_| start(|s| s.workflow_version = Some(text(16))),
+            |_| start(|s| s.workflow_version = Some(text(17))),
             InvalidName
         ),
         case!(
             text_bytes = 32,
-            |s| AppendLogLine { task_id: s.task_id, level: LogLevel::Info, message: text(16) }.into(),
-            |s| AppendLogLine { task_id: s.task_id, level: LogLevel::Info, message: text(17) }.into(),
+            |s| AppendLogLine {
+                task_id: s.task_id,
+                token: Some(1),
+                level: LogLevel::Info,
+                message: text(16)
+            }
+            .into(),
+            |s| AppendLogLine {
+                task_id: s.task_id,
+                token: Some(1),
+                level: LogLevel::Info,
+                message: text(17)
+            }
+            .into(),
             InvalidText
+        ),
+        case!(
+            failure_details_bytes = 64,
+            |s| s.outcome(failed_with(payload(64))),
+            |s| s.outcome(failed_with(payload(65))),
+            PayloadTooLarge
         ),
         case!(
             labels = 1,
@@ -97,7 +121,7 @@ fn cases() -> Vec<Case> {
             |_| start(|s| s.labels = vec![("a".into(), text(9))]),
             TooManyLabels
         ),
-        case!(history_events = 6, |s| s.commands(operations(3)), |s| s.commands(operations(4)), HistoryFull),
+        case!(history_events = 7, |s| s.commands(operations(3)), |s| s.commands(operations(4)), HistoryFull),
         case!(buffered_signals = 1, Scene::signal, |s| vec![s.signal()], Scene::signal, TooManySignals),
         case!(pending_tasks = 1, |s| s.commands(tasks(1)), |s| s.commands(tasks(2)), TooManyPendingTasks),
         case!(state_keys = 1, |s| s.commands(states(1)), |s| s.commands(states(2)), TooManyStateKeys),
@@ -168,7 +192,7 @@ fn every_limit_has_its_case() {
     let Limits {
         payload_bytes: _,
         name_chars: _,
-        name_bytes: _,
+        version_bytes: _,
         text_bytes: _,
         labels: _,
         label_chars: _,
@@ -188,6 +212,9 @@ fn every_limit_has_its_case() {
         duration_max_ms: _,
         // Not refusals: lines beyond the limit are dropped, the others are durations and sizes of steps.
         log_lines: _,
+        // See endings.rs and refusals.rs.
+        deferred_ends: _,
+        equal_refusals: _,
         ttl_default_ms: _,
         cancel_grace_ms: _,
         activation_backoff_ms: _,
@@ -198,8 +225,9 @@ fn every_limit_has_its_case() {
         task_lease_ms: _,
         announce_within_ms: _,
         unary_history_bytes: _,
+        failure_details_bytes: _,
     } = Limits::default();
-    assert_eq!(cases().len(), 20);
+    assert_eq!(cases().len(), 21);
 }
 
 #[test]
@@ -207,7 +235,12 @@ fn log_lines_beyond_the_limit_are_dropped_and_the_task_goes_on() {
     let mut scene = Scene::new(Limits { log_lines: 2, ..Limits::default() });
     for n in 0..5 {
         let message = n.to_string().into();
-        scene.world.must(AppendLogLine { task_id: scene.task_id, level: LogLevel::Info, message });
+        scene.world.must(AppendLogLine {
+            task_id: scene.task_id,
+            token: Some(1),
+            level: LogLevel::Info,
+            message,
+        });
     }
     let lines: Vec<Text> = scene.world.snapshot().task_logs.into_iter().map(|line| line.message).collect();
     assert_eq!(lines, ["0".into(), "1".into()]);

@@ -123,7 +123,8 @@ fn every_way_to_end_frees_a_place() {
         }),
         ("failed", |world, _| {
             let activation = world.claim_workflow("order");
-            let failed = Outcome::Failed { error: "no".into(), failure_type: None, stack_trace: None };
+            let failed =
+                Outcome::Failed { error: "no".into(), failure: Failure::default(), stack_trace: None };
             world.must(submit(&activation, Vec::new(), failed));
         }),
         ("cancelled by itself", |world, _| {

@@ -89,6 +89,7 @@ impl Scene {
                 task_id: self.bad.task.id,
                 token: Some(self.bad.token),
                 error: "no".into(),
+                failure: Failure::default(),
                 non_retryable: true,
                 next_delay_ms: None,
             }

@@ -22,6 +22,8 @@ pub(crate) struct World {
     pub(crate) now: Now,
     pub(crate) limits: Arc<Limits>,
     seed: u64,
+    /// The client that asks.
+    pub(crate) peer: Peer,
 }
 
 impl World {
@@ -30,7 +32,8 @@ impl World {
     }
 
     pub(crate) fn with(limits: Limits) -> Self {
-        Self { tables: MemoryTables::default(), now: Now::same(BEGIN_MS), limits: Arc::new(limits), seed: 1 }
+        let (tables, now) = (MemoryTables::default(), Now::same(BEGIN_MS));
+        Self { tables, now, limits: Arc::new(limits), seed: 1, peer: peer(1) }
     }
 
     pub(crate) fn advance(&mut self, ms: i64) {
@@ -82,7 +85,8 @@ impl World {
     ) -> Vec<Result<Reply, Refusal>> {
         let requests = ops.into_iter().map(|op| {
             self.seed += 1;
-            Arc::new(Request { actor: actor.cloned(), ..Request::new(tenant_id, self.seed, op) })
+            let peer = Some(Arc::new(self.peer.clone()));
+            Arc::new(Request { actor: actor.cloned(), peer, ..Request::new(tenant_id, self.seed, op) })
         });
         let mut batch = Batch::new(requests.collect(), self.limits.clone());
         let mut loaded = None;
@@ -113,15 +117,21 @@ impl World {
         self.ask(op.clone()).unwrap_or_else(|refusal| panic!("{refusal} for {op:?}"))
     }
 
-    /// The request is refused with this code and leaves every row as it was.
+    /// The request is refused with this code, and leaves every row as it was: here in any case. A report that nothing helps
+    /// would also end the claim of its sender, who is the holder, and nothing else.
     #[track_caller]
     pub(crate) fn refused(&mut self, op: impl Into<Op>, code: Code) {
-        let (op, before) = (op.into(), self.snapshot());
-        match self.ask(op.clone()) {
+        let (op, before, mut tried) = (op.into(), self.snapshot(), self.clone());
+        match tried.ask(op.clone()) {
             Err(refusal) => assert_eq!(refusal.code, code, "{refusal} for {op:?}"),
             Ok(reply) => panic!("{op:?} was accepted with {reply:?}, expected {code:?}"),
         }
-        assert!(before == self.snapshot(), "{op:?} was refused and yet changed something");
+        let after = tried.snapshot();
+        if code.cure().ends_claim() && is_held(&before, &op) {
+            assert!(!is_held(&after, &op), "{op:?} was refused, and its claim stands");
+        } else {
+            assert!(before == after, "{op:?} was refused and yet changed something");
+        }
     }
 
     pub(crate) fn snapshot(&self) -> Snapshot {
@@ -206,16 +216,50 @@ impl World {
     }
 }
 
+/// Whether this is a report of the holder of a claim.
+fn is_held(rows: &Snapshot, op: &Op) -> bool {
+    let activation = |id, token| {
+        let row = rows.executions.iter().find(|row| row.id == id);
+        row.is_some_and(|row| row.status == ExecutionStatus::Running && token == Some(row.epoch))
+    };
+    let result = |id, token| {
+        let row = rows.tasks.iter().find(|row| row.id == id);
+        row.is_some_and(|row| row.status == TaskStatus::Running && token == Some(row.epoch))
+    };
+    match op {
+        Op::SubmitActivation(op) => activation(op.execution_id, op.token),
+        Op::CompleteTask(op) => result(op.task_id, op.token),
+        Op::FailTask(op) => result(op.task_id, op.token),
+        _ => false,
+    }
+}
+
+/// A client with the usual credential, on a connection of its own.
+pub(crate) fn peer(connection: i64) -> Peer {
+    Peer { credential: Some(1), connection: Some(connection), worker: None }
+}
+
 /// A worker on the stream that asks for one item.
 pub(crate) fn claim(class: WorkClass, kind: &str) -> Claim {
-    let claimer = Claimer { worker: "stream".into(), session: None, plain: false, cooperative: true };
+    let claimer =
+        Claimer { worker: "stream".into(), session: None, plain: false, cooperative: true, build: None };
     let kinds = vec![ClaimKind { kind: kind.into(), versions: Vec::new(), timeout_ms: None }];
-    Claim { class, claimer, queue: QUEUE.into(), kinds, max: 1, only: None, provisional: false }
+    Claim {
+        class,
+        claimer,
+        queue: QUEUE.into(),
+        kinds,
+        max: 1,
+        only: None,
+        provisional: false,
+        held_back: false,
+    }
 }
 
 /// A client of the plain public protocol that asks for one item.
 pub(crate) fn plain_claim(class: WorkClass, kind: &str) -> Claim {
-    let claimer = Claimer { worker: "plain".into(), session: None, plain: true, cooperative: true };
+    let claimer =
+        Claimer { worker: "plain".into(), session: None, plain: true, cooperative: true, build: None };
     Claim { claimer, ..claim(class, kind) }
 }
 
@@ -228,7 +272,10 @@ pub(crate) fn submit(activation: &Activation, commands: Vec<Command>, outcome: O
         base_sequence: (!execution.plain).then_some(execution.last_sequence),
         commands,
         outcome,
+        unread_signals: 0,
+        first_number: None,
         build_id: Some("build-1".into()),
+        clean_up: None,
     }
 }
 
@@ -270,5 +317,6 @@ pub(crate) fn schedule_child(number: u128, kind: &str) -> Command {
         priority_seconds: 0,
         workflow_version: None,
         execution_timeout_ms: None,
+        cancel_grace_ms: None,
     })
 }

@@ -59,6 +59,53 @@ fn options_become_task_options() {
 }
 
 #[test]
+fn a_part_of_the_retry_policy_leaves_the_rest_at_its_default() {
+    let code = task_code("retry_initial_ms = 100, retry_factor = 3", GOOD);
+    let expected = "retry:::core::option::Option::Some(::flovyn_sdk::RetryPolicy{initial:::core::time::Duration::from_millis(\
+                    100u64),factor:3f64,..::core::default::Default::default()})";
+    assert!(code.contains(expected), "{code}");
+}
+
+fn tasks_error(options: &str, item: &str) -> String {
+    crate::tasks::expand_tasks(options.parse().unwrap(), item.parse().unwrap()).unwrap_err().to_string()
+}
+
+#[test]
+fn an_impl_block_that_cannot_be_tasks_is_refused() {
+    let cases = [
+        ("fn f() {}", "#[tasks] belongs on an impl block: expected `impl`"),
+        ("impl Clone for Bank {}", "#[tasks] belongs on an impl block of the type itself, not of a trait"),
+        (
+            "impl<T> Bank<T> {}",
+            "#[tasks] cannot be generic: its tasks are kinds, known to the server by their names",
+        ),
+        ("impl Bank { fn helper(&self) {} }", "#[tasks] finds no task here: write #[task] on its methods"),
+        (
+            "impl Bank { #[task] async fn pay(ctx: TaskContext, n: u8) -> Result<u8> {} }",
+            "a task of #[tasks] takes `&self` first; without it, write #[task] on a free function",
+        ),
+        (
+            "impl Bank { #[task] async fn pay(&mut self, ctx: TaskContext, n: u8) -> Result<u8> {} }",
+            "#[task] takes `&self`: attempts run side by side",
+        ),
+        (
+            "impl Bank { #[task(retries = 1)] async fn pay(&self, ctx: TaskContext, n: u8) -> Result<u8> {} }",
+            "#[task] has no option `retries`",
+        ),
+        (
+            "impl Bank { #[task] async fn bank(&self, ctx: TaskContext, n: u8) -> Result<u8> {} }",
+            "the definition would be called `Bank`",
+        ),
+        ("impl Bank { #[task] fn pay(&self) {} }", "#[task] needs an async function: write `async fn`"),
+    ];
+    for (item, message) in cases {
+        assert!(tasks_error("", item).starts_with(message), "{item}: {}", tasks_error("", item));
+    }
+    let message = "#[tasks] has no options: they belong into the #[task] of a method";
+    assert_eq!(tasks_error("kind = \"a\"", "impl Bank {}"), message);
+}
+
+#[test]
 fn functions_that_cannot_be_one_are_refused() {
     let cases = [
         (
@@ -83,7 +130,7 @@ fn functions_that_cannot_be_one_are_refused() {
         ),
         (
             "async fn f(&self, n: u8) -> Result<u8> {}",
-            "#[task] needs a free function: move it out of the impl block and remove `self`",
+            "#[task] on a method needs #[tasks] on its impl block; or move it out and remove `self`",
         ),
         (
             "async fn f(ctx: &TaskContext, n: u8) -> Result<u8> {}",
@@ -116,8 +163,12 @@ fn options_that_cannot_be_are_refused() {
         (
             "retries = 5",
             "#[task] has no option `retries`; it has: kind, name, queue, max_retries, timeout_secs, \
-             total_timeout_secs, schedule_to_start_secs, heartbeat_timeout_secs",
+             total_timeout_secs, schedule_to_start_secs, heartbeat_timeout_secs, retry_initial_ms, retry_factor, \
+             retry_cap_ms",
         ),
+        ("retry_factor = 0.5", "this must be from 1 to 100: each delay is so many times the one before"),
+        ("retry_factor = \"2\"", "expected a number such as `2` or `1.5`"),
+        ("retry_initial_ms = 0", "this must be at least 1; leave the option out for its default"),
         ("kind = \"a\", kind = \"b\"", "`kind` is given twice: remove one"),
         ("kind = \" \"", "this is empty: give it a value, or leave the option out"),
         ("timeout_secs = 0", "this must be at least 1; leave the option out for its default"),
@@ -136,7 +187,7 @@ fn a_workflow_speaks_of_itself() {
     let good = "async fn f(ctx: WorkflowContext, n: u8) -> Result<u8> {}";
     assert_eq!(
         workflow_error("max_retries = 1", good),
-        "#[workflow] has no option `max_retries`; it has: kind, version, name"
+        "#[workflow] has no option `max_retries`; it has: kind, version, name, cancel_grace"
     );
     assert_eq!(
         workflow_error("", "async fn f() -> Result<u8> {}"),
@@ -144,4 +195,25 @@ fn a_workflow_speaks_of_itself() {
     );
     let code = expand_workflow("version = \"2\"".parse().unwrap(), good.parse().unwrap()).unwrap();
     assert!(code.to_string().contains("Some (\"2\")"), "{code}");
+    assert!(!code.to_string().contains("CANCEL_GRACE"), "{code}");
+    for (grace, ms) in [("0s", 0), ("90s", 90_000), ("10m", 600_000), ("2h", 7_200_000), ("1d", 86_400_000)] {
+        let options = format!("cancel_grace = \"{grace}\"");
+        let code = expand_workflow(options.parse().unwrap(), good.parse().unwrap()).unwrap().to_string();
+        assert!(code.contains(&format!("from_millis ({ms}u64)")), "{code}");
+    }
+    for grace in [
+        "",
+        "m",
+        "10",
+        "10 m",
+        "-1s",
+        "1.5h",
+        "10ms",
+        "1\u{e4}",
+        "99999999999999999999d",
+        "18446744073709551615d",
+    ] {
+        let message = workflow_error(&format!("cancel_grace = \"{grace}\""), good);
+        assert_eq!(message, "expected a number with s, m, h or d, such as \"10m\"", "{grace}");
+    }
 }

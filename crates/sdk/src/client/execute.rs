@@ -15,7 +15,7 @@ use uuid::Uuid;
 
 use super::wait::Ending;
 use crate::error::{Error, Result};
-use crate::wire::{Channel, MAX_FRAME_BYTES, refused};
+use crate::wire::{Channel, MAX_FRAME_BYTES, failure, refused};
 
 /// Items in one frame, and frames that wait for the connection.
 const MAX_ITEMS: usize = 200;
@@ -182,8 +182,9 @@ fn take_in(open: &mut HashMap<u64, Open>, reply: v1::ExecuteReply) {
             let _ = item.told.send(result);
         }
     };
-    for v1::ExecuteEnded { r#ref, status, output, error } in reply.ended {
-        tell(open, r#ref, Ok(Executed::Ended(Ending { status, output, error })));
+    for v1::ExecuteEnded { r#ref, status, output, error, failure_type, failure_details } in reply.ended {
+        let failure = failure(failure_type, &failure_details);
+        tell(open, r#ref, Ok(Executed::Ended(Ending { status, output, error, failure, task_type: None })));
     }
     for v1::ExecuteRefused { r#ref, code, message, .. } in reply.refused {
         tell(open, r#ref, Err(Error::Server { code, message }));

@@ -14,10 +14,12 @@ use uuid::Uuid;
 
 use super::id;
 use super::wait::{Ending, until_ended};
-use crate::error::{Error, Result};
-use crate::wire::{Channel, json, json_bytes, refused};
+use crate::error::{Error, Failure, Result};
+use crate::wire::{Channel, failure, json, json_bytes, refused};
 
 const PAGE: i32 = 1_000;
+/// How a server begins its answer about a key that is not set. The protocol has no field for it.
+const NO_STATE: &str = "no state has the key";
 
 /// An execution and what can be done with it.
 #[derive(Debug, Clone)]
@@ -35,9 +37,13 @@ pub struct Execution {
     /// PENDING, RUNNING, WAITING, COMPLETED, FAILED or CANCELLED.
     pub status: String,
     pub queue: String,
+    /// The workflow key or idempotency key that it was started with.
+    pub key: Option<String>,
     pub created_at_ms: i64,
     pub output: Option<Value>,
     pub error: Option<String>,
+    /// Kind and details of its failure. Empty if nothing failed, and in lists.
+    pub failure: Failure,
     /// What it waits for, in words.
     pub waiting_on: Vec<String>,
 }
@@ -76,17 +82,20 @@ impl<T> WorkflowHandle<T> {
         let wait = |timeout_ms| async move {
             let wait = v1::WaitForResultRequest { workflow_execution_id: self.id.to_string(), timeout_ms };
             let info = self.client().wait_for_result(self.channel.signed(wait)).await?.into_inner();
-            Ok(Ending { status: info.status, output: info.output, error: info.error })
+            let failure = failure(info.failure_type, &info.failure_details);
+            let v1::ExecutionInfo { status, output, error, .. } = info;
+            Ok(Ending { status, output, error, failure, task_type: None })
         };
         until_ended(timeout, wait).await
     }
 
-    /// How it stands.
+    /// Its current state: status, input, output, error and what it waits for.
     ///
     /// # Errors
     /// When there is no such execution, or the server cannot be reached.
     pub async fn describe(&self) -> Result<Execution> {
-        let get = v1::GetExecutionRequest { workflow_execution_id: self.id.to_string() };
+        let workflow_execution_id = self.id.to_string();
+        let get = v1::GetExecutionRequest { workflow_execution_id, ..v1::GetExecutionRequest::default() };
         execution(self.client().get_execution(self.channel.signed(get)).await.map_err(refused)?.into_inner())
     }
 
@@ -104,7 +113,7 @@ impl<T> WorkflowHandle<T> {
         Ok(())
     }
 
-    /// Asks it to cancel: it may clean up first.
+    /// Requests cancellation: the workflow may clean up first.
     ///
     /// # Errors
     /// When it has finished, or the server cannot be reached.
@@ -118,7 +127,7 @@ impl<T> WorkflowHandle<T> {
         Ok(())
     }
 
-    /// Ends it at once, without a chance to clean up.
+    /// Force-stops the execution at once, without clean-up.
     ///
     /// # Errors
     /// When it has finished, or the server cannot be reached.
@@ -131,11 +140,11 @@ impl<T> WorkflowHandle<T> {
         Ok(())
     }
 
-    /// A value of its state.
+    /// A value of its state. `None`: nothing is set under this key.
     ///
     /// # Errors
-    /// When there is none under this key, or it is not of this type.
-    pub async fn query<Q: DeserializeOwned>(&self, key: &str) -> Result<Q> {
+    /// When there is no such execution, the value is not of this type, or the server cannot be reached.
+    pub async fn query<Q: DeserializeOwned>(&self, key: &str) -> Result<Option<Q>> {
         let query = v1::QueryWorkflowRequest {
             workflow_execution_id: self.id.to_string(),
             query_name: key.to_owned(),
@@ -144,8 +153,9 @@ impl<T> WorkflowHandle<T> {
         let mut client = WorkflowQueryClient::new(self.channel.transport());
         let answer = client.query_workflow(self.channel.signed(query)).await.map_err(refused)?.into_inner();
         match answer.error {
+            Some(error) if error.starts_with(NO_STATE) => Ok(None),
             Some(error) => Err(Error::Failed(error)),
-            None => Ok(serde_json::from_value(json(&answer.result)?)?),
+            None => Ok(Some(serde_json::from_value(json(&answer.result)?)?)),
         }
     }
 
@@ -193,9 +203,11 @@ pub(super) fn execution(info: v1::ExecutionInfo) -> Result<Execution> {
         kind: info.kind,
         status: info.status,
         queue: info.queue,
+        key: info.idempotency_key,
         created_at_ms: info.created_at_ms,
         output: info.output.as_deref().map(json).transpose()?,
         error: info.error,
+        failure: failure(info.failure_type, &info.failure_details),
         waiting_on: info.waiting_on.into_iter().map(|item| item.message).collect(),
     })
 }

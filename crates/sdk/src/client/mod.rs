@@ -1,5 +1,6 @@
 //! For applications: starting workflows and talking to them.
 
+mod entity;
 mod execute;
 mod handle;
 mod task;
@@ -17,6 +18,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use uuid::Uuid;
 
+pub use self::entity::ListOptions;
 use self::execute::{Executed, Executor};
 pub(crate) use self::handle::pages;
 pub use self::handle::{Execution, HistoryEvent, WorkflowHandle};
@@ -24,6 +26,7 @@ pub use self::task::TaskHandle;
 use crate::definition::{TaskDefinition, WorkflowDefinition};
 use crate::error::{Error, Result};
 use crate::replay::TaskOptions;
+use crate::tls::Tls;
 use crate::wire::{Channel, json_bytes, milliseconds, refused, retry_policy};
 
 /// A connection to a server. Cheap to clone.
@@ -33,41 +36,59 @@ pub struct Client {
     executor: Executor,
 }
 
-/// How a workflow is to be started. Everything has a default.
+/// Options of a start. Every field has a default.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct StartOptions {
-    /// `default`.
+    /// Workers of this queue run it. `None`: `default`.
     pub queue: Option<String>,
-    /// A second start with the same key finds the first execution.
+    /// A second start with the same key returns the first execution, until the key's lifetime is over. `None`: every start is
+    /// a new execution.
     pub idempotency_key: Option<String>,
-    /// How long the key is remembered; a day.
+    /// How long the key is remembered: counted from the start, or, for signal-with-start, from the end. `None`: a day.
     pub idempotency_key_ttl: Option<Duration>,
-    /// Only workers with this version of the workflow run it.
+    /// Only this version of the workflow runs it, now and later. `None`: the version of the definition for a typed start,
+    /// whichever the worker chooses for a start by name.
     pub version: Option<String>,
-    /// For searching.
+    /// Labels to search by.
     pub labels: HashMap<String, String>,
-    /// Negative is sooner.
+    /// Moves the execution in its queue, as if it had come so much later. Negative is sooner.
     pub priority_seconds: i32,
-    /// A moment, in milliseconds since the Unix epoch.
+    /// Not before this time, in milliseconds since the Unix epoch. `None` and past times: immediately.
     pub scheduled_at_ms: Option<i64>,
-    /// For the whole life of the execution.
+    /// Time limit of the whole execution. `None`: no limit.
     pub execution_timeout: Option<Duration>,
+    /// Total time for clean-up after a cancel request; zero for none. `None`: the value of the workflow's definition. If that has
+    /// none either, clean-up has no limit while it makes progress.
+    pub cancel_grace: Option<Duration>,
 }
 
 impl Client {
-    /// Connects when it is first used, and again whenever the connection has broken.
+    /// Connects when it is first used, and again whenever the connection has broken. A URL with `https://` uses TLS and trusts
+    /// the CAs of the system; see [`Tls`].
     ///
     /// # Errors
-    /// When the URL or the token cannot be one.
+    /// When the URL or the token is not valid.
     pub fn new(url: &str, token: &str) -> Result<Self> {
-        Ok(Self { channel: Channel::lazy(url, token)?, executor: Executor::default() })
+        Self::connect(url, token, None)
+    }
+
+    /// [`new`](Self::new) with TLS settings, such as a private CA or a client certificate. A URL with `https://` needs no others.
+    ///
+    /// # Errors
+    /// When the URL, the token or a certificate cannot be used.
+    pub fn with_tls(url: &str, token: &str, tls: Tls) -> Result<Self> {
+        Self::connect(url, token, Some(&tls))
+    }
+
+    fn connect(url: &str, token: &str, tls: Option<&Tls>) -> Result<Self> {
+        Ok(Self { channel: Channel::lazy(url, token, tls)?, executor: Executor::default() })
     }
 
     fn dispatch(&self) -> WorkflowDispatchClient<tonic::transport::Channel> {
         WorkflowDispatchClient::new(self.channel.transport())
     }
 
-    /// Starts a workflow. When this returns, it will run, whatever happens.
+    /// Starts a workflow. When this returns, the start is durable.
     ///
     /// # Errors
     /// When the server refuses it or cannot be reached.
@@ -82,7 +103,7 @@ impl Client {
         input: W::Input,
         options: StartOptions,
     ) -> Result<WorkflowHandle<W::Output>> {
-        let id = self.start_any(W::KIND, serde_json::to_value(input)?, options).await?;
+        let id = self.start_any(W::KIND, serde_json::to_value(input)?, named::<W>(options)).await?;
         Ok(self.handle(id))
     }
 
@@ -100,9 +121,9 @@ impl Client {
         Ok(self.handle(id))
     }
 
-    /// Starts a workflow and waits for its output. Many of them at a time share one stream, so this is the way to run a lot
-    /// of short workflows. Without an idempotency key, a connection that breaks before the server has answered leaves open
-    /// whether the workflow was started; the error says so.
+    /// Starts a workflow and waits for its output. Concurrent calls share one stream, which makes this the fastest way to run
+    /// many short workflows. If the connection breaks before the server has answered a start without an idempotency key, it is
+    /// unknown whether the workflow was started. The error says so.
     ///
     /// # Errors
     /// When the server refuses it or cannot be reached, or when the workflow fails, is cancelled or takes too long.
@@ -112,7 +133,7 @@ impl Client {
         options: StartOptions,
         timeout: Duration,
     ) -> Result<W::Output> {
-        let start = start_request(W::KIND, &serde_json::to_value(input)?, options);
+        let start = start_request(W::KIND, &serde_json::to_value(input)?, named::<W>(options));
         self.execute_any(start, timeout).await
     }
 
@@ -154,30 +175,6 @@ impl Client {
     /// A handle to an execution that exists already.
     pub fn handle<T>(&self, execution_id: Uuid) -> WorkflowHandle<T> {
         WorkflowHandle::new(self.channel.clone(), execution_id)
-    }
-
-    /// Starts the workflow unless the key has an open execution; either way that execution gets the signal.
-    ///
-    /// # Errors
-    /// When the server refuses it or cannot be reached.
-    pub async fn signal_with_start<W: WorkflowDefinition, S: Serialize>(
-        &self,
-        key: &str,
-        input: W::Input,
-        signal: &str,
-        value: &S,
-    ) -> Result<WorkflowHandle<W::Output>> {
-        let request = v1::SignalWithStartWorkflowRequest {
-            workflow_id: key.to_owned(),
-            workflow_kind: W::KIND.to_owned(),
-            workflow_input: json_bytes(&serde_json::to_value(input)?),
-            signal_name: signal.to_owned(),
-            signal_value: json_bytes(&serde_json::to_value(value)?),
-            ..v1::SignalWithStartWorkflowRequest::default()
-        };
-        let answer = self.dispatch().signal_with_start_workflow(self.channel.signed(request)).await;
-        let answer = answer.map_err(refused)?.into_inner();
-        Ok(self.handle(id(&answer.workflow_execution_id)?))
     }
 
     /// Answers a promise: by its id, or by `key:` and its key.
@@ -255,6 +252,12 @@ impl Client {
     }
 }
 
+/// A typed start asks for the version of its definition.
+fn named<W: WorkflowDefinition>(options: StartOptions) -> StartOptions {
+    let version = options.version.or_else(|| W::VERSION.map(str::to_owned));
+    StartOptions { version, ..options }
+}
+
 fn start_request(kind: &str, input: &Value, options: StartOptions) -> v1::StartWorkflowRequest {
     v1::StartWorkflowRequest {
         workflow_kind: kind.to_owned(),
@@ -267,6 +270,7 @@ fn start_request(kind: &str, input: &Value, options: StartOptions) -> v1::StartW
         idempotency_key_ttl_seconds: options.idempotency_key_ttl.map(seconds),
         scheduled_at_ms: options.scheduled_at_ms,
         execution_timeout_ms: options.execution_timeout.map(milliseconds),
+        cancel_grace_ms: options.cancel_grace.map(milliseconds),
         ..v1::StartWorkflowRequest::default()
     }
 }

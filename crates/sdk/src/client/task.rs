@@ -9,8 +9,8 @@ use serde::de::DeserializeOwned;
 use uuid::Uuid;
 
 use super::wait::{Ending, until_ended};
-use crate::error::Result;
-use crate::wire::Channel;
+use crate::error::{Failure, Result};
+use crate::wire::{Channel, failure};
 
 /// A task and what can be asked about it.
 #[derive(Debug, Clone)]
@@ -42,7 +42,15 @@ impl<T> TaskHandle<T> {
             let wait = v1::WaitForTaskRequest { task_execution_id: self.id.to_string(), timeout_ms };
             let mut client = WorkflowClientClient::new(self.channel.transport());
             let info = client.wait_for_task(self.channel.signed(wait)).await?.into_inner();
-            Ok(Ending { status: info.status, output: info.output, error: info.error })
+            let said = info.failure.unwrap_or_default();
+            let attempts = u32::try_from(info.execution_count).ok();
+            let failure = Failure {
+                retryable: !said.non_retryable,
+                attempts,
+                ..failure(said.failure_type, &said.failure_details)
+            };
+            let (status, task_type) = (info.status, Some(info.task_type));
+            Ok(Ending { status, output: info.output, error: info.error, failure, task_type })
         };
         until_ended(timeout, wait).await
     }

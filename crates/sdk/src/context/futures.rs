@@ -1,5 +1,9 @@
 //! The futures that a context returns. Each was asked for when it was made; awaiting it only waits.
+//!
+//! One rule for all of them: a future gives its result once. To poll it again after that is a mistake of the workflow, and
+//! panics with a message that names the future: the activation fails visibly, and goes on when fixed code connects.
 
+use std::cell::Cell;
 use std::future::Future;
 use std::marker::PhantomData;
 use std::pin::Pin;
@@ -10,23 +14,85 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use crate::error::{Error, Result};
+use crate::replay::command::Kind;
 use crate::replay::{Command, Shared, SlotId};
+
+thread_local! {
+    /// Whether futures that are dropped on this thread have lost a race, and are cancelled for it.
+    static ABANDONS: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Drops what has lost a race: all futures of a context in it that have not ended are cancelled, in the order in which they are
+/// dropped. Of a `&mut` future nothing is dropped, so it goes on.
+pub(crate) fn abandon<T>(loser: T) {
+    struct Restore(bool);
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            ABANDONS.set(self.0);
+        }
+    }
+    let _restore = Restore(ABANDONS.replace(true));
+    drop(loser);
+}
+
+/// What a future waits for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Awaited {
+    Task(Uuid, String),
+    Timer(String),
+    Child(Uuid, String),
+    Promise(String),
+    Step(String),
+    Signal(String),
+    Cancellation,
+}
+
+impl Awaited {
+    /// What tells the server that nobody waits for it any more.
+    fn cancel(&self) -> Option<Command> {
+        match self {
+            Self::Task(id, _) => Some(Command::CancelTask { id: *id }),
+            Self::Timer(name) => Some(Command::CancelTimer { name: name.clone() }),
+            Self::Child(id, name) => Some(Command::CancelChild { id: *id, name: name.clone() }),
+            Self::Promise(_) | Self::Step(_) | Self::Signal(_) | Self::Cancellation => None,
+        }
+    }
+
+    fn describe(&self) -> String {
+        match self {
+            Self::Task(_, kind) => format!("the task {kind:?}"),
+            Self::Timer(name) => format!("the timer {name:?}"),
+            Self::Child(_, name) => format!("the child workflow {name:?}"),
+            Self::Promise(name) => format!("the promise {name:?}"),
+            Self::Step(name) => format!("the step {name:?}"),
+            Self::Signal(name) => format!("the signal {name:?}"),
+            Self::Cancellation => "the request to cancel".to_owned(),
+        }
+    }
+}
 
 /// A slot and the way to it.
 #[derive(Debug)]
 pub(super) struct Pending {
     core: Shared,
     slot: SlotId,
+    awaited: Awaited,
 }
 
 impl Pending {
-    pub(super) fn new(core: Shared, slot: SlotId) -> Self {
-        Self { core, slot }
+    pub(super) fn new(core: Shared, slot: SlotId, awaited: Awaited) -> Self {
+        Self { core, slot, awaited }
     }
 
     fn poll<T: DeserializeOwned>(&self, context: &Context<'_>) -> Poll<Result<T>> {
         let polled = self.core.lock().slots.poll(self.slot, context);
-        polled.map(|resolution| Ok(serde_json::from_value(resolution?)?))
+        match polled {
+            Some(polled) => polled.map(|resolution| Ok(serde_json::from_value(resolution?)?)),
+            None => panic!(
+                "the future of {} was polled after it had ended: it gives its result once; keep the result, or leave the future out of the next `select!` with a condition",
+                self.awaited.describe()
+            ),
+        }
     }
 
     fn is_open(&self) -> bool {
@@ -34,12 +100,12 @@ impl Pending {
     }
 
     /// Cancels what is waited for: at once here, and by command on the server.
-    fn cancel(&self, command: Option<Command>) {
+    fn cancel(&self) {
         if !self.is_open() {
             return;
         }
         let mut core = self.core.lock();
-        if let Some(command) = command {
+        if let Some(command) = self.awaited.cancel() {
             core.emit(command);
         }
         core.slots.resolve(self.slot, Err(Error::Cancelled("cancelled by the workflow".into())));
@@ -48,24 +114,30 @@ impl Pending {
 
 impl Drop for Pending {
     fn drop(&mut self) {
-        self.core.lock().slots.drop_future(self.slot);
+        let mut core = self.core.lock();
+        if ABANDONS.get()
+            && core.slots.is_open(self.slot)
+            && let Some(command) = self.awaited.cancel()
+        {
+            core.emit(command);
+        }
+        core.slots.drop_future(self.slot);
     }
 }
 
 macro_rules! future {
-    ($(#[$meta:meta])* $name:ident { $($field:ident: $type:ty),* }) => {
+    ($(#[$meta:meta])* $name:ident) => {
         $(#[$meta])*
         #[must_use = "what was asked for happens anyway, but nobody waits for it"]
         #[derive(Debug)]
         pub struct $name<T> {
             pending: Pending,
-            $($field: $type,)*
             output: PhantomData<fn() -> T>,
         }
 
         impl<T> $name<T> {
-            pub(super) fn new(pending: Pending, $($field: impl Into<$type>),*) -> Self {
-                Self { pending, $($field: $field.into(),)* output: PhantomData }
+            pub(super) fn new(pending: Pending) -> Self {
+                Self { pending, output: PhantomData }
             }
         }
 
@@ -81,56 +153,62 @@ macro_rules! future {
 
 future!(
     /// The result of a task.
-    TaskFuture { id: Uuid }
+    TaskFuture
 );
 future!(
     /// The result of a child workflow.
-    ChildFuture { id: Uuid, name: String }
+    ChildFuture
 );
 future!(
     /// The answer of the outside world.
-    PromiseFuture {}
+    PromiseFuture
 );
 future!(
     /// The result of a step.
-    OperationFuture {}
+    OperationFuture
 );
 
 impl<T> TaskFuture<T> {
     /// Id of the task.
     pub fn task_id(&self) -> Uuid {
-        self.id
+        match &self.pending.awaited {
+            Awaited::Task(id, _) => self.pending.core.lock().logged_id(Kind::Task, *id),
+            _ => Uuid::nil(),
+        }
     }
 
     /// Cancels the task: this future fails at once, a worker that runs it is asked to stop.
     pub fn cancel(&self) {
-        self.pending.cancel(Some(Command::CancelTask { id: self.id }));
+        self.pending.cancel();
     }
 }
 
 impl<T> ChildFuture<T> {
     /// Id of the child's execution.
     pub fn execution_id(&self) -> Uuid {
-        self.id
+        match &self.pending.awaited {
+            Awaited::Child(id, _) => self.pending.core.lock().logged_id(Kind::Child, *id),
+            _ => Uuid::nil(),
+        }
     }
 
     /// Asks the child to cancel: this future fails at once.
     pub fn cancel(&self) {
-        self.pending.cancel(Some(Command::CancelChild { id: self.id, name: self.name.clone() }));
+        self.pending.cancel();
     }
 }
 
 impl<T> PromiseFuture<T> {
     /// Stops waiting: this future fails at once; whoever resolves the promise later finds nobody.
     pub fn cancel(&self) {
-        self.pending.cancel(None);
+        self.pending.cancel();
     }
 }
 
 impl<T> OperationFuture<T> {
     /// Stops waiting: the step runs on and is recorded.
     pub fn cancel(&self) {
-        self.pending.cancel(None);
+        self.pending.cancel();
     }
 }
 
@@ -139,17 +217,16 @@ impl<T> OperationFuture<T> {
 #[derive(Debug)]
 pub struct TimerFuture {
     pending: Pending,
-    name: String,
 }
 
 impl TimerFuture {
-    pub(super) fn new(pending: Pending, name: String) -> Self {
-        Self { pending, name }
+    pub(super) fn new(pending: Pending) -> Self {
+        Self { pending }
     }
 
     /// Stops the timer: this future fails at once.
     pub fn cancel(&self) {
-        self.pending.cancel(Some(Command::CancelTimer { name: self.name.clone() }));
+        self.pending.cancel();
     }
 }
 
@@ -177,7 +254,7 @@ impl<T> SignalFuture<T> {
 
     /// Stops waiting: this future fails at once, and who comes after it is next.
     pub fn cancel(&self) {
-        self.pending.cancel(None);
+        self.pending.cancel();
         self.pending.core.lock().wake_waiter(&self.name);
     }
 }

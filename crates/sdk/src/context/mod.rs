@@ -13,14 +13,17 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use uuid::Uuid;
 
-pub use self::combinators::with_timeout;
-use self::futures::Pending;
+#[doc(hidden)]
+pub use self::combinators::{Branch, Race};
+pub use self::combinators::{Either, select, with_timeout};
+use self::futures::{Awaited, Pending};
 pub use self::futures::{
     CancellationFuture, ChildFuture, OperationFuture, PromiseFuture, SignalFuture, TaskFuture, TimerFuture,
 };
 use crate::definition::{TaskDefinition, WorkflowDefinition};
 use crate::error::{Error, Result};
-use crate::replay::{Command, Core, Shared, SlotId, Started, TaskOptions};
+use crate::replay::{ChildOptions, Command, Core, Shared, SlotId, Started, TaskOptions};
+use crate::size;
 
 /// The workflow's only door to the world. Cheap to clone.
 ///
@@ -33,19 +36,12 @@ pub struct WorkflowContext {
     shielded: bool,
 }
 
-/// How a child workflow is to be started.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct ChildOptions {
-    /// The parent's queue.
-    pub queue: Option<String>,
-}
-
-/// How a promise is to be kept.
+/// Options of a promise. Every field has a default.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct PromiseOptions {
-    /// After this it fails with [`Error::Timeout`]; never.
+    /// After this time the promise is closed and fails with [`Error::Timeout`]. `None`: never.
     pub timeout: Option<Duration>,
-    /// A key by which it can be resolved from outside, without knowing its id.
+    /// A key by which the promise can be resolved without its id. `None`: by its id only.
     pub key: Option<String>,
 }
 
@@ -79,7 +75,8 @@ impl WorkflowContext {
 
     // Tasks.
 
-    /// Schedules a task.
+    /// Schedules a task. If the input is larger than 1 MiB, nothing is scheduled, and the future ends with the code
+    /// `FLV0020`.
     ///
     /// ```
     /// # use flovyn_sdk::{Result, TaskContext, TaskDefinition};
@@ -99,7 +96,7 @@ impl WorkflowContext {
         self.schedule_with_options::<T>(input, T::options())
     }
 
-    /// Schedules a task that is run in another way than usual.
+    /// Schedules a task with options of its own.
     ///
     /// ```
     /// # use flovyn_sdk::{Result, TaskContext, TaskDefinition};
@@ -124,7 +121,9 @@ impl WorkflowContext {
     ) -> TaskFuture<T::Output> {
         match serde_json::to_value(input) {
             Ok(input) => self.schedule_typed(T::KIND, input, options),
-            Err(error) => TaskFuture::new(self.failed(error.into()), Uuid::nil()),
+            Err(error) => {
+                TaskFuture::new(self.failed(error.into(), Awaited::Task(Uuid::nil(), T::KIND.to_owned())))
+            }
         }
     }
 
@@ -144,7 +143,7 @@ impl WorkflowContext {
         self.schedule_with_options_raw(task_type, input, TaskOptions::default())
     }
 
-    /// The same, run in another way than usual.
+    /// [`schedule_raw`](Self::schedule_raw) with options of its own.
     ///
     /// ```
     /// # use serde_json::{Value, json};
@@ -166,14 +165,19 @@ impl WorkflowContext {
     }
 
     fn schedule_typed<T>(&self, task_type: &str, input: Value, options: TaskOptions) -> TaskFuture<T> {
+        if let Err(error) = size::check(|| format!("the input of the task {task_type:?}"), &input) {
+            let awaited = Awaited::Task(Uuid::nil(), task_type.to_owned());
+            return TaskFuture::new(self.failed(error, awaited));
+        }
         let mut core = self.core.lock();
         let id = core.next_task_id();
-        let Some(slot) = self.open(&mut core) else { return TaskFuture::new(self.cancelled(core), id) };
+        let awaited = Awaited::Task(id, task_type.to_owned());
+        let Some(slot) = self.open(&mut core) else { return TaskFuture::new(self.cancelled(core, awaited)) };
         let options = Box::new(options);
         core.emit(Command::ScheduleTask { id, task_type: task_type.to_owned(), input, options });
         core.wait_for_task(id, task_type, slot);
         drop(core);
-        TaskFuture::new(self.pending(slot), id)
+        TaskFuture::new(self.pending(slot, awaited))
     }
 
     // Timers.
@@ -189,11 +193,12 @@ impl WorkflowContext {
     pub fn sleep(&self, duration: Duration) -> TimerFuture {
         let mut core = self.core.lock();
         let name = core.next_timer_name();
-        let Some(slot) = self.open(&mut core) else { return TimerFuture::new(self.cancelled(core), name) };
+        let awaited = Awaited::Timer(name.clone());
+        let Some(slot) = self.open(&mut core) else { return TimerFuture::new(self.cancelled(core, awaited)) };
         core.emit(Command::StartTimer { name: name.clone(), duration });
         core.wait_for_timer(&name, slot);
         drop(core);
-        TimerFuture::new(self.pending(slot), name)
+        TimerFuture::new(self.pending(slot, awaited))
     }
 
     // Child workflows.
@@ -219,9 +224,40 @@ impl WorkflowContext {
         name: &str,
         input: W::Input,
     ) -> ChildFuture<W::Output> {
+        self.schedule_workflow_with_options::<W>(name, input, ChildOptions::default())
+    }
+
+    /// Starts a child workflow with options of its own: see [`ChildOptions`].
+    ///
+    /// ```
+    /// # use flovyn_sdk::{Result, WorkflowContext, WorkflowDefinition};
+    /// # struct Shipping;
+    /// # impl WorkflowDefinition for Shipping {
+    /// #     type Input = String;
+    /// #     type Output = String;
+    /// #     const KIND: &'static str = "shipping";
+    /// #     async fn run(&self, _: WorkflowContext, input: String) -> Result<String> { Ok(input) }
+    /// # }
+    /// # use flovyn_sdk::ChildOptions;
+    /// # flovyn_sdk::testing::example(|context| async move {
+    /// let options = ChildOptions { queue: Some("warehouse".into()), ..ChildOptions::default() };
+    /// let parcel = context.schedule_workflow_with_options::<Shipping>("parcel", "books".into(), options).await?;
+    /// # assert_eq!(parcel, "books");
+    /// # Ok(()) });
+    /// ```
+    pub fn schedule_workflow_with_options<W: WorkflowDefinition>(
+        &self,
+        name: &str,
+        input: W::Input,
+        options: ChildOptions,
+    ) -> ChildFuture<W::Output> {
+        let version = options.version.or_else(|| W::VERSION.map(str::to_owned));
+        let options = ChildOptions { version, ..options };
         match serde_json::to_value(input) {
-            Ok(input) => self.child(name, W::KIND, input, ChildOptions::default()),
-            Err(error) => ChildFuture::new(self.failed(error.into()), Uuid::nil(), name),
+            Ok(input) => self.child(name, W::KIND, input, options),
+            Err(error) => {
+                ChildFuture::new(self.failed(error.into(), Awaited::Child(Uuid::nil(), name.to_owned())))
+            }
         }
     }
 
@@ -260,16 +296,21 @@ impl WorkflowContext {
     }
 
     fn child<T>(&self, name: &str, kind: &str, input: Value, options: ChildOptions) -> ChildFuture<T> {
+        if let Err(error) = size::check(|| format!("the input of the child workflow {name:?}"), &input) {
+            let awaited = Awaited::Child(Uuid::nil(), name.to_owned());
+            return ChildFuture::new(self.failed(error, awaited));
+        }
         let mut core = self.core.lock();
         let id = core.next_child_id();
+        let awaited = Awaited::Child(id, name.to_owned());
         let Some(slot) = self.open(&mut core) else {
-            return ChildFuture::new(self.cancelled(core), id, name);
+            return ChildFuture::new(self.cancelled(core, awaited));
         };
-        let (kind, queue) = (kind.to_owned(), options.queue);
-        core.emit(Command::ScheduleChild { id, name: name.to_owned(), kind, input, queue });
+        let (kind, options) = (kind.to_owned(), Box::new(options));
+        core.emit(Command::ScheduleChild { id, name: name.to_owned(), kind, input, options });
         core.wait_for_child(id, name, slot);
         drop(core);
-        ChildFuture::new(self.pending(slot), id, name)
+        ChildFuture::new(self.pending(slot, awaited))
     }
 
     // Promises.
@@ -319,12 +360,15 @@ impl WorkflowContext {
         options: PromiseOptions,
     ) -> PromiseFuture<T> {
         let mut core = self.core.lock();
-        let Some(slot) = self.open(&mut core) else { return PromiseFuture::new(self.cancelled(core)) };
+        let awaited = Awaited::Promise(name.to_owned());
+        let Some(slot) = self.open(&mut core) else {
+            return PromiseFuture::new(self.cancelled(core, awaited));
+        };
         let PromiseOptions { timeout, key } = options;
         core.emit(Command::CreatePromise { name: name.to_owned(), timeout, key });
         core.wait_for_promise(name, slot);
         drop(core);
-        PromiseFuture::new(self.pending(slot))
+        PromiseFuture::new(self.pending(slot, awaited))
     }
 
     // Steps.
@@ -373,7 +417,10 @@ impl WorkflowContext {
         start: impl FnOnce() -> tokio::task::JoinHandle<Result<Value>>,
     ) -> OperationFuture<T> {
         let mut core = self.core.lock();
-        let Some(slot) = self.open(&mut core) else { return OperationFuture::new(self.cancelled(core)) };
+        let awaited = Awaited::Step(name.to_owned());
+        let Some(slot) = self.open(&mut core) else {
+            return OperationFuture::new(self.cancelled(core, awaited));
+        };
         let started = match core.next_operation() {
             Some(recorded) => Some(Started::Recorded(recorded)),
             None => core.may_act().then(|| Started::Running(start())),
@@ -382,7 +429,7 @@ impl WorkflowContext {
             core.add_operation(name, slot, started);
         }
         drop(core);
-        OperationFuture::new(self.pending(slot))
+        OperationFuture::new(self.pending(slot, awaited))
     }
 
     // Slots.
@@ -392,22 +439,22 @@ impl WorkflowContext {
         (self.shielded || core.cancel_reason.is_none()).then(|| core.slot(self.shielded))
     }
 
-    fn pending(&self, slot: SlotId) -> Pending {
-        Pending::new(self.core.clone(), slot)
+    fn pending(&self, slot: SlotId, awaited: Awaited) -> Pending {
+        Pending::new(self.core.clone(), slot, awaited)
     }
 
-    fn cancelled(&self, core: std::sync::MutexGuard<'_, Core>) -> Pending {
+    fn cancelled(&self, core: std::sync::MutexGuard<'_, Core>, awaited: Awaited) -> Pending {
         let reason = core.cancel_reason.clone().unwrap_or_default();
         drop(core);
-        self.failed(Error::Cancelled(reason))
+        self.failed(Error::Cancelled(reason), awaited)
     }
 
     /// A future that has failed already.
-    fn failed(&self, error: Error) -> Pending {
+    fn failed(&self, error: Error, awaited: Awaited) -> Pending {
         let mut core = self.core.lock();
         let slot = core.slot(true);
         core.slots.resolve(slot, Err(error));
         drop(core);
-        self.pending(slot)
+        self.pending(slot, awaited)
     }
 }

@@ -3,7 +3,7 @@
 use serde::de::DeserializeOwned;
 
 use super::WorkflowContext;
-use super::futures::{CancellationFuture, SignalFuture};
+use super::futures::{Awaited, CancellationFuture, SignalFuture};
 use crate::error::{Error, Result};
 
 impl WorkflowContext {
@@ -17,13 +17,14 @@ impl WorkflowContext {
     /// ```
     pub fn wait_for_signal<T: DeserializeOwned>(&self, name: &str) -> SignalFuture<T> {
         let mut core = self.core.lock();
+        let awaited = Awaited::Signal(name.to_owned());
         let slot = match self.open(&mut core) {
-            None => return SignalFuture::new(self.cancelled(core), name),
+            None => return SignalFuture::new(self.cancelled(core, awaited), name),
             Some(slot) => slot,
         };
         core.wait_for_signal(name, slot);
         drop(core);
-        SignalFuture::new(self.pending(slot), name)
+        SignalFuture::new(self.pending(slot, awaited), name)
     }
 
     /// Whether a signal of this name has come and nobody has taken it.
@@ -80,7 +81,7 @@ impl WorkflowContext {
         let slot = core.slot(true);
         core.wait_for_cancel(slot);
         drop(core);
-        CancellationFuture::new(self.pending(slot))
+        CancellationFuture::new(self.pending(slot, Awaited::Cancellation))
     }
 
     /// The same context for cleaning up: what is done through it goes on although the workflow was asked to cancel.

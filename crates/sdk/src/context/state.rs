@@ -7,6 +7,7 @@ use uuid::Uuid;
 use super::WorkflowContext;
 use crate::error::Result;
 use crate::replay::Command;
+use crate::size;
 
 impl WorkflowContext {
     /// Time of the event that the workflow is at.
@@ -65,7 +66,7 @@ impl WorkflowContext {
     /// Keeps a value; it can also be seen from outside.
     ///
     /// # Errors
-    /// When it is no JSON.
+    /// When it is no JSON, or larger than 1 MiB: then nothing is kept, and the code is `FLV0020`.
     ///
     /// ```
     /// # flovyn_sdk::testing::example(|context| async move {
@@ -75,6 +76,7 @@ impl WorkflowContext {
     /// ```
     pub fn set_state<T: Serialize + ?Sized>(&self, key: &str, value: &T) -> Result<()> {
         let value = serde_json::to_value(value)?;
+        size::check(|| format!("the state {key:?}"), &value)?;
         let mut core = self.core.lock();
         core.state.insert(key.to_owned(), value.clone());
         core.emit(Command::SetState { key: key.to_owned(), value });

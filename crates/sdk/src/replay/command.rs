@@ -28,12 +28,39 @@ pub struct TaskOptions {
     pub retry: Option<RetryPolicy>,
 }
 
+/// How a child workflow is to be started. Everything has a default.
+///
+/// The protocol has no labels and no idempotency key for children: the id of a child follows from its parent's history, so a
+/// parent starts each child once.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ChildOptions {
+    /// Workers of this queue run it. `None`: the parent's queue.
+    pub queue: Option<String>,
+    /// Only this version of the workflow runs it. `None`: the version of the definition for a typed child, whichever the worker
+    /// chooses for a child by name.
+    pub version: Option<String>,
+    /// Time limit of the whole child. `None`: no limit.
+    pub execution_timeout: Option<Duration>,
+    /// Total time for its clean-up after a cancel request. `None`: the value of its definition. If that has none either,
+    /// clean-up has no limit while it makes progress.
+    pub cancel_grace: Option<Duration>,
+    /// Negative is sooner; 0.
+    pub priority_seconds: i32,
+}
+
 /// Delays between attempts.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RetryPolicy {
     pub initial: Duration,
     pub factor: f64,
     pub cap: Duration,
+}
+
+/// As the server does it when nothing is said: 1 s, doubled up to 60 s.
+impl Default for RetryPolicy {
+    fn default() -> Self {
+        Self { initial: Duration::from_secs(1), factor: 2.0, cap: Duration::from_secs(60) }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -46,7 +73,7 @@ pub(crate) enum Command {
     StartTimer { name: String, duration: Duration },
     CancelTimer { name: String },
     CreatePromise { name: String, timeout: Option<Duration>, key: Option<String> },
-    ScheduleChild { id: Uuid, name: String, kind: String, input: Value, queue: Option<String> },
+    ScheduleChild { id: Uuid, name: String, kind: String, input: Value, options: Box<ChildOptions> },
     CancelChild { id: Uuid, name: String },
 }
 
@@ -95,34 +122,75 @@ impl Command {
         }
     }
 
-    /// What identifies it: equal for a command and the row it made, and for nothing else.
-    pub(crate) fn describe(&self) -> String {
+    /// What it is, without the id that was made for it: equal for a command and its row in the log.
+    pub(crate) fn what(&self) -> String {
         match self {
             Self::RecordOperation { name, .. } => format!("operation {name:?}"),
             Self::SetState { key, .. } => format!("set state {key:?}"),
             Self::ClearState { key } => format!("clear state {key:?}"),
-            Self::ScheduleTask { id, task_type, .. } => format!("task {task_type:?} with id {id}"),
-            Self::CancelTask { id } => format!("cancel of task {id}"),
-            Self::StartTimer { name, .. } => format!("timer {name:?}"),
-            Self::CancelTimer { name } => format!("cancel of timer {name:?}"),
+            Self::ScheduleTask { task_type, .. } => format!("task {task_type:?}"),
+            Self::CancelTask { .. } => "cancel of task".to_owned(),
+            Self::StartTimer { .. } => "timer".to_owned(),
+            Self::CancelTimer { .. } => "cancel of timer".to_owned(),
             Self::CreatePromise { name, .. } => format!("promise {name:?}"),
             Self::ScheduleChild { name, kind, .. } => format!("child {name:?} of kind {kind:?}"),
-            Self::CancelChild { id, .. } => format!("cancel of child {id}"),
+            Self::CancelChild { .. } => "cancel of child".to_owned(),
+        }
+    }
+
+    /// The id that was made for it, or that of what it cancels. `None`: it has none, or the server makes it.
+    pub(crate) fn id(&self) -> Option<String> {
+        match self {
+            Self::ScheduleTask { id, .. } | Self::CancelTask { id } => Some(id.to_string()),
+            Self::ScheduleChild { id, .. } | Self::CancelChild { id, .. } => Some(id.to_string()),
+            Self::StartTimer { name, .. } | Self::CancelTimer { name } => Some(name.clone()),
+            _ => None,
+        }
+    }
+
+    /// For people.
+    pub(crate) fn describe(&self) -> String {
+        self.kind().describe(&self.what(), self.id().as_deref())
+    }
+}
+
+impl Kind {
+    /// A command or a row, for people.
+    pub(crate) fn describe(self, what: &str, id: Option<&str>) -> String {
+        match (self, id) {
+            (Self::Task, Some(id)) => format!("{what} with id {id}"),
+            (Self::Timer | Self::CancelTimer, Some(name)) => format!("{what} {name:?}"),
+            (Self::CancelTask | Self::CancelChild, Some(id)) => format!("{what} {id}"),
+            _ => what.to_owned(),
+        }
+    }
+
+    /// Of a command that cancels something: how that was asked for.
+    pub(crate) fn cancels(self) -> Option<Self> {
+        match self {
+            Self::CancelTask => Some(Self::Task),
+            Self::CancelTimer => Some(Self::Timer),
+            Self::CancelChild => Some(Self::Child),
+            _ => None,
         }
     }
 }
 
 impl Command {
-    /// With its input, as far as the log has it too.
-    pub(crate) fn describe_fully(&self) -> String {
-        let input = match self {
+    /// Its input, as far as the log has it too.
+    pub(crate) fn input(&self) -> Option<Value> {
+        match self {
             Self::SetState { value, .. } => Some(value.clone()),
             Self::ScheduleTask { input, .. } => Some(input.clone()),
             Self::StartTimer { duration, .. } => Some(millis(*duration)),
             Self::CreatePromise { timeout, .. } => timeout.map(millis),
             _ => None,
-        };
-        fully(&self.describe(), input.as_ref())
+        }
+    }
+
+    /// For people, with its input.
+    pub(crate) fn describe_fully(&self) -> String {
+        fully(self.describe(), self.input().as_ref())
     }
 }
 
@@ -130,46 +198,48 @@ fn millis(duration: Duration) -> Value {
     i64::try_from(duration.as_millis()).unwrap_or(i64::MAX).into()
 }
 
-fn fully(description: &str, input: Option<&Value>) -> String {
-    input.map_or_else(|| description.to_owned(), |input| format!("{description} and input {input}"))
+pub(super) fn fully(description: String, input: Option<&Value>) -> String {
+    match input {
+        None => description,
+        Some(input) => format!("{description} and input {input}"),
+    }
 }
 
 /// A command of this workflow as the log has it.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Row {
     pub(crate) sequence: i64,
-    pub(crate) description: String,
+    pub(crate) kind: Kind,
+    /// What it is, without its id: equal to that of its command.
+    pub(crate) what: String,
+    /// Its id as the log has it: one's own, that of another SDK, or what the server gave a promise. `None`: it has none.
+    pub(crate) id: Option<String>,
     /// What was given with it, if it came along.
     pub(crate) input: Option<Value>,
     /// Result of an operation, if it came along.
     pub(crate) result: Option<Value>,
-    /// Id that the server gave a promise.
-    pub(crate) promise_id: Option<String>,
 }
 
 impl Row {
     /// `None`: an event that stands for no command that is matched, such as the end of the workflow.
-    pub(crate) fn read(event: &LogEvent) -> Option<(Kind, Self)> {
+    pub(crate) fn read(event: &LogEvent) -> Option<Self> {
         let name = |key: &str| event.text(key);
-        let (kind, description) = match event.kind.as_str() {
-            "OPERATION_COMPLETED" => (Kind::Operation, format!("operation {:?}", name("operationName"))),
-            "STATE_SET" => (Kind::State, format!("set state {:?}", name("key"))),
-            "STATE_CLEARED" => (Kind::State, format!("clear state {:?}", name("key"))),
-            "TASK_SCHEDULED" => {
-                (Kind::Task, format!("task {:?} with id {}", name("kind"), name("taskExecutionId")))
-            }
-            "TASK_CANCEL_REQUESTED" => {
-                (Kind::CancelTask, format!("cancel of task {}", name("taskExecutionId")))
-            }
-            "TIMER_STARTED" => (Kind::Timer, format!("timer {:?}", name("timerId"))),
-            "TIMER_CANCELLED" => (Kind::CancelTimer, format!("cancel of timer {:?}", name("timerId"))),
-            "PROMISE_CREATED" => (Kind::Promise, format!("promise {:?}", name("promiseName"))),
+        let (kind, what, id) = match event.kind.as_str() {
+            "OPERATION_COMPLETED" => (Kind::Operation, format!("operation {:?}", name("operationName")), ""),
+            "STATE_SET" => (Kind::State, format!("set state {:?}", name("key")), ""),
+            "STATE_CLEARED" => (Kind::State, format!("clear state {:?}", name("key")), ""),
+            "TASK_SCHEDULED" => (Kind::Task, format!("task {:?}", name("kind")), "taskExecutionId"),
+            "TASK_CANCEL_REQUESTED" => (Kind::CancelTask, "cancel of task".to_owned(), "taskExecutionId"),
+            "TIMER_STARTED" => (Kind::Timer, "timer".to_owned(), "timerId"),
+            "TIMER_CANCELLED" => (Kind::CancelTimer, "cancel of timer".to_owned(), "timerId"),
+            "PROMISE_CREATED" => (Kind::Promise, format!("promise {:?}", name("promiseName")), "promiseId"),
             "CHILD_WORKFLOW_INITIATED" => (
                 Kind::Child,
                 format!("child {:?} of kind {:?}", name("childExecutionName"), name("childWorkflowKind")),
+                "childExecutionId",
             ),
             "CHILD_WORKFLOW_CANCEL_REQUESTED" => {
-                (Kind::CancelChild, format!("cancel of child {}", name("childExecutionId")))
+                (Kind::CancelChild, "cancel of child".to_owned(), "childExecutionId")
             }
             _ => return None,
         };
@@ -180,17 +250,23 @@ impl Row {
             Kind::Promise => event.data.get("timeoutMs"),
             _ => None,
         };
-        let row = Self {
+        Some(Self {
             sequence: event.sequence,
-            description,
+            kind,
+            what,
+            id: event.data.get(id).and_then(Value::as_str).map(str::to_owned),
             input: input.cloned(),
             result: event.data.get("result").cloned(),
-            promise_id: event.data.get("promiseId").and_then(Value::as_str).map(str::to_owned),
-        };
-        Some((kind, row))
+        })
     }
 
+    /// For people.
+    pub(crate) fn describe(&self) -> String {
+        self.kind.describe(&self.what, self.id.as_deref())
+    }
+
+    /// For people, with its input.
     pub(crate) fn describe_fully(&self) -> String {
-        fully(&self.description, self.input.as_ref())
+        fully(self.describe(), self.input.as_ref())
     }
 }

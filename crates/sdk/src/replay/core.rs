@@ -1,14 +1,16 @@
 //! The state of the fold: what the workflow has asked for, what the log says, and who waits for what.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use serde_json::Value;
 use uuid::Uuid;
 
-use super::command::{Command, Kind, Row};
+use super::command::{Command, Kind, Row, fully};
 use super::event::LogEvent;
-use super::ids;
+use super::ids::{self, LoggedIds};
 use super::operations::{Operation, Started};
 use super::slots::{SlotId, Slots};
 use crate::error::Error;
@@ -30,10 +32,23 @@ impl Shared {
 
 /// An emitted command.
 #[derive(Debug)]
-struct Described {
-    plain: String,
-    /// With its input, where inputs are compared.
-    full: Option<String>,
+struct Asked {
+    what: String,
+    /// The id that was made for it, or that of what it cancels. `None`: it has none, or the server makes it.
+    id: Option<String>,
+    /// Where inputs are compared.
+    input: Option<Value>,
+}
+
+/// Something that the workflow waits for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Waiting {
+    Task {
+        id: String,
+        kind: String,
+    },
+    /// In words.
+    Other(String),
 }
 
 /// Whether the workflow goes ahead of its log, with events that are not durable yet.
@@ -58,9 +73,10 @@ pub(crate) struct Core {
     ahead: Ahead,
     pub(crate) slots: Slots,
     /// What identifies each emitted command, by kind, in order.
-    emitted: [Vec<Described>; Kind::COUNT],
+    emitted: [Vec<Asked>; Kind::COUNT],
     /// Rows of the log, by kind, in order.
     logged: [Vec<Row>; Kind::COUNT],
+    ids: LoggedIds,
     /// Emitted, and not in the log when it was emitted.
     pub(crate) new_commands: Vec<Command>,
     /// Those that have not ended.
@@ -74,6 +90,8 @@ pub(crate) struct Core {
     waiters: HashMap<String, Vec<SlotId>>,
     pub(crate) state: BTreeMap<String, Value>,
     pub(crate) cancel_reason: Option<String>,
+    /// Time that the definition gives clean-up after a cancel request.
+    pub(crate) cancel_grace: Option<Duration>,
     /// Futures that resolve when a cancel request comes.
     cancel_waiters: Vec<SlotId>,
     /// Slots that a cancel request does not touch.
@@ -101,6 +119,7 @@ impl Core {
             slots: Slots::default(),
             emitted: Default::default(),
             logged: Default::default(),
+            ids: LoggedIds::default(),
             new_commands: Vec::new(),
             tasks: HashMap::new(),
             timers: HashMap::new(),
@@ -110,6 +129,7 @@ impl Core {
             waiters: HashMap::new(),
             state: BTreeMap::new(),
             cancel_reason: None,
+            cancel_grace: None,
             cancel_waiters: Vec::new(),
             shielded: Vec::new(),
             operations: VecDeque::new(),
@@ -126,39 +146,98 @@ impl Core {
         self
     }
 
-    fn describe(&self, command: &Command) -> Described {
-        Described { plain: command.describe(), full: self.strict.then(|| command.describe_fully()) }
+    /// Before anything is asked for.
+    pub(crate) fn be_strict(&mut self) {
+        self.strict = true;
+    }
+
+    /// What the workflow waits for, in order of creation.
+    pub(crate) fn waiting(&self) -> Vec<Waiting> {
+        let tasks = self.tasks.iter();
+        let tasks =
+            tasks.map(|(id, (slot, kind))| (*slot, Waiting::Task { id: id.clone(), kind: kind.clone() }));
+        let other = |slot: SlotId, what: String| (slot, Waiting::Other(what));
+        let timers = self.timers.iter().map(|(name, slot)| other(*slot, format!("timer {name:?}")));
+        let promises = self.promises.iter().map(|(slot, name)| other(*slot, format!("promise {name:?}")));
+        let children = self.children.values().map(|(slot, name)| other(*slot, format!("child {name:?}")));
+        let waiters =
+            self.waiters.iter().flat_map(|(name, slots)| slots.iter().map(move |slot| (name, *slot)));
+        let signals = waiters.map(|(name, slot)| other(slot, format!("signal {name:?}")));
+        let cancels = self.cancel_waiters.iter().map(|slot| other(*slot, "request to cancel".to_owned()));
+        let all = tasks.chain(timers).chain(promises).chain(children).chain(signals).chain(cancels);
+        let mut waiting: Vec<(SlotId, Waiting)> =
+            all.filter(|(slot, _)| self.slots.is_waiting(*slot)).collect();
+        waiting.sort_by_key(|(slot, _)| *slot);
+        waiting.into_iter().map(|(_, waiting)| waiting).collect()
+    }
+
+    /// Whether it waits for a task, timer or child. After a cancel request those are the clean-up's: nothing else waits.
+    pub(crate) fn waits_for_work(&self) -> bool {
+        let tasks = self.tasks.values().map(|(slot, _)| *slot);
+        let children = self.children.values().map(|(slot, _)| *slot);
+        let mut all = tasks.chain(self.timers.values().copied()).chain(children);
+        all.any(|slot| self.slots.is_waiting(slot))
     }
 
     /// Emits a command: matched with the log if the log has it, else new.
-    pub(crate) fn emit(&mut self, command: Command) {
+    pub(crate) fn emit(&mut self, mut command: Command) {
         let kind = command.kind();
+        self.ids.translate(&mut command);
         let number = self.emitted[kind as usize].len();
-        let description = self.describe(&command);
+        let input = if self.strict { command.input() } else { None };
+        let asked = Asked { what: command.what(), id: command.id(), input };
         match self.logged[kind as usize].get(number) {
             None => self.new_commands.push(command),
-            Some(row) => compare(&mut self.violation, row, &description),
+            Some(row) => compare(&mut self.violation, &self.ids, row, &asked, self.strict),
         }
-        self.emitted[kind as usize].push(description);
+        self.emitted[kind as usize].push(asked);
     }
 
     /// Takes in a row of the log that a command of this workflow made.
     pub(crate) fn learn(&mut self, event: &LogEvent) {
-        let Some((kind, row)) = Row::read(event) else { return };
+        let Some(row) = Row::read(event) else { return };
+        let kind = row.kind;
         let number = self.logged[kind as usize].len();
-        if let Some(description) = self.emitted[kind as usize].get(number) {
-            compare(&mut self.violation, &row, description);
+        if let Some(asked) = self.emitted[kind as usize].get(number) {
+            compare(&mut self.violation, &self.ids, &row, asked, self.strict);
+            if let (Some(own), Some(logged), None) = (&asked.id, &row.id, kind.cancels())
+                && own != logged
+            {
+                // It was asked for before its row was read: whoever wrote the row has made another id.
+                let (own, logged) = (own.clone(), logged.clone());
+                self.follow(kind, &own, canonical(&logged).into_owned());
+                self.ids.rename(kind, own, logged);
+            }
         }
         self.logged[kind as usize].push(row);
+    }
+
+    /// What was waited for under one id is waited for under another.
+    fn follow(&mut self, kind: Kind, own: &str, logged: String) {
+        fn under<T>(waiting: &mut HashMap<String, T>, own: &str, logged: String) {
+            let waits = waiting.remove(own);
+            waiting.extend(waits.map(|waits| (logged, waits)));
+        }
+        match kind {
+            Kind::Task => under(&mut self.tasks, own, logged),
+            Kind::Child => under(&mut self.children, own, logged),
+            Kind::Timer => under(&mut self.timers, own, logged),
+            _ => {}
+        }
+    }
+
+    /// The id of a task or child as the log has it.
+    pub(crate) fn logged_id(&self, kind: Kind, id: Uuid) -> Uuid {
+        self.ids.logged(kind, &id.to_string()).and_then(|id| Uuid::try_parse(id).ok()).unwrap_or(id)
     }
 
     /// Takes in rows that commands of these kinds made, in order, without having read them.
     pub(crate) fn learn_own(&mut self, kinds: &[Kind], mut sequence: i64) {
         for kind in kinds {
             let rows = &mut self.logged[*kind as usize];
-            if let Some(command) = self.emitted[*kind as usize].get(rows.len()) {
-                let description = command.plain.clone();
-                rows.push(Row { sequence, description, input: None, result: None, promise_id: None });
+            if let Some(asked) = self.emitted[*kind as usize].get(rows.len()) {
+                let (what, id) = (asked.what.clone(), asked.id.clone());
+                rows.push(Row { sequence, kind: *kind, what, id, input: None, result: None });
             }
             sequence += 1;
         }
@@ -213,8 +292,12 @@ impl Core {
             let emitted = self.emitted[kind as usize].len();
             let row = self.logged[kind as usize].get(emitted);
             if let Some(row) = row.filter(|row| row.sequence < before) {
-                let message =
-                    format!("the log has {}, which the workflow no longer asks for", row.description);
+                let asked = self.new_commands.first().map(Command::describe);
+                let message = format!(
+                    "the log has {}, which the workflow no longer asks for: it asked for {} instead",
+                    row.describe(),
+                    asked.as_deref().unwrap_or("nothing"),
+                );
                 self.violation.get_or_insert((row.sequence, message));
             }
         }
@@ -224,16 +307,29 @@ impl Core {
         self.emitted[kind as usize].len() as u64
     }
 
-    pub(crate) fn next_task_id(&self) -> Uuid {
-        ids::id(self.execution_id, self.created_ms, "task", self.number(Kind::Task))
+    /// The id that the log has for the next command of this kind; else one of our own.
+    fn next_id(&mut self, kind: Kind, own: impl Fn(u64) -> String) -> String {
+        let number = self.number(kind);
+        let row = self.logged[kind as usize].get(self.emitted[kind as usize].len());
+        self.ids.next(kind, number, row.and_then(|row| row.id.as_deref()), own)
     }
 
-    pub(crate) fn next_child_id(&self) -> Uuid {
-        ids::id(self.execution_id, self.created_ms, "child", self.number(Kind::Child))
+    pub(crate) fn next_task_id(&mut self) -> Uuid {
+        let (execution, created_ms) = (self.execution_id, self.created_ms);
+        let own = |number| ids::id(execution, created_ms, "task", number);
+        let id = self.next_id(Kind::Task, |number| own(number).to_string());
+        Uuid::try_parse(&id).unwrap_or_else(|_| own(self.number(Kind::Task)))
     }
 
-    pub(crate) fn next_timer_name(&self) -> String {
-        format!("timer-{}", self.number(Kind::Timer) + 1)
+    pub(crate) fn next_child_id(&mut self) -> Uuid {
+        let (execution, created_ms) = (self.execution_id, self.created_ms);
+        let own = |number| ids::id(execution, created_ms, "child", number);
+        let id = self.next_id(Kind::Child, |number| own(number).to_string());
+        Uuid::try_parse(&id).unwrap_or_else(|_| own(self.number(Kind::Child)))
+    }
+
+    pub(crate) fn next_timer_name(&mut self) -> String {
+        self.next_id(Kind::Timer, |number| format!("timer-{}", number + 1))
     }
 
     pub(crate) fn random_uuid(&mut self) -> Uuid {
@@ -346,7 +442,10 @@ impl Core {
                 let message = event.text("error").to_owned();
                 match event.flag("cancelled") {
                     true => Err(Error::Cancelled(message)),
-                    false => Err(Error::TaskFailed { task_type: task_type.to_owned(), message }),
+                    false => {
+                        let (task_type, failure) = (task_type.to_owned(), Box::new(event.failure()));
+                        Err(Error::TaskFailed { task_type, message, failure })
+                    }
                 }
             }),
             "TIMER_FIRED" => {
@@ -361,21 +460,32 @@ impl Core {
             "PROMISE_TIMEOUT" => self.promise_ended(event, |_| Err(Error::Timeout(None))),
             "CHILD_WORKFLOW_COMPLETED" => self.child_ended(event, |_| Ok(event.value("output"))),
             "CHILD_WORKFLOW_FAILED" => self.child_ended(event, |name| {
-                Err(Error::ChildFailed { name: name.to_owned(), message: event.text("error").to_owned() })
+                let (message, failure) = (event.text("error").to_owned(), Box::new(event.failure()));
+                Err(Error::ChildFailed { name: name.to_owned(), message, failure })
             }),
-            "SIGNAL_RECEIVED" => {
-                let name = event.text("signalName").to_owned();
-                self.signals.entry(name.clone()).or_default().push_back(event.value("signalValue"));
-                self.wake_waiter(&name);
-            }
+            "SIGNAL_RECEIVED" => self.receive(event),
             "CANCELLATION_REQUESTED" => self.cancel_requested(event.text("reason")),
             // Kinds that say nothing to the workflow, and kinds of later servers: by rule, not by guess.
             _ => {}
         }
     }
 
+    /// Buffers a signal. The time stays as it is: signals that held up an end come before their time.
+    pub(crate) fn receive(&mut self, signal: &LogEvent) {
+        let name = signal.text("signalName").to_owned();
+        self.signals.entry(name.clone()).or_default().push_back(signal.value("signalValue"));
+        self.wake_waiter(&name);
+    }
+
+    /// Signals that nobody has taken: how many of each name.
+    pub(crate) fn untaken_signals(&self) -> BTreeMap<String, usize> {
+        let buffered = self.signals.iter().filter(|(_, values)| !values.is_empty());
+        buffered.map(|(name, values)| (name.clone(), values.len())).collect()
+    }
+
     fn task_ended(&mut self, event: &LogEvent, resolution: impl FnOnce(&str) -> Result<Value, Error>) {
-        if let Some((slot, task_type)) = self.tasks.remove(event.text("taskExecutionId")) {
+        let id = canonical(event.text("taskExecutionId"));
+        if let Some((slot, task_type)) = self.tasks.remove(&*id) {
             self.slots.resolve(slot, resolution(&task_type));
         }
     }
@@ -383,14 +493,15 @@ impl Core {
     fn promise_ended(&mut self, event: &LogEvent, resolution: impl FnOnce(&str) -> Result<Value, Error>) {
         let id = event.text("promiseId");
         let rows = &self.logged[Kind::Promise as usize];
-        let number = rows.iter().position(|row| row.promise_id.as_deref() == Some(id));
+        let number = rows.iter().position(|row| row.id.as_deref() == Some(id));
         if let Some((slot, name)) = number.and_then(|number| self.promises.get(number)) {
             self.slots.resolve(*slot, resolution(name));
         }
     }
 
     fn child_ended(&mut self, event: &LogEvent, resolution: impl FnOnce(&str) -> Result<Value, Error>) {
-        if let Some((slot, name)) = self.children.get(event.text("childExecutionId")) {
+        let id = canonical(event.text("childExecutionId"));
+        if let Some((slot, name)) = self.children.get(&*id) {
             self.slots.resolve(*slot, resolution(name));
         }
     }
@@ -419,14 +530,31 @@ impl Core {
     }
 }
 
-fn compare(violation: &mut Option<(i64, String)>, row: &Row, asked: &Described) {
-    // Not every log has the inputs.
-    let (logged, asked) = match &asked.full {
-        Some(full) if row.input.is_some() => (row.describe_fully(), full),
-        _ => (row.description.clone(), &asked.plain),
-    };
-    if logged != *asked {
-        let message = format!("the log has {logged}, but the workflow asked for {asked}");
-        violation.get_or_insert((row.sequence, message));
+/// An id of a task or child as we write it.
+fn canonical(id: &str) -> Cow<'_, str> {
+    match id.bytes().any(|byte| byte.is_ascii_uppercase()) {
+        true => Cow::Owned(id.to_ascii_lowercase()),
+        false => Cow::Borrowed(id),
     }
+}
+
+/// Kind, order and type have to match. Ids do not: the log's count. But a command that cancels something has to cancel the same.
+fn compare(violation: &mut Option<(i64, String)>, ids: &LoggedIds, row: &Row, asked: &Asked, strict: bool) {
+    let own = asked.id.as_deref();
+    let same_target = row.kind.cancels().is_none_or(|kind| {
+        let target = own.map(|own| ids.logged(kind, own).unwrap_or(own));
+        target == row.id.as_deref().map(canonical).as_deref()
+    });
+    // Not every log has the inputs.
+    let inputs = strict && row.input.is_some();
+    if row.what == asked.what && same_target && (!inputs || row.input == asked.input) {
+        return;
+    }
+    let description = row.kind.describe(&asked.what, own);
+    let (logged, asked) = match inputs {
+        true => (row.describe_fully(), fully(description, asked.input.as_ref())),
+        false => (row.describe(), description),
+    };
+    let message = format!("the log has {logged}, but the workflow asked for {asked}");
+    violation.get_or_insert((row.sequence, message));
 }

@@ -2,6 +2,8 @@
 
 use serde_json::Value;
 
+use crate::error::Failure;
+
 /// Who caused an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Origin {
@@ -28,6 +30,29 @@ impl LogEvent {
 
     pub(crate) fn value(&self, key: &str) -> Value {
         self.data.get(key).cloned().unwrap_or(Value::Null)
+    }
+
+    /// Of an end that did not stand, since a signal had come first: the last event that the workflow had seen when it ended.
+    pub(crate) fn deferred_end(&self) -> Option<i64> {
+        let seen = (self.kind == "WORKFLOW_SUSPENDED").then(|| self.data.get("seenThrough"))?;
+        seen.and_then(Value::as_i64)
+    }
+
+    pub(crate) fn is_signal(&self) -> bool {
+        self.kind == "SIGNAL_RECEIVED"
+    }
+
+    /// Of a task or child that failed.
+    pub(crate) fn failure(&self) -> Failure {
+        let kind = self.data.get("failureType").and_then(Value::as_str);
+        let attempts = self.data.get("attempts").and_then(Value::as_u64);
+        Failure {
+            // A child that was cancelled has no failure of its own.
+            kind: kind.or(self.flag("cancelled").then_some("CANCELLED")).map(str::to_owned),
+            details: self.data.get("failureDetails").cloned(),
+            retryable: self.data.get("retryable").and_then(Value::as_bool).unwrap_or(true),
+            attempts: attempts.and_then(|count| u32::try_from(count).ok()),
+        }
     }
 
     pub(crate) fn flag(&self, key: &str) -> bool {

@@ -2,8 +2,12 @@
 //!
 //! Each kind of command counts for itself, so that a new call of one kind shifts no id of another.
 
+use std::collections::{HashMap, HashSet};
+
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
+
+use super::command::{Command, Kind};
 
 /// Bytes that depend on the execution, the purpose and the number, and on nothing else.
 fn bytes(execution: Uuid, purpose: &str, number: u64) -> [u8; 16] {
@@ -33,6 +37,75 @@ pub(super) fn fraction(execution: Uuid, number: u64) -> f64 {
     let bytes = bytes(execution, "random", number);
     let drawn = u64::from_be_bytes(bytes[..8].try_into().expect("eight of sixteen bytes"));
     (drawn >> 11) as f64 / (1_u64 << 53) as f64
+}
+
+/// Ids of the log that are not those that we would have made: of another formula, or of another SDK.
+#[derive(Debug, Default)]
+pub(super) struct LoggedIds {
+    /// Never to be made again.
+    foreign: HashSet<(Kind, String)>,
+    /// Of what was asked for before its row was read: the log's id by the one that was made.
+    renamed: HashMap<(Kind, String), String>,
+}
+
+impl LoggedIds {
+    /// The id of command `number` of its kind: the log's, if it has the command. `own` makes one; where the log has used that for
+    /// another command, the next number's is taken.
+    pub(super) fn next(
+        &mut self,
+        kind: Kind,
+        number: u64,
+        logged: Option<&str>,
+        own: impl Fn(u64) -> String,
+    ) -> String {
+        let made = own(number);
+        let id = match logged {
+            Some(logged) if logged == made => return made,
+            Some(logged) => logged.to_owned(),
+            None if self.foreign.is_empty() => return made,
+            None => {
+                let mut numbers = number..;
+                let free = numbers.find_map(|number| {
+                    Some(own(number)).filter(|id| !self.foreign.contains(&(kind, id.clone())))
+                });
+                free.unwrap_or_else(|| made.clone())
+            }
+        };
+        if id != made {
+            self.foreign.insert((kind, id.clone()));
+        }
+        id
+    }
+
+    pub(super) fn rename(&mut self, kind: Kind, own: String, logged: String) {
+        self.foreign.insert((kind, logged.clone()));
+        self.renamed.insert((kind, own), logged);
+    }
+
+    /// `None`: the log has no other id for it.
+    pub(super) fn logged(&self, kind: Kind, own: &str) -> Option<&str> {
+        if self.renamed.is_empty() {
+            return None;
+        }
+        self.renamed.get(&(kind, own.to_owned())).map(String::as_str)
+    }
+
+    /// Lets a command that cancels something name it as the log does.
+    pub(super) fn translate(&self, command: &mut Command) {
+        if self.renamed.is_empty() {
+            return;
+        }
+        let Some(kind) = command.kind().cancels() else { return };
+        let logged = command.id().and_then(|id| self.logged(kind, &id).map(str::to_owned));
+        let Some(logged) = logged else { return };
+        match command {
+            Command::CancelTask { id } | Command::CancelChild { id, .. } => {
+                *id = Uuid::try_parse(&logged).unwrap_or(*id);
+            }
+            Command::CancelTimer { name } => *name = logged,
+            _ => {}
+        }
+    }
 }
 
 #[cfg(test)]

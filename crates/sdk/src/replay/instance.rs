@@ -2,24 +2,32 @@
 //!
 //! It is polled when it starts, after each event, and for wakes that are raised while it is driven, on the thread that
 //! drives it; never for any other wake. Something else that wakes it is a foreign await, and named so.
+//!
+//! An end does not stand while the log has a signal that the workflow had not seen. The server refuses such an end and writes a
+//! deferral: from then on, in every replay, the signals before the deferral come together with the event at which the workflow
+//! ended, and it decides anew. So what a replay does still depends on the log alone.
 
 use std::any::Any;
 use std::cell::Cell;
+use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
 
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
 use tokio::task::coop::Unconstrained;
+use uuid::Uuid;
 
 use super::command::{Command, Kind};
-use super::core::Shared;
+use super::core::{Shared, Waiting};
 use super::event::{LogEvent, Origin};
 use super::operations::Started;
 use crate::error::{Error, Result};
+use crate::size;
 
 /// Polls in a row without coming to rest: the workflow wakes itself over and over.
 const MAX_POLLS: usize = 100_000;
@@ -50,6 +58,14 @@ pub(crate) enum Outcome {
     Cancelled(String),
 }
 
+/// What the server is told of a workflow's clean-up after a cancel request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct CleanUp {
+    pub(crate) waits: bool,
+    /// Time that the definition gives it.
+    pub(crate) grace: Option<Duration>,
+}
+
 pub(crate) struct Instance {
     core: Shared,
     future: Unconstrained<BoxFuture<'static, Result<Value>>>,
@@ -58,8 +74,33 @@ pub(crate) struct Instance {
     started: bool,
     /// Last event of the log that it has seen.
     pub(crate) seen: i64,
+    /// The event at which it has ended. 0: it has not.
+    ended_at: i64,
+    /// Signals before this event have been received.
+    signals_before: i64,
+    /// The last deferral of an end that it has seen.
+    last_deferral: i64,
+    /// Signals behind its end: how many of each name.
+    behind: BTreeMap<String, usize>,
     /// Kinds of the commands of its last step, in order: the rows that follow what it has seen, once the step is accepted.
     unread: Vec<Kind>,
+}
+
+/// An end that did not stand.
+struct Deferral {
+    /// Of the event that says so.
+    sequence: i64,
+    /// The event at which the workflow had ended.
+    ended_at: i64,
+}
+
+impl Deferral {
+    /// An end that was deferred again had seen everything up to the deferral before.
+    fn read(event: &LogEvent, before: &[Self]) -> Option<Self> {
+        let seen = event.deferred_end()?;
+        let again = before.iter().find(|deferral| deferral.sequence == seen);
+        Some(Self { sequence: event.sequence, ended_at: again.map_or(seen, |deferral| deferral.ended_at) })
+    }
 }
 
 /// What came of going ahead of the log.
@@ -117,6 +158,10 @@ impl Instance {
             outcome: Outcome::Suspended,
             started: false,
             seen: 0,
+            ended_at: 0,
+            signals_before: 0,
+            last_deferral: 0,
+            behind: BTreeMap::new(),
             unread: Vec::new(),
         }
     }
@@ -126,16 +171,35 @@ impl Instance {
         &mut self,
         events: &[LogEvent],
     ) -> Result<(Vec<Command>, Outcome), ActivationError> {
-        for event in events.iter().filter(|event| event.origin == Origin::Command) {
-            self.core.lock().learn(event);
-        }
+        let mut deferrals = Vec::new();
         for event in events {
+            match event.origin {
+                Origin::Command => self.core.lock().learn(event),
+                Origin::External => deferrals.extend(Deferral::read(event, &deferrals)),
+            }
+        }
+        if let Some(last) = deferrals.last() {
+            self.last_deferral = last.sequence;
+        }
+        for (place, event) in events.iter().enumerate() {
             self.seen = event.sequence;
-            if event.origin == Origin::External && self.outcome == Outcome::Suspended {
-                // Rows before this event were asked for before it came.
-                self.core.lock().check_matched(event.sequence);
-                self.check()?;
-                self.apply(event).await.map_err(|error| at(error, event.sequence))?;
+            let received = event.is_signal() && event.sequence < self.signals_before;
+            if event.origin == Origin::Command || received {
+                continue;
+            }
+            if self.outcome != Outcome::Suspended {
+                if event.is_signal() {
+                    *self.behind.entry(event.text("signalName").to_owned()).or_default() += 1;
+                }
+                continue;
+            }
+            // Rows before this event were asked for before it came.
+            self.core.lock().check_matched(event.sequence);
+            self.check()?;
+            let with = self.signals_with(event, &events[place + 1..], &deferrals);
+            self.apply(event, &with).await.map_err(|error| at(error, event.sequence))?;
+            if self.outcome != Outcome::Suspended {
+                self.ended_at = event.sequence;
             }
         }
         self.core.lock().check_matched(i64::MAX);
@@ -144,6 +208,50 @@ impl Instance {
             self.check_foreign().map_err(|error| at(error, self.seen))?;
         }
         Ok((self.take_commands(), self.outcome.clone()))
+    }
+
+    /// The signals that come together with this event, because an end at it was deferred for them.
+    fn signals_with<'a>(
+        &mut self,
+        event: &LogEvent,
+        later: &'a [LogEvent],
+        deferrals: &[Deferral],
+    ) -> Vec<&'a LogEvent> {
+        let mut here = deferrals.iter().filter(|deferral| deferral.ended_at == event.sequence);
+        let Some(last) = here.next_back() else { return Vec::new() };
+        self.signals_before = last.sequence;
+        let earlier = later.iter().take_while(|later| later.sequence < last.sequence);
+        earlier.filter(|later| later.is_signal()).collect()
+    }
+
+    /// How much of the log its last step has taken into account. An end has not seen what came behind it. Only a request to
+    /// cancel ends a workflow whatever else there is.
+    pub(crate) fn base(&self) -> i64 {
+        match self.outcome {
+            Outcome::Suspended | Outcome::Cancelled(_) => self.seen,
+            Outcome::Completed(_) | Outcome::Failed(_) => self.ended_at.max(self.last_deferral),
+        }
+    }
+
+    /// How far it has come with its clean-up. `None`: it has not seen a cancel request.
+    pub(crate) fn clean_up(&self) -> Option<CleanUp> {
+        let core = self.core.lock();
+        core.cancel_reason.as_ref()?;
+        Some(CleanUp { waits: core.waits_for_work(), grace: core.cancel_grace })
+    }
+
+    /// Signals that it has not read, how many of each name, once it has ended.
+    pub(crate) fn unread_signals(&self) -> BTreeMap<String, usize> {
+        let mut unread = self.core.lock().untaken_signals();
+        for (name, count) in &self.behind {
+            *unread.entry(name.clone()).or_default() += count;
+        }
+        unread
+    }
+
+    /// Whether these events say that an end did not stand which lies in what it has seen: it has to be replayed.
+    pub(crate) fn is_deferred_by(&self, events: &[LogEvent]) -> bool {
+        events.iter().filter_map(LogEvent::deferred_end).any(|seen| seen <= self.seen)
     }
 
     /// The same with events that are not durable yet. Nothing: it wants to do what cannot be undone.
@@ -165,8 +273,22 @@ impl Instance {
         commands
     }
 
+    pub(crate) fn execution_id(&self) -> Uuid {
+        self.core.lock().execution_id
+    }
+
     pub(crate) fn kind(&self) -> String {
         self.core.lock().kind.clone()
+    }
+
+    /// What it waits for, in order of creation.
+    pub(crate) fn waiting(&self) -> Vec<Waiting> {
+        self.core.lock().waiting()
+    }
+
+    /// Compares inputs as well, from the beginning.
+    pub(crate) fn be_strict(&self) {
+        self.core.lock().be_strict();
     }
 
     /// Whether it can go ahead of its log when this task succeeds: it waits for no other, and knows all of the log by itself.
@@ -197,11 +319,18 @@ impl Instance {
         if driven.and_then(|()| self.check_rest()).and_then(|()| self.check_foreign()).is_err() {
             return WentAhead::Failed;
         }
+        if self.outcome != Outcome::Suspended {
+            self.ended_at = self.seen;
+        }
         WentAhead::Came(self.take_commands(), self.outcome.clone())
     }
 
-    async fn apply(&mut self, event: &LogEvent) -> Result<(), ActivationError> {
-        self.drive(|core| core.lock().apply(event))?;
+    async fn apply(&mut self, event: &LogEvent, signals: &[&LogEvent]) -> Result<(), ActivationError> {
+        self.drive(|core| {
+            let mut core = core.lock();
+            core.apply(event);
+            signals.iter().for_each(|signal| core.receive(signal));
+        })?;
         // Also when the workflow has ended: whatever ran is recorded.
         while !self.core.lock().operations.is_empty() {
             self.deliver_operations().await?;
@@ -231,6 +360,10 @@ impl Instance {
             let result = result.map_err(|error| {
                 ActivationError::new("OPERATION_FAILED", format!("operation {:?}: {error}", operation.name))
             })?;
+            let what = || format!("the result of the operation {:?}", operation.name);
+            if let Some(message) = size::exceeded(what, &result) {
+                return Err(ActivationError::new(size::TOO_LARGE, message));
+            }
             results.push((operation.name, operation.slot, result));
         }
         // All of them are recorded, also those that nobody waits for any more: replay counts them.
@@ -329,6 +462,11 @@ fn operation_lost(name: &str, error: tokio::task::JoinError) -> ActivationError 
     ActivationError::new("PANIC", format!("operation {name:?}: {what}"))
 }
 
+/// A task that panicked has failed, and is tried again as any other.
+pub(crate) fn panicked(panic: &(dyn Any + Send)) -> Error {
+    Error::application("PANIC", format!("panicked: {}", panic_message(panic))).into()
+}
+
 pub(crate) fn panic_message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "panicked".to_owned())
@@ -336,8 +474,6 @@ pub(crate) fn panic_message(panic: &(dyn Any + Send)) -> String {
 
 #[cfg(test)]
 mod tests {
-    use uuid::Uuid;
-
     use super::*;
     use crate::context::WorkflowContext;
     use crate::replay::Core;

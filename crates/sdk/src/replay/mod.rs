@@ -12,9 +12,9 @@ mod operations;
 mod slots;
 
 pub(crate) use self::command::Command;
-pub use self::command::{RetryPolicy, TaskOptions};
-pub(crate) use self::core::{Core, Shared};
+pub use self::command::{ChildOptions, RetryPolicy, TaskOptions};
+pub(crate) use self::core::{Core, Shared, Waiting};
 pub(crate) use self::event::{LogEvent, Origin};
-pub(crate) use self::instance::{ActivationError, Instance, Outcome, WentAhead, panic_message};
+pub(crate) use self::instance::{ActivationError, Instance, Outcome, WentAhead, panic_message, panicked};
 pub(crate) use self::operations::Started;
 pub(crate) use self::slots::SlotId;

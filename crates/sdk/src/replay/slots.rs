@@ -42,15 +42,15 @@ impl Slots {
         }
     }
 
-    pub(crate) fn poll(&mut self, id: SlotId, context: &Context<'_>) -> Poll<Resolution> {
+    /// `None`: the result has been taken already.
+    pub(crate) fn poll(&mut self, id: SlotId, context: &Context<'_>) -> Option<Poll<Resolution>> {
         match std::mem::replace(&mut self.0[id], Slot::Gone) {
-            Slot::Resolved(resolution) => Poll::Ready(resolution),
+            Slot::Resolved(resolution) => Some(Poll::Ready(resolution)),
             Slot::New | Slot::Waiting(_) => {
                 self.0[id] = Slot::Waiting(context.waker().clone());
-                Poll::Pending
+                Some(Poll::Pending)
             }
-            // As the standard library's futures do: polled after completion, it stays pending.
-            Slot::Gone => Poll::Pending,
+            Slot::Gone => None,
         }
     }
 
@@ -72,6 +72,11 @@ impl Slots {
     /// Whether anything here can wake the workflow.
     pub(crate) fn any_waiting(&self) -> bool {
         self.0.iter().any(|slot| matches!(slot, Slot::Waiting(_)))
+    }
+
+    /// Whether somebody has polled it and it is not resolved.
+    pub(crate) fn is_waiting(&self, id: SlotId) -> bool {
+        matches!(self.0[id], Slot::Waiting(_))
     }
 
     /// All that are not resolved yet, in order of creation.

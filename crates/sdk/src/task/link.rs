@@ -54,7 +54,8 @@ impl Link for ServerLink {
 
     async fn progress(&self, attempt: &Attempt, progress: f64, details: &str) {
         let task_execution_id = attempt.task_id.to_string();
-        let report = v1::ReportProgressRequest { task_execution_id, progress, details: details.to_owned() };
+        let (details, claim_token) = (details.to_owned(), Some(attempt.token));
+        let report = v1::ReportProgressRequest { task_execution_id, progress, details, claim_token };
         if let Err(status) = self.client().report_progress(self.channel.signed(report)).await {
             tracing::debug!(%status, "progress was not reported");
         }
@@ -65,6 +66,7 @@ impl Link for ServerLink {
             task_execution_id: attempt.task_id.to_string(),
             level: level.name().to_owned(),
             message: message.to_owned(),
+            claim_token: Some(attempt.token),
         };
         if let Err(status) = self.client().log_message(self.channel.signed(line)).await {
             tracing::debug!(%status, "a log line was not sent");
@@ -79,6 +81,7 @@ impl Link for ServerLink {
             r#type: v1::StreamEventType::Data.into(),
             payload: json!({ "type": "data", "data": data }).to_string(),
             timestamp_ms: 0,
+            claim_token: Some(attempt.token),
         };
         if let Err(status) = self.client().stream_task_data(self.channel.signed(datum)).await {
             tracing::debug!(%status, "live data was not sent");
@@ -93,16 +96,17 @@ impl Link for ServerLink {
 
     async fn set_state(&self, attempt: &Attempt, key: &str, value: Option<Value>) -> Result<()> {
         let (task_execution_id, key) = (attempt.task_id.to_string(), key.to_owned());
+        let claim_token = Some(attempt.token);
         let mut client = self.client();
         let answer = match value {
             Some(value) => {
-                let set = v1::SetStateRequest { task_execution_id, key, value: json_bytes(&value) };
+                let value = json_bytes(&value);
+                let set = v1::SetStateRequest { task_execution_id, key, value, claim_token };
                 client.set_state(self.channel.signed(set)).await
             }
             None => {
-                client
-                    .clear_state(self.channel.signed(v1::ClearStateRequest { task_execution_id, key }))
-                    .await
+                let clear = v1::ClearStateRequest { task_execution_id, key, claim_token };
+                client.clear_state(self.channel.signed(clear)).await
             }
         };
         answer.map(|_| ()).map_err(refused)

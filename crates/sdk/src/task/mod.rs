@@ -1,5 +1,6 @@
 //! What a task sees of the world, beside everything else it may do.
 
+mod extensions;
 mod link;
 
 use std::sync::Arc;
@@ -10,8 +11,10 @@ use serde_json::Value;
 use tokio::sync::watch;
 use uuid::Uuid;
 
+pub(crate) use self::extensions::Extensions;
 pub(crate) use self::link::{Link, ServerLink};
 use crate::error::Result;
+use crate::size;
 
 /// Severity of a log line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,6 +56,7 @@ pub struct TaskContext {
     attempt: Arc<Attempt>,
     cancelled: watch::Receiver<bool>,
     link: Arc<dyn Link>,
+    extensions: Arc<Extensions>,
 }
 
 impl std::fmt::Debug for TaskContext {
@@ -62,8 +66,22 @@ impl std::fmt::Debug for TaskContext {
 }
 
 impl TaskContext {
-    pub(crate) fn new(attempt: Attempt, cancelled: watch::Receiver<bool>, link: Arc<dyn Link>) -> Self {
-        Self { attempt: Arc::new(attempt), cancelled, link }
+    pub(crate) fn new(
+        attempt: Attempt,
+        cancelled: watch::Receiver<bool>,
+        link: Arc<dyn Link>,
+        extensions: Arc<Extensions>,
+    ) -> Self {
+        Self { attempt: Arc::new(attempt), cancelled, link, extensions }
+    }
+
+    /// The value of this type that was given to the worker with
+    /// [`extension`](crate::worker::WorkerBuilder::extension).
+    ///
+    /// # Errors
+    /// When the worker has none of this type.
+    pub fn extension<T: Send + Sync + 'static>(&self) -> Result<&T> {
+        self.extensions.get()
     }
 
     pub fn task_id(&self) -> Uuid {
@@ -106,9 +124,11 @@ impl TaskContext {
     /// Says that it is alive. The details are handed to the next attempt if this one does not finish.
     ///
     /// # Errors
-    /// When the details are no JSON.
+    /// When the details are no JSON, or larger than 1 MiB: then the heartbeat is not sent, and the code is `FLV0020`.
     pub fn heartbeat<T: Serialize + ?Sized>(&self, details: &T) -> Result<()> {
-        self.link.heartbeat(&self.attempt, Some(serde_json::to_value(details)?));
+        let details = serde_json::to_value(details)?;
+        size::check(|| "a heartbeat's detail".to_owned(), &details)?;
+        self.link.heartbeat(&self.attempt, Some(details));
         Ok(())
     }
 

@@ -5,9 +5,13 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use super::TestEnvironment;
-use crate::error::Error;
-use crate::replay::{Command, LogEvent, Origin};
+use super::{RealTask, TestEnvironment, TestTask};
+use crate::error::{Error, PLAIN};
+use crate::replay::{Command, LogEvent, Origin, RetryPolicy};
+use crate::wire::milliseconds;
+
+/// How often a task runs at most when its options say nothing, as on a server.
+const DEFAULT_ATTEMPTS: u32 = 3;
 
 /// Something that was asked for and will complete by itself.
 #[derive(Debug)]
@@ -18,6 +22,48 @@ pub(super) struct Open {
     pub(super) due_ms: Option<i64>,
     /// What cancels it: a task's id, a timer's name.
     name: String,
+    /// A task that is run: what follows depends on its next attempt.
+    attempts: Option<Box<Attempts>>,
+}
+
+/// A task that is run for real.
+#[derive(Debug)]
+struct Attempts {
+    task: TestTask,
+    definition: RealTask,
+    kind: String,
+    input: Value,
+    max: u32,
+    retry: RetryPolicy,
+    /// Of the last attempt.
+    error: String,
+    /// When the last attempt wants the next one to begin.
+    retry_after: Option<Duration>,
+}
+
+impl Attempts {
+    /// Runs the next attempt. `None`: it failed, and there is another one.
+    async fn next(&mut self) -> Option<Result<Value, Error>> {
+        let result = self.task.attempt(&self.kind, self.definition.0.clone(), self.input.clone()).await;
+        let error = match result {
+            Ok(output) => return Some(Ok(output)),
+            Err(error) => error,
+        };
+        (self.error, self.retry_after) = (error.to_string(), error.retry_delay());
+        let is_last = error.gives_up() || self.task.attempts() >= self.max;
+        is_last.then_some(Err(error))
+    }
+
+    /// Delay after the attempts so far: as the server has it, without its jitter.
+    fn delay_ms(&self) -> i64 {
+        if let Some(delay) = self.retry_after {
+            return milliseconds(delay);
+        }
+        let exponent = i32::try_from(self.task.attempts().saturating_sub(1)).unwrap_or(i32::MAX);
+        let delay = self.retry.initial.as_millis() as f64 * self.retry.factor.powi(exponent);
+        // `as` saturates.
+        delay.min(self.retry.cap.as_millis() as f64).max(1.0) as i64
+    }
 }
 
 #[derive(Debug)]
@@ -48,7 +94,7 @@ impl Log {
 
     pub(super) fn open(&mut self, kind: &'static str, name: &str, data: Value, after: Option<Duration>) {
         let due_ms = after.map(|after| self.now_ms + i64::try_from(after.as_millis()).unwrap_or(i64::MAX));
-        self.open.push(Open { kind, data, due_ms, name: name.to_owned() });
+        self.open.push(Open { kind, data, due_ms, name: name.to_owned(), attempts: None });
     }
 
     fn close(&mut self, name: &str) {
@@ -56,25 +102,46 @@ impl Log {
     }
 
     /// Carries out a command: its row, and what will come of it.
-    pub(super) fn carry_out(&mut self, environment: &TestEnvironment, command: Command) {
+    pub(super) fn carry_out(&mut self, environment: &TestEnvironment, execution_id: Uuid, command: Command) {
         match command {
             Command::RecordOperation { name, result } => {
                 self.row("OPERATION_COMPLETED", json!({ "operationName": name, "result": result }));
             }
             Command::SetState { key, value } => self.row("STATE_SET", json!({ "key": key, "value": value })),
             Command::ClearState { key } => self.row("STATE_CLEARED", json!({ "key": key })),
-            Command::ScheduleTask { id, task_type, input, .. } => {
-                let id = id.to_string();
+            Command::ScheduleTask { id: task_id, task_type, input, options } => {
+                let id = task_id.to_string();
                 let row = json!({ "taskExecutionId": id, "kind": task_type, "taskType": task_type, "input": input });
                 self.row("TASK_SCHEDULED", row);
                 if let Some(mock) = environment.tasks.get(&task_type) {
                     let (kind, data) = match mock(input) {
                         Ok(output) => ("TASK_COMPLETED", json!({ "taskExecutionId": id, "output": output })),
                         Err(error) => {
-                            ("TASK_FAILED", json!({ "taskExecutionId": id, "error": error.to_string() }))
+                            let max = options.max_retries.unwrap_or(DEFAULT_ATTEMPTS);
+                            let attempts = if error.gives_up() { 1 } else { max };
+                            ("TASK_FAILED", task_failed(&id, &error, attempts))
                         }
                     };
                     self.open(kind, &id, data, None);
+                } else if let Some(definition) = environment.real_tasks.get(&task_type) {
+                    let attempts = Attempts {
+                        task: TestTask::of(task_id, Some(execution_id), environment.extensions.clone()),
+                        definition: definition.clone(),
+                        kind: task_type,
+                        input,
+                        max: options.max_retries.unwrap_or(DEFAULT_ATTEMPTS),
+                        retry: options.retry.unwrap_or_default(),
+                        error: String::new(),
+                        retry_after: None,
+                    };
+                    let (kind, data) = ("TASK_COMPLETED", Value::Null);
+                    self.open.push(Open {
+                        kind,
+                        data,
+                        due_ms: None,
+                        name: id,
+                        attempts: Some(Box::new(attempts)),
+                    });
                 }
             }
             Command::CancelTask { id } => {
@@ -119,6 +186,7 @@ impl Log {
                         }
                         Err(error) => {
                             data.insert("error".into(), json!(error.to_string()));
+                            add_failure(&mut data, &error);
                             "CHILD_WORKFLOW_FAILED"
                         }
                     };
@@ -152,11 +220,77 @@ impl Log {
         Ok(())
     }
 
-    /// Completes something that is open.
-    pub(super) fn complete(&mut self, index: usize) {
-        let Open { kind, data, due_ms, name } = self.open.remove(index);
-        self.now_ms = self.now_ms.max(due_ms.unwrap_or(self.now_ms));
-        self.promises.retain(|(_, id)| *id != name);
-        self.append(Origin::External, kind, data);
+    /// Completes something that is open, or runs the next attempt of a task.
+    pub(super) async fn complete(&mut self, index: usize) {
+        let mut open = self.open.remove(index);
+        self.now_ms = self.now_ms.max(open.due_ms.unwrap_or(self.now_ms));
+        let Some(attempts) = &mut open.attempts else {
+            self.promises.retain(|(_, id)| *id != open.name);
+            return self.append(Origin::External, open.kind, open.data);
+        };
+        let id = &open.name;
+        match attempts.next().await {
+            Some(Ok(output)) => {
+                let data = json!({ "taskExecutionId": id, "output": output });
+                self.append(Origin::External, "TASK_COMPLETED", data);
+            }
+            Some(Err(error)) => {
+                let data = task_failed(id, &error, attempts.task.attempts());
+                self.append(Origin::External, "TASK_FAILED", data);
+            }
+            None => {
+                open.due_ms = Some(self.now_ms + attempts.delay_ms());
+                self.open.push(open);
+            }
+        }
     }
+
+    /// What there is to say of a task beyond its type. `None`: it is not run by the test.
+    pub(super) fn task_note(&self, id: &str) -> Option<String> {
+        let open = self.open.iter().find(|open| open.name == id)?;
+        let Some(attempts) = &open.attempts else { return Some(String::new()) };
+        let due_ms = open.due_ms.unwrap_or(self.now_ms);
+        Some(match attempts.task.attempts() {
+            0 => String::new(),
+            number => {
+                let (error, left) =
+                    (&attempts.error, Duration::from_millis((due_ms - self.now_ms).unsigned_abs()));
+                format!(": attempt {number} failed: {error}; the next one runs in {left:?}")
+            }
+        })
+    }
+
+    /// Sequence of the newest signal. 0: none.
+    pub(super) fn last_signal(&self) -> i64 {
+        self.events.iter().rev().find(|event| event.is_signal()).map_or(0, |event| event.sequence)
+    }
+
+    /// A value of the workflow's state.
+    pub(super) fn state(&self, key: &str) -> Option<&Value> {
+        let of_key = |event: &&LogEvent| event.text("key") == key;
+        let is_state = |event: &&LogEvent| event.kind == "STATE_SET" || event.kind == "STATE_CLEARED";
+        let last = self.events.iter().rev().filter(is_state).find(of_key)?;
+        if last.kind == "STATE_SET" { last.data.get("value") } else { None }
+    }
+}
+
+/// What an event says of a failure beside its message, as a server writes it.
+pub(super) fn add_failure(data: &mut Map<String, Value>, error: &Error) {
+    data.insert("failureType".into(), error.kind().into());
+    if let Some(details) = error.raw_details() {
+        data.insert("failureDetails".into(), details.clone());
+    }
+}
+
+fn task_failed(id: &str, error: &Error, attempts: u32) -> Value {
+    let mut data = Map::new();
+    data.insert("taskExecutionId".into(), id.into());
+    data.insert("error".into(), error.to_string().into());
+    // A worker does not send the kind of an error that has none of its own.
+    if error.kind() != PLAIN {
+        add_failure(&mut data, error);
+    }
+    data.insert("retryable".into(), (!error.gives_up()).into());
+    data.insert("attempts".into(), attempts.into());
+    Value::Object(data)
 }

@@ -1,5 +1,5 @@
-//! Runs workflows in-process, without a server: tasks and children are mocked, time is virtual, signals and promises come
-//! from the test. And replays recorded histories against code.
+//! Runs workflows in-process, without a server: tasks are run or mocked, children are mocked, time is virtual, signals and promises
+//! come from the test. And replays recorded histories against code.
 //!
 //! ```
 //! use flovyn_sdk::testing::TestEnvironment;
@@ -25,6 +25,7 @@ mod log;
 mod recorded;
 mod replay;
 mod run;
+mod task;
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -37,16 +38,30 @@ pub use self::example::example;
 pub use self::recorded::recorded_commands;
 pub use self::replay::{Replay, replay, replay_fn};
 pub use self::run::TestRun;
+pub use self::task::TestTask;
 use crate::context::WorkflowContext;
-use crate::definition::{AnyWorkflow, Dynamic, TaskDefinition, WorkflowDefinition};
+use crate::definition::{AnyTask, AnyWorkflow, Dynamic, TaskDefinition, TaskSet, WorkflowDefinition};
 use crate::error::{Error, Result};
+use crate::task::Extensions;
 
 type Mock = Arc<dyn Fn(Value) -> Result<Value> + Send + Sync>;
+
+/// A task that is run.
+#[derive(Clone)]
+struct RealTask(Arc<dyn AnyTask>);
+
+impl std::fmt::Debug for RealTask {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("RealTask")
+    }
+}
 
 /// What surrounds a workflow in a test.
 #[derive(Clone, Default)]
 pub struct TestEnvironment {
     tasks: HashMap<String, Mock>,
+    real_tasks: HashMap<String, RealTask>,
+    extensions: Arc<Extensions>,
     children: HashMap<String, Mock>,
     evict: bool,
     ahead: bool,
@@ -68,7 +83,35 @@ impl TestEnvironment {
         Self::default()
     }
 
-    /// Answers tasks of this type. A type that is not mocked stays open.
+    /// Runs this task for real, with a [`TaskContext`](crate::TaskContext) of the test. Its retry policy is applied in virtual
+    /// time; its time limits are not, since its code runs in real time. A mock of the same task goes first.
+    #[must_use]
+    pub fn task<T: TaskDefinition>(mut self, task: T) -> Self {
+        self.real_tasks.insert(T::KIND.to_owned(), RealTask(Arc::new(task)));
+        self
+    }
+
+    /// The same for all tasks of a set: see [`#[tasks]`](macro@crate::tasks).
+    #[must_use]
+    pub fn tasks<S: TaskSet>(mut self, tasks: S) -> Self {
+        let entries = Arc::new(tasks).tasks().into_iter();
+        self.real_tasks.extend(entries.map(|entry| (entry.kind.to_owned(), RealTask(entry.definition))));
+        self
+    }
+
+    /// Lends a value to all tasks, as [`extension`](crate::worker::WorkerBuilder::extension) of a worker does.
+    ///
+    /// # Panics
+    /// When there is one of this type, or a run was started.
+    #[must_use]
+    pub fn extension<T: Send + Sync + 'static>(mut self, value: T) -> Self {
+        let extensions =
+            Arc::get_mut(&mut self.extensions).expect("extensions are given before the first run");
+        assert!(extensions.add(value), "two extensions of one type");
+        self
+    }
+
+    /// Answers tasks of this type, with the outcome of all their attempts. A type that is neither mocked nor run stays open.
     #[must_use]
     pub fn mock_task(
         mut self,
@@ -91,7 +134,19 @@ impl TestEnvironment {
         })
     }
 
-    /// Answers child workflows of this kind.
+    /// Answers child workflows of this type.
+    #[must_use]
+    pub fn mock_workflow<W: WorkflowDefinition>(
+        self,
+        mock: impl Fn(W::Input) -> Result<W::Output> + Send + Sync + 'static,
+    ) -> Self {
+        self.mock_child(W::KIND, move |input| {
+            let input = serde_json::from_value(input).map_err(Error::from)?;
+            Ok(serde_json::to_value(mock(input)?)?)
+        })
+    }
+
+    /// Answers child workflows of this kind, with plain JSON.
     #[must_use]
     pub fn mock_child(
         mut self,

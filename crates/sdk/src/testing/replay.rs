@@ -12,14 +12,30 @@ use crate::definition::{AnyWorkflow, Dynamic, WorkflowDefinition};
 use crate::error::{Error, Result};
 use crate::replay::{ActivationError, Core, Instance, LogEvent, Outcome, Shared};
 
-/// Replays a history against a workflow. The history is what `GET .../events` returns, or an array of its events: objects with
-/// `sequence` (or `sequenceNumber`), `eventType` (or `kind`), `data`, and, where known, `timestampMs` and `origin`. Beside it
-/// may stand `executionId` and `createdAtMs`, from which ids are derived. Inputs are compared as well as kinds.
+/// Replays a history against a workflow. The history is what `flovyn workflow export` writes, what `GET .../events` returns, or
+/// an array of events: objects with `sequence` (or `sequenceNumber`), `eventType` (or `kind`), `data`, and, where known,
+/// `timestampMs` and `origin`.
+///
+/// What is compared is what a worker compares: which commands there are, their order, kinds and names, and how the workflow
+/// ended. Ids are taken from the history. An input with a new field is no violation. [`Replay::strict`] compares inputs,
+/// durations and results too.
+///
+/// ```no_run
+/// # use flovyn_sdk::{Result, WorkflowContext, workflow};
+/// # #[workflow]
+/// # async fn order(_: WorkflowContext, id: u32) -> Result<u32> { Ok(id) }
+/// # async fn example() -> Result<()> {
+/// // flovyn workflow export 01a1e259-e972-72ed-ab63-ea102818ba7e > tests/histories/order.json
+/// let history = serde_json::from_str(&std::fs::read_to_string("tests/histories/order.json")?)?;
+/// flovyn_sdk::testing::replay(Order, &history).await?;
+/// # Ok(())
+/// # }
+/// ```
 ///
 /// # Errors
 /// With [`Error::DeterminismViolation`] when the code does not fit the history.
 pub async fn replay<W: WorkflowDefinition>(workflow: W, history: &Value) -> Result<()> {
-    Replay::begin(W::KIND, Arc::new(workflow), history)?.to_the_end().await
+    Replay::of(workflow, history)?.to_the_end().await
 }
 
 /// The same for a workflow made of a closure.
@@ -35,15 +51,45 @@ where
 }
 
 /// A replay that stops wherever the test wants, as activations do.
-#[derive(Debug)]
 pub struct Replay {
     events: Vec<LogEvent>,
     next: usize,
+    workflow: Arc<dyn AnyWorkflow>,
+    kind: String,
+    id: Uuid,
+    created_ms: i64,
     instance: Instance,
     outcome: Outcome,
+    strict: bool,
+}
+
+impl std::fmt::Debug for Replay {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Replay")
+            .field("kind", &self.kind)
+            .field("next", &self.next)
+            .field("instance", &self.instance)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Replay {
+    /// Of a workflow that has a type.
+    ///
+    /// # Errors
+    /// When the history cannot be read.
+    pub fn of<W: WorkflowDefinition>(workflow: W, history: &Value) -> Result<Self> {
+        Self::begin(W::KIND, Arc::new(workflow), history)
+    }
+
+    /// Compares inputs, durations and results as well, which a worker does not: to find every difference.
+    #[must_use]
+    pub fn strict(mut self) -> Self {
+        self.instance.be_strict();
+        self.strict = true;
+        self
+    }
+
     /// Of a workflow made of a closure.
     ///
     /// # Errors
@@ -59,13 +105,24 @@ impl Replay {
     fn begin(kind: &str, workflow: Arc<dyn AnyWorkflow>, history: &Value) -> Result<Self> {
         let events = recorded::events(history)?;
         let first = events.first().ok_or_else(|| Error::failed("the history is empty"))?;
-        let id = history.get("executionId").and_then(Value::as_str).map(Uuid::try_parse);
+        let id = history.get("executionId").or_else(|| history.get("execution")?.get("id"));
+        let id = id.and_then(Value::as_str).map(Uuid::try_parse);
         let id = id.transpose().map_err(|error| Error::failed(format!("executionId: {error}")))?;
         let created_ms = history.get("createdAtMs").and_then(Value::as_i64).unwrap_or(first.time_ms);
-        let core = Shared::new(Core::new(id.unwrap_or_default(), kind, created_ms).strict());
-        let context = WorkflowContext::new(core.clone());
-        let instance = Instance::new(core, workflow.start(context, first.value("input")));
-        Ok(Self { events, next: 0, instance, outcome: Outcome::Suspended })
+        let (id, kind, input) = (id.unwrap_or_default(), kind.to_owned(), first.value("input"));
+        let instance = start(&workflow, &kind, id, created_ms, input);
+        let outcome = Outcome::Suspended;
+        Ok(Self { events, next: 0, workflow, kind, id, created_ms, instance, outcome, strict: false })
+    }
+
+    /// From the beginning, as a worker does when an end did not stand.
+    fn restart(&mut self) {
+        let input = self.events[0].value("input");
+        self.instance = start(&self.workflow, &self.kind, self.id, self.created_ms, input);
+        if self.strict {
+            self.instance.be_strict();
+        }
+        self.next = 0;
     }
 
     /// How many events are left.
@@ -80,6 +137,9 @@ impl Replay {
     /// With [`Error::DeterminismViolation`] when the code does not fit the history.
     pub async fn feed(&mut self, count: usize) -> Result<Vec<String>> {
         let until = self.events.len().min(self.next + count);
+        if self.instance.is_deferred_by(&self.events[self.next..until]) {
+            self.restart();
+        }
         let advanced = self.instance.advance(&self.events[self.next..until]).await;
         self.next = until;
         let (commands, outcome) = advanced.map_err(violation)?;
@@ -107,8 +167,14 @@ impl Replay {
         if let Some(command) = commands.first() {
             return Err(ending.violation(&format!("the workflow has ended, but it asked for {command}")));
         }
-        ending.compare(&self.outcome)
+        ending.compare(&self.outcome, self.strict)
     }
+}
+
+fn start(workflow: &Arc<dyn AnyWorkflow>, kind: &str, id: Uuid, created_ms: i64, input: Value) -> Instance {
+    let core = Shared::new(Core::new(id, kind, created_ms));
+    let context = WorkflowContext::new(core.clone());
+    Instance::new(core, workflow.clone().start(context, input))
 }
 
 /// An activation that failed, as tests see it.

@@ -1,19 +1,21 @@
 //! One workflow under test.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use super::TestEnvironment;
-use super::log::Log;
+use super::log::{Log, add_failure};
 use crate::client::HistoryEvent;
 use crate::context::WorkflowContext;
 use crate::definition::AnyWorkflow;
 use crate::error::{Error, Result};
-use crate::replay::{Command, Core, Instance, LogEvent, Origin, Outcome, Shared, WentAhead};
+use crate::replay::{Command, Core, Instance, LogEvent, Origin, Outcome, Shared, Waiting, WentAhead};
 
 /// When every test begins.
 const BEGINNING_MS: i64 = 1_700_000_000_000;
@@ -31,8 +33,11 @@ pub struct TestRun {
     instance: Option<Instance>,
     outcome: Outcome,
     commands: Vec<String>,
+    unread: BTreeMap<String, usize>,
     /// What arrives while the next activation is under way.
     meanwhile: Vec<(&'static str, Value)>,
+    /// What arrives while the one after it is under way.
+    later: Vec<(&'static str, Value)>,
     random: u64,
 }
 
@@ -63,7 +68,9 @@ impl TestRun {
             instance: None,
             outcome: Outcome::Suspended,
             commands: Vec::new(),
+            unread: BTreeMap::new(),
             meanwhile: Vec::new(),
+            later: Vec::new(),
         }
     }
 
@@ -109,6 +116,16 @@ impl TestRun {
     pub fn signal_meanwhile<T: Serialize + ?Sized>(&mut self, name: &str, value: &T) -> Result<()> {
         let data = json!({ "signalName": name, "signalValue": serde_json::to_value(value)? });
         self.meanwhile.push(("SIGNAL_RECEIVED", data));
+        Ok(())
+    }
+
+    /// A signal that arrives while the activation after the next one is under way.
+    ///
+    /// # Errors
+    /// When the value is no JSON.
+    pub fn signal_later<T: Serialize + ?Sized>(&mut self, name: &str, value: &T) -> Result<()> {
+        let data = json!({ "signalName": name, "signalValue": serde_json::to_value(value)? });
+        self.later.push(("SIGNAL_RECEIVED", data));
         Ok(())
     }
 
@@ -172,6 +189,36 @@ impl TestRun {
         self.outcome == Outcome::Suspended
     }
 
+    /// A value of its state. `None`: nothing is set under this key.
+    ///
+    /// # Errors
+    /// When it is not of this type.
+    pub fn state<T: DeserializeOwned>(&self, key: &str) -> Result<Option<T>> {
+        Ok(self.log.state(key).cloned().map(serde_json::from_value).transpose()?)
+    }
+
+    /// What it waits for, in words, in the order in which it asked: such as `promise "approval"`, or a task with why its last
+    /// attempt failed. Empty: it has ended, or was not driven yet.
+    pub fn waiting_on(&self) -> Vec<String> {
+        let Some(instance) = self.instance.as_ref().filter(|_| self.is_waiting()) else { return Vec::new() };
+        let describe = |waiting: Waiting| match waiting {
+            Waiting::Task { id, kind } => {
+                let note = self.log.task_note(&id);
+                format!(
+                    "task {kind:?}{}",
+                    note.unwrap_or_else(|| ", which the test neither runs nor mocks".into())
+                )
+            }
+            Waiting::Other(what) => what,
+        };
+        instance.waiting().into_iter().map(describe).collect()
+    }
+
+    /// Signals that it had received and not read when it ended: how many of each name.
+    pub fn unread_signals(&self) -> &BTreeMap<String, usize> {
+        &self.unread
+    }
+
     /// What it has asked for, in order, such as `timer "timer-1"`.
     pub fn commands(&self) -> &[String] {
         &self.commands
@@ -210,7 +257,7 @@ impl TestRun {
     async fn go_on(&mut self, may: impl Fn(&super::log::Open) -> bool) -> Result<()> {
         for _ in 0..MAX_STEPS {
             self.step().await?;
-            if self.outcome != Outcome::Suspended || !(self.has_news() || self.complete_some(&may)) {
+            if self.outcome != Outcome::Suspended || !(self.has_news() || self.complete_some(&may).await) {
                 return Ok(());
             }
         }
@@ -237,10 +284,21 @@ impl TestRun {
                 advanced.map_err(super::replay::violation)?
             }
         };
-        self.let_things_happen();
+        self.let_things_happen().await;
+        let ends = matches!(outcome, Outcome::Completed(_) | Outcome::Failed(_));
+        if ends && self.log.last_signal() > instance.base() {
+            // As a server does it: nothing of this step counts, and the workflow decides anew.
+            let data = json!({ "reason": "a signal came first", "seenThrough": instance.base() });
+            self.log.append(Origin::External, "WORKFLOW_SUSPENDED", data);
+            return Ok(());
+        }
+        self.unread = match outcome {
+            Outcome::Suspended => BTreeMap::new(),
+            _ => instance.unread_signals(),
+        };
         for command in commands {
             self.commands.push(Command::describe(&command));
-            self.log.carry_out(&self.environment, command);
+            self.log.carry_out(&self.environment, self.id, command);
         }
         self.finish_log(&outcome);
         self.outcome = outcome;
@@ -267,15 +325,16 @@ impl TestRun {
     }
 
     /// What happens between the end of an activation and the moment when its commands are in the log.
-    fn let_things_happen(&mut self) {
-        for (kind, data) in std::mem::take(&mut self.meanwhile) {
+    async fn let_things_happen(&mut self) {
+        let next = std::mem::take(&mut self.later);
+        for (kind, data) in std::mem::replace(&mut self.meanwhile, next) {
             self.log.append(Origin::External, kind, data);
         }
         if self.environment.seed.is_some() && self.draw(4) == 0 {
             let ready = self.ready(&|open: &super::log::Open| open.due_ms.is_none());
             if !ready.is_empty() {
                 let chosen = ready[self.draw(ready.len())];
-                self.log.complete(chosen);
+                self.log.complete(chosen).await;
             }
         }
     }
@@ -292,17 +351,26 @@ impl TestRun {
     }
 
     fn finish_log(&mut self, outcome: &Outcome) {
-        let (kind, data) = match outcome {
+        let (kind, mut data) = match outcome {
             Outcome::Suspended => return,
             Outcome::Completed(output) => ("WORKFLOW_COMPLETED", json!({ "output": output })),
-            Outcome::Failed(error) => ("WORKFLOW_EXECUTION_FAILED", json!({ "error": error.to_string() })),
+            Outcome::Failed(error) => {
+                let mut data = Map::new();
+                data.insert("error".into(), error.to_string().into());
+                add_failure(&mut data, error);
+                ("WORKFLOW_EXECUTION_FAILED", Value::Object(data))
+            }
             Outcome::Cancelled(reason) => ("WORKFLOW_CANCELLED", json!({ "reason": reason })),
         };
+        let unread: usize = self.unread.values().sum();
+        if unread > 0 {
+            data["unreadSignals"] = unread.into();
+        }
         self.log.append(Origin::Command, kind, data);
     }
 
     /// Completes what may complete: the next in order, or a random one or several of those whose turn it is.
-    fn complete_some(&mut self, may: &impl Fn(&super::log::Open) -> bool) -> bool {
+    async fn complete_some(&mut self, may: &impl Fn(&super::log::Open) -> bool) -> bool {
         let mut count = match self.environment.seed {
             None => 1,
             Some(_) => 1 + self.draw(3),
@@ -317,7 +385,7 @@ impl TestRun {
                 None => ready[0],
                 Some(_) => ready[self.draw(ready.len())],
             };
-            self.log.complete(chosen);
+            self.log.complete(chosen).await;
             any = true;
             count -= 1;
         }

@@ -1,5 +1,6 @@
 //! One step of a workflow: take it from memory or replay it, go on with the new events, submit what it asks for.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -16,18 +17,30 @@ use crate::error::{Error, Result};
 use crate::replay::{ActivationError, Command, Core, Instance, LogEvent, Outcome, Shared};
 use crate::wire;
 
+/// Code of the refusal of an end for which a signal came too early to be overlooked.
+const END_DEFERRED: &str = "FLV0063";
+
 /// An instance that has gone on, with what it asks for.
 type Advanced = (Instance, Vec<Command>, Outcome);
 
 pub(super) async fn run(setup: Arc<Setup>, cache: Arc<Cache>, desk: Arc<Desk>, work: v1::WorkflowExecution) {
     setup.metrics.activations.fetch_add(1, Ordering::Relaxed);
     let token = work.claim_token;
-    let id = work.id.clone();
+    let (id, kind) = (work.id.clone(), work.kind.clone());
+    let mut unread = None;
     let (finished, instance) = match advance(&setup, &cache, &work).await {
-        Ok(Some((instance, commands, outcome))) => (
-            Finished::Activation(submission(&id, token, instance.seen, commands, &outcome)),
-            (outcome == Outcome::Suspended).then_some(instance),
-        ),
+        Ok(Some((instance, commands, outcome))) => {
+            let mut submit = submission(&id, token, &instance, commands, &outcome);
+            // Code that ends earlier than the code before it: what that had seen is behind it.
+            submit.base_sequence = submit.base_sequence.max(Some(work.events_after));
+            match setup.limits.get().refuse(&submit) {
+                Some(error) => (Finished::Activation(failed(&setup, &work, error)), None),
+                None => {
+                    unread = Unread::of(&instance, &outcome);
+                    (Finished::Activation(submit), (outcome == Outcome::Suspended).then_some(instance))
+                }
+            }
+        }
         Ok(None) => (Finished::GivenBack(v1::HeldClaim { id: id.clone(), claim_token: token }), None),
         Err(error) => (Finished::Activation(failed(&setup, &work, error)), None),
     };
@@ -43,19 +56,50 @@ pub(super) async fn run(setup: Arc<Setup>, cache: Arc<Cache>, desk: Arc<Desk>, w
         if let Some(ticket) = ticket {
             cache.settle(execution_id, ticket, ack.code.is_empty() && !ack.repeated_result);
         }
-        if !ack.code.is_empty() {
+        if ack.code == END_DEFERRED {
+            tracing::debug!(execution = id, message = ack.message, "the workflow decides anew");
+        } else if ack.code.is_empty() {
+            unread.inspect(|unread: &Unread| unread.tell(&setup));
+        } else {
             setup.metrics.activations_refused.fetch_add(1, Ordering::Relaxed);
             let (code, message) = (ack.code, ack.message);
-            tracing::warn!(execution = id, code, message, "an activation was refused");
+            tracing::warn!(execution = id, kind, code, message, "an activation was refused");
+            setup.tell(&WorkerEvent::ActivationRefused { execution_id, kind, code, message });
         }
     });
 }
 
-/// What a step asks for, after all events up to `seen`.
+/// Signals that a workflow had received and not read when it ended.
+pub(super) struct Unread {
+    execution_id: Uuid,
+    kind: String,
+    signals: BTreeMap<String, usize>,
+}
+
+impl Unread {
+    /// `None`: it has read all of them, or has not ended.
+    pub(super) fn of(instance: &Instance, outcome: &Outcome) -> Option<Self> {
+        let signals = (*outcome != Outcome::Suspended).then(|| instance.unread_signals())?;
+        let (execution_id, kind) = (instance.execution_id(), instance.kind());
+        (!signals.is_empty()).then_some(Self { execution_id, kind, signals })
+    }
+
+    /// Once the end stands.
+    pub(super) fn tell(&self, setup: &Setup) {
+        let Self { execution_id, kind, signals } = self;
+        let named: Vec<String> = signals.iter().map(|(name, count)| format!("{name:?}: {count}")).collect();
+        let named = named.join(", ");
+        tracing::warn!(execution = %execution_id, kind, signals = named, "a workflow has ended without reading all its signals");
+        let (execution_id, signals) = (*execution_id, signals.clone());
+        setup.tell(&WorkerEvent::SignalsUnread { execution_id, kind: kind.clone(), signals });
+    }
+}
+
+/// What a step asks for.
 pub(super) fn submission(
     id: &str,
     token: i64,
-    seen: i64,
+    instance: &Instance,
     commands: Vec<Command>,
     outcome: &Outcome,
 ) -> v1::SubmitWorkflowCommandsRequest {
@@ -65,8 +109,15 @@ pub(super) fn submission(
         commands: commands.into_iter().map(wire::command).chain(last).collect(),
         status: status.into(),
         claim_token: Some(token),
-        base_sequence: Some(seen),
+        base_sequence: Some(instance.base()),
         activation_failure: None,
+        clean_up: instance
+            .clean_up()
+            .map(|told| v1::CleanUp { waits: told.waits, grace_ms: told.grace.map(wire::milliseconds) }),
+        unread_signals: match outcome {
+            Outcome::Suspended => 0,
+            _ => i64::try_from(instance.unread_signals().values().sum::<usize>()).unwrap_or(i64::MAX),
+        },
     }
 }
 
@@ -108,8 +159,15 @@ async fn advance(
     let mut kept = None;
     // What is dropped there is users' code, and must not take this activation along.
     unharmed("while a workflow was looked for", || kept = cache.take(id, work.events_after));
+    let mut kept = match kept {
+        Some(instance) => Some((instance, new_events(setup, id, work).await.map_err(lost)?)),
+        None => None,
+    };
+    if kept.as_ref().is_some_and(|(instance, events)| instance.is_deferred_by(events)) {
+        unharmed("while a workflow was dropped", || kept = None);
+    }
     let (mut instance, events) = match kept {
-        Some(instance) => (instance, new_events(setup, id, work).await.map_err(lost)?),
+        Some(kept) => kept,
         None => {
             setup.metrics.cold_starts.fetch_add(1, Ordering::Relaxed);
             let events = match work.events_after {
@@ -147,11 +205,17 @@ fn start(
     work: &v1::WorkflowExecution,
     events: &[LogEvent],
 ) -> Result<Instance, ActivationError> {
-    let registered = setup.workflows.get(&work.kind).ok_or_else(|| {
-        ActivationError::new("UNKNOWN_KIND", format!("this worker has no workflow {:?}", work.kind))
+    let version = work.workflow_version.as_deref().filter(|version| !version.is_empty());
+    let definition = setup.registry.workflow(&work.kind, version).ok_or_else(|| {
+        let of_version = version.map(|version| format!(" of version {version:?}")).unwrap_or_default();
+        ActivationError::new(
+            "UNKNOWN_KIND",
+            format!("this worker has no workflow {:?}{of_version}", work.kind),
+        )
     })?;
     let input = events.first().map_or(Value::Null, |event| event.value("input"));
     let core = Shared::new(Core::new(id, &work.kind, work.created_at_ms));
+    core.lock().cancel_grace = definition.cancel_grace();
     let context = WorkflowContext::new(core.clone());
-    Ok(Instance::new(core, registered.definition.clone().start(context, input)))
+    Ok(Instance::new(core, definition.start(context, input)))
 }

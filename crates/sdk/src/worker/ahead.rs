@@ -9,7 +9,7 @@ use flovyn_proto::v1;
 use prost::Message;
 use uuid::Uuid;
 
-use super::activation::submission;
+use super::activation::{Unread, submission};
 use super::cache::{Cache, Kept, Ticket};
 use super::{Setup, unharmed};
 use crate::replay::{Instance, Outcome, WentAhead};
@@ -23,6 +23,7 @@ pub(super) struct Step {
     execution_id: Uuid,
     /// Where its workflow is kept, unless it has ended.
     kept: Option<Ticket>,
+    unread: Option<Unread>,
 }
 
 /// The next step of the workflow that waits for this task's success, if it can be known.
@@ -46,7 +47,7 @@ fn go(
 ) -> Option<(Step, v1::SubmitWorkflowCommandsRequest)> {
     let id = Uuid::try_parse(execution_id).ok()?;
     let task_id = &task.task_execution_id;
-    let needs_log = |kind: &str| setup.workflows.get(kind).map(|registered| &registered.needs_log);
+    let needs_log = |kind: &str| setup.registry.workflows.get(kind).map(|registered| &registered.needs_log);
     let may = |kind: &str| needs_log(kind).is_some_and(|needs| !needs.load(Ordering::Relaxed));
     let wanted = |instance: &Instance| instance.waits_only_for(task_id) && may(&instance.kind());
     let (place, Kept { mut instance, token }) = cache.take_if(id, wanted)?;
@@ -61,12 +62,13 @@ fn go(
         return None;
     };
     let token = token + 1;
-    let submit = submission(execution_id, token, instance.seen, commands, &outcome);
+    let submit = submission(execution_id, token, &instance, commands, &outcome);
     if submit.encoded_len() + task.output.len() > MAX_BYTES {
         needs_log(&instance.kind())?.store(true, Ordering::Relaxed);
         cache.forget(id, place);
         return None;
     }
+    let unread = Unread::of(&instance, &outcome);
     let kept = match outcome {
         Outcome::Suspended => Some(cache.put_back(id, place, Kept { instance, token })?),
         // An activation that came meanwhile knows more than this one.
@@ -74,7 +76,7 @@ fn go(
         _ => None,
     };
     setup.metrics.activations.fetch_add(1, Ordering::Relaxed);
-    Some((Step { execution_id: id, kept }, submit))
+    Some((Step { execution_id: id, kept, unread }, submit))
 }
 
 impl Step {
@@ -82,6 +84,7 @@ impl Step {
     pub(super) fn settled(self, setup: &Setup, cache: &Cache, ack: &v1::ResultAck) {
         if ack.continued {
             setup.metrics.continued.fetch_add(1, Ordering::Relaxed);
+            self.unread.inspect(|unread| unread.tell(setup));
         }
         if let Some(ticket) = self.kept {
             cache.settle(self.execution_id, ticket, ack.continued);

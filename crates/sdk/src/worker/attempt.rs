@@ -13,14 +13,14 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use uuid::Uuid;
 
-use super::Setup;
 use super::ahead;
 use super::cache::Cache;
 use super::desk::{Desk, Finished};
+use super::{Setup, WorkerEvent};
 use crate::error::{Error, Result};
-use crate::replay::panic_message;
+use crate::replay::panicked;
 use crate::task::{Attempt, ServerLink, TaskContext};
-use crate::wire::{json, json_bytes};
+use crate::wire::{json, json_bytes, task_failure};
 
 pub(super) async fn run(
     setup: Arc<Setup>,
@@ -31,32 +31,35 @@ pub(super) async fn run(
 ) {
     setup.metrics.tasks.fetch_add(1, Ordering::Relaxed);
     let (id, token) = (task.task_execution_id.clone(), task.claim_token);
-    let execution_id = task.workflow_execution_id.clone();
+    let (execution_id, task_type) = (task.workflow_execution_id.clone(), task.kind.clone());
     let link = {
         let desk = desk.clone();
         Arc::new(ServerLink::new(setup.channel.clone(), move |heartbeat| desk.heartbeat_task(heartbeat)))
     };
     let result = attempt(&setup, task, cancelled, link).await;
     let (mut ahead, mut next) = (None, None);
+    let limits = setup.limits.get();
+    let result = result.map(|output| json_bytes(&output));
+    // What is too large is not sent: the task fails by what is said in its place.
+    let refused = match &result {
+        Ok(output) => limits.refuse_output(output),
+        Err(error) => limits.refuse_error(&error.to_string()),
+    };
+    let refused = refused.map(|(code, message)| {
+        refusal(&setup, &id, task_type.clone(), code.to_owned(), message.clone());
+        Error::NonRetryable(format!("{code}: {message}"))
+    });
+    let result = refused.map_or(result, Err);
     let result = match result {
         Ok(output) => {
-            let complete = v1::CompleteTaskRequest {
-                task_execution_id: id.clone(),
-                output: json_bytes(&output),
-                claim_token: Some(token),
-            };
+            let complete =
+                v1::CompleteTaskRequest { task_execution_id: id.clone(), output, claim_token: Some(token) };
             (ahead, next) = ahead::step(&setup, &cache, &complete, &execution_id).unzip();
             Sent::Complete(complete)
         }
         Err(error) => {
             setup.metrics.tasks_failed.fetch_add(1, Ordering::Relaxed);
-            Sent::Fail(v1::FailTaskRequest {
-                task_execution_id: id.clone(),
-                error: error.to_string(),
-                claim_token: Some(token),
-                non_retryable: matches!(error, Error::NonRetryable(_)),
-                next_retry_delay_ms: None,
-            })
+            Sent::Fail(task_failure(id.clone(), token, &error))
         }
     };
     desk.settle(id.clone(), token, Finished::Task(result, next), move |ack| {
@@ -65,11 +68,21 @@ pub(super) async fn run(
         }
         if ack.code.is_empty() {
             setup.metrics.tasks_acknowledged.fetch_add(1, Ordering::Relaxed);
+            if let (Some(hook), Ok(id)) = (&setup.ack_hook, Uuid::try_parse(&id)) {
+                // Last: it may panic.
+                hook(id, token);
+            }
         } else {
             setup.metrics.tasks_refused.fetch_add(1, Ordering::Relaxed);
-            tracing::warn!(task = id, code = ack.code, message = ack.message, "a task's result was refused");
+            refusal(&setup, &id, task_type, ack.code, ack.message);
         }
     });
+}
+
+fn refusal(setup: &Setup, id: &str, task_type: String, code: String, message: String) {
+    tracing::warn!(task = id, task_type, code, message, "a task's result was refused");
+    let task_id = Uuid::try_parse(id).unwrap_or_default();
+    setup.tell(&WorkerEvent::TaskRefused { task_id, task_type, code, message });
 }
 
 /// Runs user code, so that a panic hurts nobody else.
@@ -84,10 +97,10 @@ async fn attempt(
         return Err(Error::Cancelled("before it began".to_owned()));
     }
     let missing = || Error::failed(format!("this worker has no task {:?}", task.kind));
-    let definition = setup.tasks.get(&task.kind).ok_or_else(missing)?.definition.clone();
+    let definition = setup.registry.tasks.get(&task.kind).ok_or_else(missing)?.definition.clone();
     let input = json(&task.input)?;
     let limit = task.timeout_ms.map(|ms| Duration::from_millis(ms.max(0).unsigned_abs()));
-    let context = TaskContext::new(read(task)?, cancelled, link);
+    let context = TaskContext::new(read(task)?, cancelled, link, setup.extensions.clone());
     let running = AssertUnwindSafe(definition.start(context, input)).catch_unwind();
     let ended = match limit {
         None => running.await,
@@ -99,7 +112,7 @@ async fn attempt(
             ended.ok_or_else(|| Error::failed("it was never begun"))?.map_err(Error::failed)?
         }
     };
-    ended.unwrap_or_else(|panic| Err(Error::failed(format!("panicked: {}", panic_message(panic.as_ref())))))
+    ended.unwrap_or_else(|panic| Err(panicked(panic.as_ref())))
 }
 
 fn read(task: v1::TaskExecutionInfo) -> Result<Attempt> {

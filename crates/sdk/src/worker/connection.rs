@@ -1,7 +1,8 @@
 //! The stream to the server: hello, work in, results out; and connecting again when it broke.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
 use flovyn_proto::v1;
 use flovyn_proto::v1::worker_stream_client::WorkerStreamClient;
@@ -10,15 +11,16 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Streaming;
+use uuid::Uuid;
 
 use super::cache::Cache;
 use super::desk::Desk;
+use super::registry::{RegisteredTask, WorkflowKind};
 use super::{Setup, WorkerEvent, activation, attempt, rows};
+use crate::backoff::{Backoff, Warned, random};
+use crate::reason::reason;
 use crate::wire::json_bytes;
 
-/// Between attempts to connect: doubled from the first to the longest, with jitter.
-const FIRST_PAUSE: Duration = Duration::from_millis(100);
-const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 /// Frames that wait for the connection.
 const OUTBOUND_FRAMES: usize = 16;
 /// How long a goodbye may take.
@@ -26,35 +28,41 @@ const GOODBYE: Duration = Duration::from_secs(2);
 
 /// Runs until the worker has stopped.
 pub(super) async fn run(setup: Arc<Setup>, cache: Arc<Cache>, desk: Arc<Desk>) {
-    let mut pause = FIRST_PAUSE;
+    let (mut backoff, mut warned) = (Backoff::default(), Warned::default());
+    let mut away = false;
     while !desk.is_stopping() {
-        match connect(&setup, &desk).await {
+        let reason = match connect(&setup, &desk).await {
             Ok((outbound, inbound, lease)) => {
-                pause = FIRST_PAUSE;
-                setup.metrics.connections.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+                setup.metrics.connections.fetch_add(1, Ordering::Relaxed);
                 setup.tell(&WorkerEvent::Connected);
-                let reason = serve(&setup, &cache, &desk, outbound, inbound, lease).await;
-                if let Some(reason) = reason {
-                    setup.tell(&WorkerEvent::Disconnected(reason));
+                if std::mem::take(&mut away) {
+                    tracing::info!("connected to the server again");
                 }
+                let since = Instant::now();
+                let (reason, heard) = serve(&setup, &cache, &desk, outbound, inbound, lease).await;
+                if heard || Backoff::is_steady(since.elapsed()) {
+                    // What went wrong before is over: what has gone wrong now is news.
+                    backoff.reset();
+                    warned.clear();
+                }
+                reason
             }
             Err(reason) => {
-                tracing::warn!(%reason, "no connection; trying again");
-                setup.tell(&WorkerEvent::Disconnected(reason));
+                away = true;
+                Some(reason)
             }
+        };
+        if let Some(reason) = reason {
+            if warned.is_new(&reason) {
+                tracing::warn!(%reason, "not connected to the server; trying again until it works");
+            }
+            setup.tell(&WorkerEvent::Disconnected(reason));
         }
         tokio::select! {
-            () = tokio::time::sleep(jittered(pause)) => {}
+            () = tokio::time::sleep(backoff.pause(random())) => {}
             () = desk.stopped() => {}
         }
-        pause = (pause * 2).min(LONGEST_PAUSE);
     }
-}
-
-/// Between half of it and all of it, so that workers of a server that was restarted do not come back in step.
-fn jittered(pause: Duration) -> Duration {
-    let random = uuid::Uuid::new_v4().as_u64_pair().0;
-    pause.mul_f64(0.5 + (random >> 11) as f64 / (1_u64 << 54) as f64)
 }
 
 type Connected = (mpsc::Sender<v1::WorkerFrame>, Streaming<v1::ServerFrame>, Duration);
@@ -65,22 +73,23 @@ async fn connect(setup: &Setup, desk: &Desk) -> Result<Connected, String> {
     outbound.send(first).await.map_err(|error| error.to_string())?;
     let mut client = WorkerStreamClient::new(setup.channel.transport());
     let stream = client.connect(setup.channel.signed(ReceiverStream::new(frames))).await;
-    let mut inbound = stream.map_err(|status| status.to_string())?.into_inner();
-    let welcome = inbound.message().await.map_err(|status| status.to_string())?;
+    let mut inbound = stream.map_err(|status| reason(&status))?.into_inner();
+    let welcome = inbound.message().await.map_err(|status| reason(&status))?;
     let welcome = welcome.and_then(|frame| frame.welcome).ok_or("the server gave no welcome")?;
+    setup.limits.set(welcome.limits);
     let lease = Duration::from_millis(welcome.lease_ms.max(1).unsigned_abs());
     Ok((outbound, inbound, lease))
 }
 
 fn hello(setup: &Setup) -> v1::StreamHello {
     let bytes = |schema: Option<&serde_json::Value>| schema.map(json_bytes).unwrap_or_default();
-    let workflow = |(kind, registered): (&String, &super::RegisteredWorkflow)| v1::StreamWorkflowKind {
+    let workflow = |(kind, registered): (&String, &WorkflowKind)| v1::StreamWorkflowKind {
         kind: kind.clone(),
-        versions: registered.version.iter().cloned().collect(),
-        input_schema: bytes(registered.schemas.input.as_ref()),
-        output_schema: bytes(registered.schemas.output.as_ref()),
+        versions: registered.versions(),
+        input_schema: bytes(registered.schemas().and_then(|schemas| schemas.input.as_ref())),
+        output_schema: bytes(registered.schemas().and_then(|schemas| schemas.output.as_ref())),
     };
-    let task = |(task_type, registered): (&String, &super::RegisteredTask)| v1::StreamTaskType {
+    let task = |(task_type, registered): (&String, &RegisteredTask)| v1::StreamTaskType {
         task_type: task_type.clone(),
         timeout_ms: None,
         input_schema: bytes(registered.schemas.input.as_ref()),
@@ -93,14 +102,14 @@ fn hello(setup: &Setup) -> v1::StreamHello {
         build_id: setup.build_id.clone(),
         host_name: std::env::var("HOSTNAME").unwrap_or_default(),
         process_id: std::process::id().to_string(),
-        workflows: setup.workflows.iter().map(workflow).collect(),
-        tasks: setup.tasks.iter().map(task).collect(),
+        workflows: setup.registry.workflows.iter().map(workflow).collect(),
+        tasks: setup.registry.tasks.iter().map(task).collect(),
         held: Vec::new(),
         provisional: true,
     }
 }
 
-/// Serves one connection. Returns why it ended, or nothing when the worker has stopped.
+/// Serves one connection. Returns why it ended, or nothing when the worker has stopped; and whether the server sent anything.
 async fn serve(
     setup: &Arc<Setup>,
     cache: &Arc<Cache>,
@@ -108,7 +117,8 @@ async fn serve(
     outbound: mpsc::Sender<v1::WorkerFrame>,
     mut inbound: Streaming<v1::ServerFrame>,
     lease: Duration,
-) -> Option<String> {
+) -> (Option<String>, bool) {
+    let mut heard = false;
     // In a set, which ends it when this ends in whatever way: heartbeats of a worker that was aborted would keep its claims
     // alive for good.
     let mut sender = JoinSet::new();
@@ -118,9 +128,12 @@ async fn serve(
     loop {
         tokio::select! {
             frame = inbound.message() => match frame {
-                Ok(Some(frame)) => take_in(setup, cache, desk, frame),
-                Ok(None) => break Some("the server closed the stream".to_owned()),
-                Err(status) => break Some(status.to_string()),
+                Ok(Some(frame)) => {
+                    heard = true;
+                    take_in(setup, cache, desk, frame);
+                }
+                Ok(None) => break (Some("the server closed the stream".to_owned()), heard),
+                Err(status) => break (Some(reason(&status)), heard),
             },
             () = &mut drained => {
                 let goodbye = v1::WorkerFrame { goodbye: true, ..v1::WorkerFrame::default() };
@@ -128,7 +141,7 @@ async fn serve(
                 let _ = outbound.send(goodbye).await;
                 let ends = async { while let Ok(Some(_)) = inbound.message().await {} };
                 let _ = tokio::time::timeout(GOODBYE, ends).await;
-                break None;
+                break (None, heard);
             }
         }
     }
@@ -165,6 +178,12 @@ fn take_in(setup: &Arc<Setup>, cache: &Arc<Cache>, desk: &Arc<Desk>, frame: v1::
     for ack in frame.acks {
         desk.acknowledge(ack);
     }
+    for refused in frame.refused_heartbeats {
+        let (code, message) = (refused.code, refused.message);
+        tracing::warn!(task = refused.task_execution_id, code, message, "a heartbeat was refused");
+        let task_id = Uuid::try_parse(&refused.task_execution_id).unwrap_or_default();
+        setup.tell(&WorkerEvent::HeartbeatRefused { task_id, code, message });
+    }
     let mut work: Vec<BoxFuture<'static, ()>> = Vec::new();
     for item in frame.activations {
         if desk.take_activation(&item.id, item.claim_token) {
@@ -196,6 +215,6 @@ fn take_in(setup: &Arc<Setup>, cache: &Arc<Cache>, desk: &Arc<Desk>, frame: v1::
 
 /// A claim that is under way here already: it is run once, and answered once.
 fn dropped(setup: &Setup, id: &str, token: i64) {
-    setup.metrics.duplicates_dropped.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    setup.metrics.duplicates_dropped.fetch_add(1, Ordering::Relaxed);
     tracing::warn!(id, token, "work came twice under one claim; the copy was dropped");
 }

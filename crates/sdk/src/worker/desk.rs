@@ -6,8 +6,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use flovyn_proto::v1;
 use prost::Message;
 use tokio::sync::{Notify, watch};
+use tokio::time::Instant;
 
 use super::unharmed;
+use crate::backoff::{Backoff, Warned, random};
 use crate::wire::MAX_FRAME_BYTES;
 
 /// Results in one frame: as many as the server takes into one commit.
@@ -58,10 +60,20 @@ struct Slots {
     owed: u32,
 }
 
+/// Results that the server could not take for the moment, and when they are sent again: all of them together.
+#[derive(Debug, Default)]
+struct PutOff {
+    numbers: Vec<u64>,
+    due: Option<Instant>,
+    backoff: Backoff,
+    warned: Warned,
+}
+
 struct Inner {
     next_ref: u64,
     unacknowledged: BTreeMap<u64, Unacknowledged>,
     unsent: Vec<u64>,
+    put_off: PutOff,
     heartbeats: Vec<v1::TaskHeartbeat>,
     session_heartbeat: bool,
     workflows: Slots,
@@ -95,6 +107,7 @@ impl Desk {
             next_ref: 0,
             unacknowledged: BTreeMap::new(),
             unsent: Vec::new(),
+            put_off: PutOff::default(),
             heartbeats: Vec::new(),
             session_heartbeat: false,
             workflows: slots(max_workflows),
@@ -163,6 +176,8 @@ impl Desk {
             .map(|(id, token)| v1::HeldClaim { id: id.clone(), claim_token: *token })
             .collect();
         inner.unsent = inner.unacknowledged.keys().copied().collect();
+        inner.put_off.numbers.clear();
+        inner.put_off.due = None;
         let open = !inner.paused && !inner.stopping;
         let grant = |slots: &mut Slots| {
             let free = slots.max.saturating_sub(slots.running);
@@ -178,25 +193,45 @@ impl Desk {
     pub(super) async fn next_frame(&self) -> v1::WorkerFrame {
         loop {
             let changed = self.work.notified();
-            if let Some(frame) = self.frame() {
+            if let Some(frame) = self.frame(Instant::now()) {
                 return frame;
             }
-            changed.await;
+            let due = self.lock().put_off.due;
+            match due {
+                None => changed.await,
+                Some(due) => tokio::select! {
+                    () = changed => {}
+                    () = tokio::time::sleep_until(due) => {}
+                },
+            }
         }
     }
 
-    fn frame(&self) -> Option<v1::WorkerFrame> {
+    fn frame(&self, now: Instant) -> Option<v1::WorkerFrame> {
         let mut inner = self.lock();
+        if inner.put_off.due.take_if(|due| *due <= now).is_some() {
+            let due = std::mem::take(&mut inner.put_off.numbers);
+            inner.unsent.extend(due);
+        }
+        let mut bytes = 0;
+        let mut beats = 0;
+        for beat in &inner.heartbeats {
+            bytes += beat.encoded_len();
+            if beats > 0 && bytes > MAX_FRAME_BYTES {
+                self.work.notify_one();
+                break;
+            }
+            beats += 1;
+        }
         let mut frame = v1::WorkerFrame {
             heartbeat: std::mem::take(&mut inner.session_heartbeat),
-            task_heartbeats: std::mem::take(&mut inner.heartbeats),
+            task_heartbeats: inner.heartbeats.drain(..beats).collect(),
             ..v1::WorkerFrame::default()
         };
         if !inner.paused && !inner.stopping {
             frame.workflow_credits = std::mem::take(&mut inner.workflows.owed);
             frame.task_credits = std::mem::take(&mut inner.tasks.owed);
         }
-        let mut bytes = 0;
         let mut taken = 0;
         for number in &inner.unsent {
             let Some(result) = inner.unacknowledged.get(number) else {
@@ -205,7 +240,7 @@ impl Desk {
             };
             bytes += result.finished.bytes();
             let count = frame.activations.len() + frame.tasks.len();
-            if count > 0 && (bytes > MAX_FRAME_BYTES || count >= MAX_RESULTS) {
+            if count + beats > 0 && (bytes > MAX_FRAME_BYTES || count >= MAX_RESULTS) {
                 // The rest goes with the next frame.
                 self.work.notify_one();
                 break;
@@ -300,16 +335,17 @@ impl Desk {
         self.work.notify_one();
     }
 
-    /// The server has answered. What may be sent again is sent again.
+    /// The server has answered. What may be sent again is sent again after a pause.
     pub(super) fn acknowledge(&self, ack: v1::ResultAck) {
-        let mut inner = self.lock();
         if ack.retryable {
-            if inner.unacknowledged.contains_key(&ack.r#ref) {
-                inner.unsent.push(ack.r#ref);
-                drop(inner);
-                self.work.notify_one();
+            return self.put_off(&ack, Instant::now(), random());
+        }
+        let mut inner = self.lock();
+        if ack.code.is_empty() {
+            inner.put_off.backoff.reset();
+            if inner.put_off.warned.clear() {
+                tracing::info!("the server accepts results again");
             }
-            return;
         }
         let Some(result) = inner.unacknowledged.remove(&ack.r#ref) else { return };
         if inner.held.get(&result.id) == Some(&result.token) {
@@ -321,14 +357,38 @@ impl Desk {
         unharmed("after an acknowledgement", || (result.on_ack)(ack));
         self.finished.notify_waiters();
     }
+
+    fn put_off(&self, ack: &v1::ResultAck, now: Instant, random: f64) {
+        let mut inner = self.lock();
+        if !inner.unacknowledged.contains_key(&ack.r#ref) {
+            return;
+        }
+        let put_off = &mut inner.put_off;
+        put_off.numbers.push(ack.r#ref);
+        if put_off.due.is_none() {
+            put_off.due = Some(now + put_off.backoff.pause(random));
+        }
+        if put_off.warned.is_new(&ack.code) {
+            let (code, message) = (&ack.code, &ack.message);
+            tracing::warn!(
+                code,
+                message,
+                "the server cannot take results for the moment; they are sent again"
+            );
+        }
+        drop(inner);
+        self.work.notify_one();
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     fn credits(desk: &Desk) -> (u32, u32) {
-        desk.frame().map_or((0, 0), |frame| (frame.workflow_credits, frame.task_credits))
+        desk.frame(Instant::now()).map_or((0, 0), |frame| (frame.workflow_credits, frame.task_credits))
     }
 
     #[test]
@@ -365,5 +425,51 @@ mod tests {
         desk.acknowledge(v1::ResultAck { r#ref: 1, ..v1::ResultAck::default() });
         assert_eq!(acknowledged.try_recv(), Ok(1));
         assert!(desk.take_activation("workflow", 2));
+    }
+
+    fn refusal(number: u64) -> v1::ResultAck {
+        v1::ResultAck { r#ref: number, code: "FLV0070".into(), retryable: true, ..v1::ResultAck::default() }
+    }
+
+    fn sent(desk: &Desk, now: Instant) -> Vec<u64> {
+        let results = desk.frame(now).map(|frame| frame.tasks).unwrap_or_default();
+        results.iter().map(|result| result.r#ref).collect()
+    }
+
+    #[test]
+    fn a_result_that_is_refused_for_the_moment_is_sent_again_after_a_pause_that_grows() {
+        let desk = Desk::new(1, 2);
+        for id in ["one", "two"] {
+            assert!(desk.take_task(id, 1).is_some());
+            let failed = v1::task_result::Result::Fail(v1::FailTaskRequest::default());
+            desk.settle(id.to_owned(), 1, Finished::Task(failed, None), |_| {});
+        }
+        let mut now = Instant::now();
+        assert_eq!(sent(&desk, now), [1, 2]);
+        for pause_ms in [200, 400, 800, 1_600, 3_200, 5_000, 5_000] {
+            desk.put_off(&refusal(1), now, 1.0);
+            desk.put_off(&refusal(2), now, 1.0);
+            desk.put_off(&refusal(3), now, 1.0);
+            assert_eq!(sent(&desk, now + Duration::from_millis(pause_ms - 1)), [0_u64; 0], "{pause_ms}");
+            now += Duration::from_millis(pause_ms);
+            assert_eq!(sent(&desk, now), [1, 2], "together");
+        }
+        desk.acknowledge(v1::ResultAck { r#ref: 2, ..v1::ResultAck::default() });
+        desk.put_off(&refusal(1), now, 1.0);
+        assert_eq!(sent(&desk, now + Duration::from_millis(200)), [1], "an accepted result ends the trouble");
+    }
+
+    #[test]
+    fn a_new_connection_sends_at_once_what_was_put_off() {
+        let desk = Desk::new(1, 1);
+        assert!(desk.take_task("one", 1).is_some());
+        let failed = v1::task_result::Result::Fail(v1::FailTaskRequest::default());
+        desk.settle("one".to_owned(), 1, Finished::Task(failed, None), |_| {});
+        let now = Instant::now();
+        assert_eq!(sent(&desk, now), [1]);
+        desk.put_off(&refusal(1), now, 1.0);
+        desk.hello(v1::StreamHello::default());
+        assert_eq!(sent(&desk, now), [1]);
+        assert_eq!(sent(&desk, now + Duration::from_secs(9)), [0_u64; 0], "once");
     }
 }

@@ -1,6 +1,7 @@
 //! Runs workflows and tasks: one connection to a server, work as it comes, results as they are done.
 //!
-//! - `builder`: what a worker can run and how much at a time.
+//! - `builder`: what a worker can run and how much at a time. `registry`: its definitions, by kind and version.
+//! - `limits`: what the server takes.
 //! - `desk`: what is under way: slots, claims, results that are not acknowledged.
 //! - `connection`: the stream, and connecting again when it broke.
 //! - `activation`: one step of a workflow. `cache`: workflows that wait, in memory.
@@ -13,13 +14,15 @@ mod builder;
 mod cache;
 mod connection;
 mod desk;
+mod limits;
+mod registry;
 mod rows;
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::task::JoinHandle;
@@ -28,22 +31,50 @@ use uuid::Uuid;
 pub use self::builder::WorkerBuilder;
 use self::cache::Cache;
 use self::desk::Desk;
-use crate::definition::{AnyTask, AnyWorkflow, Schemas};
+use self::registry::Registry;
 use crate::replay::panic_message;
+use crate::task::Extensions;
 use crate::wire::Channel;
 
-/// What happens to a worker, for whoever wants to know.
+/// An event of a worker, passed to the hook of [`WorkerBuilder::on_event`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum WorkerEvent {
     Connected,
-    /// With the reason; it connects again by itself.
+    /// The connection broke, with the reason. The worker reconnects by itself.
     Disconnected(String),
-    /// An activation failed: the workflow is held back and tried again.
+    /// An activation failed, or was too large to be sent: the workflow is held back and tried again.
     ActivationFailed {
         execution_id: Uuid,
         code: String,
         message: String,
+    },
+    /// The server refused an activation. If sending it again cannot help, the execution is held back, and it fails after
+    /// 5 equal refusals in a row.
+    ActivationRefused {
+        execution_id: Uuid,
+        kind: String,
+        code: String,
+        message: String,
+    },
+    /// The result of a task's attempt was refused, or too large to be sent. If sending it again cannot help, the task has failed.
+    TaskRefused {
+        task_id: Uuid,
+        task_type: String,
+        code: String,
+        message: String,
+    },
+    /// A heartbeat of a task was refused. The task goes on.
+    HeartbeatRefused {
+        task_id: Uuid,
+        code: String,
+        message: String,
+    },
+    /// A workflow ended without reading all signals that it had received. `signals` has the number of unread ones by name.
+    SignalsUnread {
+        execution_id: Uuid,
+        kind: String,
+        signals: BTreeMap<String, usize>,
     },
     Stopped,
 }
@@ -72,10 +103,10 @@ macro_rules! readings {
     };
 }
 readings! {
-    /// Steps of workflows that were run.
+    /// Activations that were run.
     activations,
     activations_failed,
-    /// Steps among them that went with the result of the task that the workflow waited for, and were accepted.
+    /// Activations that were sent together with the result of the task that the workflow waited for, and were accepted.
     continued,
     /// Workflows that were replayed from the start of their history.
     cold_starts,
@@ -84,30 +115,18 @@ readings! {
     tasks_failed,
     /// Attempts whose result the server has made durable.
     tasks_acknowledged,
-    /// Steps whose result the server did not take, because the claim had ended meanwhile or for another reason.
+    /// Activations that the server refused, for example because the claim had ended meanwhile.
     activations_refused,
-    /// Attempts whose result the server did not take, likewise.
+    /// Attempts whose result the server refused, for example because the claim had ended meanwhile.
     tasks_refused,
-    /// Times it connected.
+    /// Number of successful connects.
     connections,
-    /// Work that came again under a claim that was under way, and was not run again.
+    /// Deliveries of a claim that was already running. They are dropped, not run again.
     duplicates_dropped,
 }
 
 type Hook = Arc<dyn Fn(&WorkerEvent) + Send + Sync>;
-
-struct RegisteredWorkflow {
-    version: Option<String>,
-    schemas: Schemas,
-    definition: Arc<dyn AnyWorkflow>,
-    /// It was seen to ask for what only the log can give, such as the time, or for more than fits: not to go ahead with.
-    needs_log: AtomicBool,
-}
-
-struct RegisteredTask {
-    schemas: Schemas,
-    definition: Arc<dyn AnyTask>,
-}
+type AckHook = Arc<dyn Fn(Uuid, i64) + Send + Sync>;
 
 /// Everything that does not change while a worker runs.
 struct Setup {
@@ -116,13 +135,16 @@ struct Setup {
     name: String,
     queue: String,
     build_id: String,
-    workflows: HashMap<String, RegisteredWorkflow>,
-    tasks: HashMap<String, RegisteredTask>,
+    registry: Registry,
+    extensions: Arc<Extensions>,
     max_workflows: u32,
     max_tasks: u32,
     drain: Duration,
     paused: bool,
     hook: Option<Hook>,
+    ack_hook: Option<AckHook>,
+    /// Of the server.
+    limits: limits::Told,
     metrics: Arc<WorkerMetrics>,
 }
 
@@ -154,12 +176,13 @@ impl std::fmt::Debug for Worker {
 }
 
 impl Worker {
-    /// Says where the server is and with which token to work for it.
+    /// A builder for a worker of the server at this URL, with a worker token. A URL with `https://` uses TLS and trusts the CAs
+    /// of the system; see [`WorkerBuilder::tls`].
     pub fn builder(url: impl Into<String>, token: impl Into<String>) -> WorkerBuilder {
         WorkerBuilder::new(url.into(), token.into())
     }
 
-    /// Starts it in the background.
+    /// Starts the worker in the background.
     pub fn start(self) -> WorkerHandle {
         let desk = Arc::new(Desk::new(self.setup.max_workflows, self.setup.max_tasks));
         desk.pause(self.setup.paused);
@@ -167,7 +190,7 @@ impl Worker {
         WorkerHandle { setup: self.setup, desk, runs }
     }
 
-    /// Runs it until the future completes (Ctrl-C, say), then lets it finish what it has.
+    /// Runs the worker until the future completes, for example on Ctrl-C. Then in-flight work completes.
     pub async fn run_until(self, stop: impl Future<Output = ()>) {
         let handle = self.start();
         stop.await;
@@ -175,7 +198,7 @@ impl Worker {
     }
 }
 
-/// A worker that runs.
+/// A running worker.
 pub struct WorkerHandle {
     setup: Arc<Setup>,
     desk: Arc<Desk>,
@@ -189,7 +212,7 @@ impl std::fmt::Debug for WorkerHandle {
 }
 
 impl WorkerHandle {
-    /// Takes no new work until [`resume`](Self::resume). What it has goes on.
+    /// Pauses the worker: it takes no new work until [`resume`](Self::resume). In-flight work goes on.
     pub fn pause(&self) {
         self.desk.pause(true);
     }
@@ -202,7 +225,8 @@ impl WorkerHandle {
         &self.setup.metrics
     }
 
-    /// Takes no new work, finishes what it has (for a bounded time), says goodbye.
+    /// Stops the worker gracefully: it takes no new work, and in-flight work may complete within
+    /// [`WorkerBuilder::drain_within`].
     pub async fn stop(self) {
         self.desk.stop();
         if let Err(error) = self.runs.await {
@@ -211,7 +235,7 @@ impl WorkerHandle {
         self.setup.tell(&WorkerEvent::Stopped);
     }
 
-    /// Ends it at once, as a crash would.
+    /// Stops the worker at once, as a crash would.
     pub fn abort(self) {
         self.runs.abort();
     }

@@ -8,11 +8,10 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
 
-use flovyn_sdk::testing::replay_fn;
 use serde_json::{Value, json};
 
 use crate::corpus_workflows::{WORKFLOWS, find};
-use crate::runs::environment_in_order;
+use crate::runs::{environment_in_order, replay_strictly};
 
 /// What made a history, and the workflows it is replayed against.
 const RECORDED: &[(&str, &[&str])] = &[
@@ -66,7 +65,7 @@ async fn record(name: &str) -> Value {
 }
 
 async fn replayed(name: &str, history: &Value) -> Value {
-    match replay_fn("corpus", find(name).unwrap(), history).await {
+    match replay_strictly("corpus", find(name).unwrap(), history).await {
         Ok(()) => Value::Null,
         Err(error) => json!(error.to_string()),
     }

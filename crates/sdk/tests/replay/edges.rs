@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use flovyn_sdk::testing::{Replay, replay_fn};
+use flovyn_sdk::testing::Replay;
 use flovyn_sdk::{Error, WorkflowContext, with_timeout};
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use serde_json::{Value, json};
 
-use crate::runs::{block_on, environment_in_order};
+use crate::runs::{block_on, environment_in_order, replay_strictly};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -29,7 +29,7 @@ async fn with_timeout_of_a_cancelled_workflow_is_cancelled_and_not_late() {
     run.cancel("enough").await.unwrap();
     assert_eq!(run.output(), Some(&json!([true, true, 1, 4])));
     assert_eq!(run.commands().iter().filter(|command| command.starts_with("cancel")).count(), 1);
-    replay_fn("w", workflow, &run.recording()).await.unwrap();
+    replay_strictly("w", workflow, &run.recording()).await.unwrap();
 }
 
 #[tokio::test]
@@ -66,7 +66,7 @@ async fn a_resolved_future_ignores_what_comes_later() {
     let events = history["events"].as_array_mut().unwrap();
     events.push(json!({ "sequence": 5, "eventType": "TASK_COMPLETED", "data": { "taskExecutionId": id, "output": 1 } }));
     events.push(json!({ "sequence": 6, "eventType": "SIGNAL_RECEIVED", "data": { "signalName": "more" } }));
-    let mut replay = Replay::new("w", workflow, &history).unwrap();
+    let mut replay = Replay::new("w", workflow, &history).unwrap().strict();
     assert_eq!(replay.feed(9).await.unwrap(), Vec::<String>::new());
     assert_eq!(replay.ended(), Some(Ok(json!(true))));
 }
@@ -170,12 +170,12 @@ async fn it_may_end_in_the_middle_of_several_events() {
     assert_eq!(run.output(), Some(&json!(1)));
     assert_eq!(run.signal("s", &3).await, Err(Error::failed("the workflow has finished")));
     let mut history = run.recording();
-    replay_fn("w", workflow, &history).await.unwrap();
+    replay_strictly("w", workflow, &history).await.unwrap();
     let late = json!({ "sequence": 9, "eventType": "SIGNAL_RECEIVED", "data": { "signalName": "s", "signalValue": 4 } });
     history["events"].as_array_mut().unwrap().push(late);
-    replay_fn("w", workflow, &history).await.unwrap();
+    replay_strictly("w", workflow, &history).await.unwrap();
     let other = |_: WorkflowContext, _: Value| async { Ok(json!(4)) };
-    let error = replay_fn("w", other, &history).await.unwrap_err();
+    let error = replay_strictly("w", other, &history).await.unwrap_err();
     assert!(error.to_string().contains("completed with 1, but the workflow completed with 4"), "{error}");
 }
 
@@ -197,8 +197,8 @@ async fn a_command_that_comes_too_late_is_named() {
     let mut run = environment_in_order().start_fn("w", recorded, Value::Null);
     run.finish().await.unwrap();
     run.signal("go", &1).await.unwrap();
-    let error = replay_fn("w", late, &run.recording()).await.unwrap_err();
-    let expected = "DETERMINISM_VIOLATION at event 4: the log has timer \"timer-2\", which the workflow no longer asks for";
+    let error = replay_strictly("w", late, &run.recording()).await.unwrap_err();
+    let expected = "DETERMINISM_VIOLATION at event 4: the log has timer \"timer-2\", which the workflow no longer asks for: it asked for nothing instead";
     assert_eq!(error.to_string(), expected);
 }
 
@@ -215,7 +215,7 @@ fn floats_survive_the_log() {
             let mut run = environment_in_order().start_fn("w", workflow, Value::Null);
             run.settle().await.unwrap();
             let history = serde_json::from_str(&run.recording().to_string()).unwrap();
-            replay_fn("w", workflow, &history).await.unwrap();
+            replay_strictly("w", workflow, &history).await.unwrap();
         });
     });
 }

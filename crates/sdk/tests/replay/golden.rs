@@ -2,14 +2,15 @@
 //! every kind of event; the JSON is kept here, and fed to workflows.
 
 use flovyn_engine::event::{Event, EventKind, Origin, TaskPayloads};
+use flovyn_engine::failure::{Failure, StoredFailure};
 use flovyn_engine::state::SmallEnum;
-use flovyn_sdk::testing::{Replay, replay_fn};
+use flovyn_sdk::testing::Replay;
 use flovyn_sdk::{PromiseOptions, WorkflowContext};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::corpus_workflows::find;
-use crate::runs::environment_in_order;
+use crate::runs::{environment_in_order, replay_strictly};
 
 const SUBJECT: Uuid = Uuid::from_u128(7);
 
@@ -32,8 +33,20 @@ fn rendered(kind: EventKind) -> Value {
         input: Some("\"input\"".into()),
         output: Some("\"output\"".into()),
         error: Some("error".into()),
+        failure: Some(stored("task").into()),
     };
     serde_json::from_slice(&event.render(Some(&task))).unwrap()
+}
+
+/// What is known of a failure beside its error, as it is stored.
+fn stored(name: &str) -> String {
+    let stored = StoredFailure {
+        failure: Failure { kind: Some(name.into()), details: Some("[1]".into()) },
+        retryable: Some(false),
+        attempts: Some(2),
+        stack_trace: None,
+    };
+    String::from_utf8(stored.write().unwrap().to_vec()).unwrap()
 }
 
 #[test]
@@ -41,16 +54,19 @@ fn the_engine_writes_these_keys() {
     let id = SUBJECT.to_string();
     let golden = json!({
         "WORKFLOW_STARTED": { "workflowKind": "name", "input": "payload" },
-        "WORKFLOW_COMPLETED": { "output": "payload" },
-        "WORKFLOW_EXECUTION_FAILED": { "error": "text", "failureType": "name", "stackTrace": "payload" },
-        "WORKFLOW_CANCELLED": { "reason": "text" },
+        "WORKFLOW_COMPLETED": { "output": "payload", "unreadSignals": 1 },
+        "WORKFLOW_EXECUTION_FAILED": {
+            "error": "text", "failureType": "name", "stackTrace": "payload", "unreadSignals": 1 },
+        "WORKFLOW_CANCELLED": { "reason": "text", "unreadSignals": 1 },
+        "WORKFLOW_SUSPENDED": { "reason": "text", "seenThrough": 1 },
         "CANCELLATION_REQUESTED": { "reason": "text" },
         "OPERATION_COMPLETED": { "operationName": "name", "result": "payload" },
         "STATE_SET": { "key": "name", "value": "payload" },
         "STATE_CLEARED": { "key": "name" },
         "TASK_SCHEDULED": { "taskExecutionId": id, "kind": "name", "taskType": "name", "input": "input" },
         "TASK_COMPLETED": { "taskExecutionId": id, "output": "output" },
-        "TASK_FAILED": { "taskExecutionId": id, "cancelled": true, "error": "error" },
+        "TASK_FAILED": { "taskExecutionId": id, "cancelled": true, "error": "error", "failureType": "task",
+            "failureDetails": [1], "retryable": false, "attempts": 2 },
         "TASK_CANCEL_REQUESTED": { "taskExecutionId": id, "cancelled": true },
         "PROMISE_CREATED": { "promiseId": id, "promiseName": "name", "timeoutMs": 1 },
         "PROMISE_RESOLVED": { "promiseId": id, "promiseName": "name", "value": "payload" },
@@ -138,7 +154,7 @@ async fn told(row: EventKind, end: EventKind, change: impl Fn(&mut Value)) -> Va
     }
     events.push(json!({ "sequence": 3, "eventType": end.name(), "data": end_data }));
     // Ids of tasks and children are the SDK's: taken from what it asks for.
-    let first = Replay::new("w", workflow, &json!(events[..1])).unwrap().feed(1).await.unwrap();
+    let first = Replay::new("w", workflow, &json!(events[..1])).unwrap().strict().feed(1).await.unwrap();
     let words = first.iter().flat_map(|asked| asked.split([' ', '"']));
     let id = words.filter_map(|word| Uuid::try_parse(word).ok()).next();
     let mut text = json!(events).to_string();
@@ -146,7 +162,7 @@ async fn told(row: EventKind, end: EventKind, change: impl Fn(&mut Value)) -> Va
         text = text.replace(&SUBJECT.to_string(), &id.to_string());
     }
     let history: Value = serde_json::from_str(&text).unwrap();
-    let mut replay = Replay::new("w", workflow, &history).unwrap();
+    let mut replay = Replay::new("w", workflow, &history).unwrap().strict();
     replay.feed(9).await.unwrap();
     replay.ended().unwrap_or_else(|| panic!("{} did not reach the workflow", end.name())).unwrap()
 }
@@ -166,17 +182,38 @@ async fn the_sdk_reads_what_the_engine_writes() {
         ),
         (Kind::PromiseCreated, Kind::PromiseTimeout, "Err(Timeout(None))"),
         (Kind::ChildInitiated, Kind::ChildCompleted, r#"Ok(String("payload"))"#),
-        (Kind::ChildInitiated, Kind::ChildFailed, r#"Err(ChildFailed { name: "name", message: "text" })"#),
+        (
+            Kind::ChildInitiated,
+            Kind::ChildFailed,
+            r#"Err(ChildFailed { name: "name", message: "text", failure: Failure { kind: Some("CANCELLED"), details: None, retryable: true, attempts: None } })"#,
+        ),
         (Kind::SignalReceived, Kind::SignalReceived, r#"Ok(String("payload"))"#),
         (Kind::CancellationRequested, Kind::CancellationRequested, r#"Ok(String("text"))"#),
     ];
     for (row, end, expected) in ends {
         assert_eq!(told(row, end, same).await, json!(expected), "{}", end.name());
     }
+    let failed = told(Kind::ChildInitiated, Kind::ChildFailed, |data| {
+        let more: Value = serde_json::from_str(&stored("child")).unwrap();
+        let data = data.as_object_mut().unwrap();
+        data.extend(more.as_object().unwrap().clone());
+        data.remove("cancelled");
+    });
+    assert_eq!(
+        failed.await,
+        json!(
+            r#"Err(ChildFailed { name: "name", message: "text", failure: Failure { kind: Some("child"), details: Some(Array [Number(1)]), retryable: false, attempts: Some(2) } })"#
+        )
+    );
     let failed = told(Kind::TaskScheduled, Kind::TaskFailed, |data| {
         data.as_object_mut().unwrap().remove("cancelled");
     });
-    assert_eq!(failed.await, json!(r#"Err(TaskFailed { task_type: "name", message: "error" })"#));
+    assert_eq!(
+        failed.await,
+        json!(
+            r#"Err(TaskFailed { task_type: "name", message: "error", failure: Failure { kind: Some("task"), details: Some(Array [Number(1)]), retryable: false, attempts: Some(2) } })"#
+        )
+    );
 }
 
 /// Pitfall 35: what it does not know it skips, and takes for nothing else.
@@ -195,5 +232,5 @@ async fn unknown_events_are_skipped() {
     for (number, event) in history["events"].as_array_mut().unwrap().iter_mut().enumerate() {
         event["sequence"] = json!(number + 1);
     }
-    replay_fn("w", workflow, &history).await.unwrap();
+    replay_strictly("w", workflow, &history).await.unwrap();
 }

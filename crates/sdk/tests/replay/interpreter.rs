@@ -11,9 +11,9 @@ use std::time::Duration;
 use flovyn_sdk::context::{
     CancellationFuture, ChildFuture, OperationFuture, PromiseFuture, SignalFuture, TaskFuture, TimerFuture,
 };
-use flovyn_sdk::{Error, PromiseOptions, Result, WorkflowContext, with_timeout};
+use flovyn_sdk::{Either, Error, PromiseOptions, Result, WorkflowContext, with_timeout};
 use futures::StreamExt;
-use futures::future::{Either, FutureExt};
+use futures::future::FutureExt;
 use futures::stream::FuturesUnordered;
 use serde_json::{Value, json};
 
@@ -180,10 +180,19 @@ impl Machine {
                     self.see("came", result);
                 }
             }
-            Step::WithTimeout(index, ms) => {
-                if let Some(held) = self.take(index) {
-                    let result = with_timeout(&self.context, Duration::from_millis(ms.into()), held).await;
-                    self.see("in time", result);
+            Step::WithTimeout(index, ms, keep) => {
+                if let Some(mut held) = self.take(index) {
+                    let limit = Duration::from_millis(ms.into());
+                    if keep {
+                        let result = with_timeout(&self.context, limit, &mut held).await;
+                        if matches!(result, Err(Error::Elapsed(_))) {
+                            self.pool.push(held);
+                        }
+                        self.see("in time", result);
+                    } else {
+                        let result = with_timeout(&self.context, limit, held).await;
+                        self.see("in time", result);
+                    }
                 }
             }
             Step::SetState(key) => self.context.set_state(&key.to_string(), &self.digest())?,
@@ -203,6 +212,9 @@ impl Machine {
 
     async fn select(&mut self, a: u8, b: u8, style: Style, keep: bool) {
         let (Some(mut a), Some(mut b)) = (self.take(a), self.take(b)) else { return };
+        if !keep {
+            return self.race(a, b, style).await;
+        }
         let (first, result) = match style {
             Style::Flovyn => flovyn_sdk::select! {
                 result = &mut a => (true, result),
@@ -214,15 +226,32 @@ impl Machine {
                 result = &mut b => (false, result),
             },
             Style::Futures => match flovyn_sdk::select(&mut a, &mut b).await {
-                Either::Left((result, _)) => (true, result),
-                Either::Right((result, _)) => (false, result),
+                Either::Left(result) => (true, result),
+                Either::Right(result) => (false, result),
             },
         };
         self.see(if first { "first" } else { "second" }, result);
-        let loser = if first { b } else { a };
-        if keep {
-            self.pool.push(loser);
-        }
+        self.pool.push(if first { b } else { a });
+    }
+
+    /// The loser is given away; deep inside of another future it is the same.
+    async fn race(&mut self, a: Held, b: Held, style: Style) {
+        let (first, result) = match style {
+            Style::Flovyn => flovyn_sdk::select! {
+                result = a => (true, result),
+                result = async { futures::join!(b).0 } => (false, result),
+            },
+            Style::Tokio => tokio::select! {
+                biased;
+                result = a => (true, result),
+                result = b => (false, result),
+            },
+            Style::Futures => match flovyn_sdk::select(a, async { futures::join!(b).0 }).await {
+                Either::Left(result) => (true, result),
+                Either::Right(result) => (false, result),
+            },
+        };
+        self.see(if first { "first, alone" } else { "second, alone" }, result);
     }
 
     async fn join(&mut self, a: u8, b: u8, style: Style) {

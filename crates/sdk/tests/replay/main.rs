@@ -6,10 +6,14 @@
 mod corpus;
 mod corpus_workflows;
 mod edges;
+mod endings;
+mod foreign;
 mod golden;
 mod interpreter;
+mod kit;
 mod pitfalls;
 mod program;
 mod properties;
+mod races;
 mod runs;
 mod seed_001;

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use flovyn_sdk::testing::{Replay, TestEnvironment, replay_fn};
+use flovyn_sdk::testing::{Replay, TestEnvironment};
 use flovyn_sdk::{Error, WorkflowContext};
 use serde_json::{Value, json};
 
-use crate::runs::environment_in_order;
+use crate::runs::{environment_in_order, replay_strictly};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -41,7 +41,7 @@ async fn p27e_steps_are_delivered_at_rest_also_on_replay() {
     assert_eq!(run.output(), Some(&json!(["quick", "slow", ["slow", "quick"]])));
     let steps: Vec<_> = run.commands().iter().filter(|command| command.starts_with("operation")).collect();
     assert_eq!(steps, [r#"operation "dropped""#, r#"operation "slow""#, r#"operation "quick""#]);
-    replay_fn("w", workflow, &run.recording()).await.unwrap();
+    replay_strictly("w", workflow, &run.recording()).await.unwrap();
 }
 
 /// 28: each kind counts for itself, also over a replay.
@@ -86,7 +86,7 @@ async fn p29_nothing_of_the_future_is_seen() {
     run.signal("go", &1).await.unwrap();
     let start = 1_700_000_000_000_i64;
     assert_eq!(run.output(), Some(&json!([[false, null, start], "signal", [false, 1, start + 500]])));
-    replay_fn("w", workflow, &run.recording()).await.unwrap();
+    replay_strictly("w", workflow, &run.recording()).await.unwrap();
 }
 
 /// 30: waiting is no error that could be caught.
@@ -165,7 +165,7 @@ async fn p32_a_recorded_step_does_not_run_again() {
     let mut run = environment_in_order().evict_always().start_fn("w", workflow.clone(), Value::Null);
     run.finish().await.unwrap();
     assert_eq!(run.commands().last().unwrap(), r#"operation "second""#);
-    replay_fn("w", workflow, &run.recording()).await.unwrap();
+    replay_strictly("w", workflow, &run.recording()).await.unwrap();
     assert_eq!(count.load(Ordering::SeqCst), 2);
 }
 
@@ -210,7 +210,7 @@ async fn p33_timers_keep_their_names() {
     run.finish().await.unwrap();
     let timers: Vec<_> = run.commands().iter().filter(|command| command.starts_with("timer")).collect();
     assert_eq!(timers, [r#"timer "timer-1""#, r#"timer "timer-2""#, r#"timer "timer-3""#]);
-    let mut replay = Replay::new("w", workflow, &run.recording()).unwrap();
+    let mut replay = Replay::new("w", workflow, &run.recording()).unwrap().strict();
     assert_eq!(replay.feed(5).await.unwrap()[0].split(" with").next().unwrap(), r#"task "good""#);
 }
 

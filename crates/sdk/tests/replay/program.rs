@@ -35,12 +35,13 @@ pub(crate) enum Step {
     Cancel(u8),
     /// Polls once and puts it back.
     Peek(u8),
-    /// The loser is kept or dropped.
+    /// The loser is kept, or given away: cancelled, or dropped where it is no function of the SDK.
     Select(u8, u8, Style, bool),
     Join(u8, u8, Style),
     /// Awaits some of the whole pool in the order they come; the rest is dropped.
     Unordered(u8),
-    WithTimeout(u8, u8),
+    /// The future is kept or given.
+    WithTimeout(u8, u8, bool),
     SetState(u8),
     ClearState(u8),
     GetState(u8),
@@ -100,7 +101,7 @@ fn leaf() -> impl Strategy<Value = Step> {
             .prop_map(|(a, b, style, keep)| Step::Select(a, b, style, keep)),
         3 => (any::<u8>(), any::<u8>(), style()).prop_map(|(a, b, style)| Step::Join(a, b, style)),
         1 => any::<u8>().prop_map(Step::Unordered),
-        2 => (any::<u8>(), 1..9_u8).prop_map(|(a, ms)| Step::WithTimeout(a, ms)),
+        2 => (any::<u8>(), 1..9_u8, any::<bool>()).prop_map(|(a, ms, keep)| Step::WithTimeout(a, ms, keep)),
         2 => (0..2_u8).prop_map(Step::SetState),
         1 => (0..2_u8).prop_map(Step::ClearState),
         1 => (0..2_u8).prop_map(Step::GetState),

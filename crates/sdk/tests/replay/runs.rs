@@ -1,7 +1,7 @@
 //! Runs a random program in a random world.
 
-use flovyn_sdk::Error;
-use flovyn_sdk::testing::{TestEnvironment, TestRun};
+use flovyn_sdk::testing::{Replay, TestEnvironment, TestRun};
+use flovyn_sdk::{Error, Result, WorkflowContext};
 use serde_json::{Value, json};
 
 use crate::interpreter::workflow;
@@ -51,6 +51,15 @@ pub(crate) async fn run(environment: &TestEnvironment, program: &Program, outsid
     }
     run.finish().await.expect("the last activations");
     run
+}
+
+/// Replays a history and compares everything, inputs and results too.
+pub(crate) async fn replay_strictly<F, R>(kind: &str, workflow: F, history: &Value) -> Result<()>
+where
+    F: Fn(WorkflowContext, Value) -> R + Send + Sync + 'static,
+    R: Future<Output = Result<Value>> + Send + 'static,
+{
+    Replay::new(kind, workflow, history)?.strict().to_the_end().await
 }
 
 /// What can be compared of a run.

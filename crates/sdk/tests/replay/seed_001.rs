@@ -40,14 +40,14 @@ async fn numbers_are_given_when_it_is_asked() {
         context.set_state("ids", &ids)?;
         context.wait_for_signal("go").await
     };
-    let asked = Replay::new("w", workflow, &started()).unwrap().feed(1).await.unwrap();
+    let asked = Replay::new("w", workflow, &started()).unwrap().strict().feed(1).await.unwrap();
     let ids: Vec<String> =
         asked[..3].iter().map(|task| task.split("with id ").nth(1).unwrap()[..36].to_owned()).collect();
     for (number, task) in asked[..3].iter().enumerate() {
         assert!(task.ends_with(&format!("and input {number}")), "{task}");
     }
     assert_eq!(asked[3], format!("set state \"ids\" and input {}", json!(ids)));
-    let again = Replay::new("w", workflow, &started()).unwrap().feed(1).await.unwrap();
+    let again = Replay::new("w", workflow, &started()).unwrap().strict().feed(1).await.unwrap();
     assert_eq!(asked, again);
 }
 

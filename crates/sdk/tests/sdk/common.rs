@@ -1,7 +1,9 @@
 //! A server with one tenant, and workers and clients for it.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
+use flovyn_engine::Limits;
 use flovyn_sdk::worker::WorkerBuilder;
 use flovyn_sdk::{Client, Worker};
 use flovyn_server::config::{TenantConfig, WorkerTokenConfig};
@@ -9,7 +11,7 @@ use flovyn_server::{Config, Server, ServerOptions};
 use flovyn_testkit::{TestDatabase, fresh_database};
 use tempfile::TempDir;
 
-const TOKEN: &str = "fwt_sdk-tests-0123456789abcdef0123456789";
+pub(crate) const TOKEN: &str = "fwt_sdk-tests-0123456789abcdef0123456789";
 
 /// Longer than anything here takes.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
@@ -34,6 +36,20 @@ pub(crate) struct TestServer {
 
 impl TestServer {
     pub(crate) async fn start(database: Database) -> Self {
+        Self::start_with(database, |_| ()).await
+    }
+
+    /// The same with another configuration.
+    pub(crate) async fn start_with(database: Database, change: impl FnOnce(&mut Config)) -> Self {
+        Self::start_as(database, change, |_| ()).await
+    }
+
+    /// The same with other limits.
+    pub(crate) async fn start_limited(database: Database, limits: fn(&mut Limits)) -> Self {
+        Self::start_as(database, |_| (), limits).await
+    }
+
+    async fn start_as(database: Database, change: impl FnOnce(&mut Config), limits: fn(&mut Limits)) -> Self {
         let place = match database {
             Database::Sqlite => Place::Folder(tempfile::tempdir().unwrap()),
             Database::Postgres => Place::Database(fresh_database().await),
@@ -50,7 +66,9 @@ impl TestServer {
             retention_ms: None,
             worker_tokens: vec![WorkerTokenConfig { name: "test".into(), token: TOKEN.into() }],
         }];
-        let server = Server::start(ServerOptions::new(config.clone())).await.unwrap();
+        change(&mut config);
+        let options = ServerOptions { limits, ..ServerOptions::new(config.clone()) };
+        let server = Server::start(options).await.unwrap();
         Self { server, config, _place: place }
     }
 
@@ -59,12 +77,29 @@ impl TestServer {
         let Self { server, mut config, _place } = self;
         config.grpc.address = server.grpc_addr();
         server.stop().await;
-        let server = Server::start(ServerOptions::new(config.clone())).await.unwrap();
-        Self { server, config, _place }
+        // The port is one of those that the system gives to connections: somebody may hold it for a moment.
+        let mut server = Server::start(ServerOptions::new(config.clone())).await;
+        for _ in 0..100 {
+            if server.is_ok() {
+                break;
+            }
+            server = Server::start(ServerOptions::new(config.clone())).await;
+        }
+        Self { server: server.unwrap(), config, _place }
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.server.grpc_addr()
     }
 
     fn url(&self) -> String {
-        format!("http://{}", self.server.grpc_addr())
+        format!("http://{}", self.address())
+    }
+
+    /// The row of an execution.
+    pub(crate) async fn execution(&self, id: uuid::Uuid) -> flovyn_engine::state::Execution {
+        let rows = self.server.api().service().store().snapshot().await.unwrap().executions;
+        rows.into_iter().find(|row| row.id == id).unwrap()
     }
 
     pub(crate) fn client(&self) -> Client {

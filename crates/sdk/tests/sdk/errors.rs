@@ -119,7 +119,9 @@ async fn a_task_that_panics_fails_with_its_message_and_is_tried_again(server: Te
     let worker = server.worker().workflow_fn("w", workflow).task_fn("bad", bad).build().unwrap().start();
     let handle = server.client().start_raw("w", Value::Null, StartOptions::default()).await.unwrap();
     let error = handle.result(PATIENCE).await.unwrap_err();
-    assert_eq!(error, Error::Failed("panicked: attempt 2 broke".into()));
+    assert_eq!(error.to_string(), "panicked: attempt 2 broke");
+    assert!(matches!(&error, Error::WorkflowFailed { .. }), "{error:?}");
+    assert_eq!(error.kind(), "PANIC");
     worker.stop().await;
 }
 

@@ -54,7 +54,10 @@ async fn failures_and_refusals_come_back_as_errors(server: TestServer) {
     let worker = worker.build().unwrap().start();
     let client = server.client();
     let failed = client.execute_raw("fails", Value::Null, StartOptions::default(), PATIENCE).await;
-    assert!(matches!(&failed, Err(Error::Failed(why)) if why.contains("out of stock")), "{failed:?}");
+    assert!(
+        matches!(&failed, Err(Error::WorkflowFailed { message: why, .. }) if why.contains("out of stock")),
+        "{failed:?}"
+    );
     let refused = client.execute_raw("", Value::Null, StartOptions::default(), PATIENCE).await;
     assert!(matches!(&refused, Err(Error::Server { code, .. }) if code == "FLV0003"), "{refused:?}");
     let nobody = StartOptions { queue: Some("empty".into()), ..StartOptions::default() };

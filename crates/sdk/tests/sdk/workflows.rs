@@ -94,7 +94,10 @@ async fn timers_children_promises_signals_state_and_steps(server: TestServer) {
         (&output["child"], &output["answer"], &output["name"]),
         (&json!({"got": 7}), &json!(42), &json!("Ada"))
     );
-    assert_eq!(handle.query::<String>("phase").await.unwrap(), "asking");
+    assert_eq!(handle.query::<String>("phase").await.unwrap().as_deref(), Some("asking"));
+    assert_eq!(handle.query::<String>("never set").await, Ok(None));
+    let nobody = client.handle::<Value>(uuid::Uuid::from_u128(7));
+    assert!(matches!(nobody.query::<String>("phase").await, Err(Error::Server { .. })));
     // Replayed from the start at every step, and yet the step ran once.
     assert_eq!(steps.load(Ordering::SeqCst), 1);
     assert!(worker.metrics().cold_starts() > 3);
@@ -131,12 +134,14 @@ async fn a_timeout_wins_over_a_task_that_nobody_runs(server: TestServer) {
     let impatient = |context: WorkflowContext, _: Value| async move {
         let never = context.schedule_raw("nobody-has-it", Value::Null);
         match with_timeout(&context, Duration::from_millis(20), never).await {
-            Err(Error::Timeout(_)) => Ok(json!("gave up")),
+            Err(Error::Elapsed(_)) => Ok(json!("gave up")),
             other => Ok(json!(format!("{other:?}"))),
         }
     };
     let worker = server.worker().workflow_fn("impatient", impatient).build().unwrap().start();
     let handle = server.client().start_raw("impatient", Value::Null, StartOptions::default()).await.unwrap();
     assert_eq!(handle.result(PATIENCE).await.unwrap(), json!("gave up"));
+    let kinds: Vec<String> = handle.history().await.unwrap().into_iter().map(|event| event.kind).collect();
+    assert!(kinds.contains(&"TASK_CANCEL_REQUESTED".to_owned()), "{kinds:?}");
     worker.stop().await;
 }

@@ -20,12 +20,19 @@ const MAX_NAME_CHARS: usize = 100;
 /// Asking an issuer more often is no use to anybody.
 const REFRESH_SECONDS: std::ops::RangeInclusive<u64> = 1..=86_400;
 
-#[derive(Debug, Clone, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields, default)]
 pub struct Auth {
     pub jwt: Option<Jwt>,
-    #[serde(default)]
     pub api_keys: Vec<ApiKeyConfig>,
+    /// Credentials that are not valid, from one address in a minute, before it is answered 429.
+    pub failed_tries_per_minute: u32,
+}
+
+impl Default for Auth {
+    fn default() -> Self {
+        Self { jwt: None, api_keys: Vec::new(), failed_tries_per_minute: 60 }
+    }
 }
 
 #[derive(Debug, Clone, Deserialize)]

@@ -5,14 +5,19 @@ use std::net::SocketAddr;
 use axum::http::Uri;
 use flovyn_auth::{API_KEY_PREFIX, MAX_TOKEN_BYTES};
 
-use super::{Config, ConfigError, Cors};
+use super::{Config, ConfigError, Cors, Requests};
 
 /// A token that people chose must not be guessable.
-const MIN_TOKEN_CHARS: usize = 32;
+pub(super) const MIN_TOKEN_CHARS: usize = 32;
+/// Clients of the public protocol come with tokens of this length.
+const MIN_WORKER_TOKEN_CHARS: usize = 31;
 /// Shorter leases expire while a healthy worker is scheduled away.
 const SHORTEST_LEASE_MS: i64 = 1_000;
 const LONGEST_LEASE_MS: i64 = 24 * 60 * 60 * 1_000;
 
+const FAILED_TRIES: std::ops::RangeInclusive<u32> = 1..=1_000_000;
+const POLL_WAIT_MS: std::ops::RangeInclusive<u64> = 1..=300_000;
+const REQUEST_MS: std::ops::RangeInclusive<u64> = 100..=3_600_000;
 const RETENTION_DAYS: std::ops::RangeInclusive<u32> = 1..=36_500;
 
 impl Config {
@@ -26,6 +31,28 @@ impl Config {
             jwt.check()?;
         }
         self.check_api_keys()?;
+        if !FAILED_TRIES.contains(&self.auth.failed_tries_per_minute) {
+            let (from, to) = (FAILED_TRIES.start(), FAILED_TRIES.end());
+            return Err(ConfigError::new(format!(
+                "auth.failed_tries_per_minute: choose from {from} to {to}"
+            )));
+        }
+        self.metrics.check()?;
+        if !POLL_WAIT_MS.contains(&self.grpc.max_poll_wait_ms) {
+            let (from, to) = (POLL_WAIT_MS.start(), POLL_WAIT_MS.end());
+            let given = self.grpc.max_poll_wait_ms;
+            let message =
+                format!("grpc.max_poll_wait_ms is {given}: choose from {from} to {to} milliseconds");
+            return Err(ConfigError::new(message));
+        }
+        let Requests { body_silence_ms, limit_ms } = self.requests;
+        for (key, ms) in [("body_silence_ms", body_silence_ms), ("limit_ms", limit_ms)] {
+            if !REQUEST_MS.contains(&ms) {
+                let (from, to) = (REQUEST_MS.start(), REQUEST_MS.end());
+                let message = format!("requests.{key} is {ms}: choose from {from} to {to} milliseconds");
+                return Err(ConfigError::new(message));
+            }
+        }
         if !RETENTION_DAYS.contains(&self.audit.retention_days) {
             let (from, to) = (RETENTION_DAYS.start(), RETENTION_DAYS.end());
             return Err(ConfigError::new(format!("audit.retention_days: choose from {from} to {to}")));
@@ -77,9 +104,9 @@ impl Config {
                 return Err(ConfigError::new(message));
             }
             for token in &tenant.worker_tokens {
-                if token.token.chars().count() < MIN_TOKEN_CHARS {
+                if token.token.chars().count() < MIN_WORKER_TOKEN_CHARS {
                     let message = format!(
-                        "tenants: the worker token '{}' of '{}' is too short: use at least {MIN_TOKEN_CHARS} random \
+                        "tenants: the worker token '{}' of '{}' is too short: use at least {MIN_WORKER_TOKEN_CHARS} random \
                          characters, for example from `openssl rand -hex 32`",
                         token.name, tenant.slug
                     );

@@ -17,7 +17,9 @@ use Kind::{Number, Switch, Text};
 /// Every key that holds one value, by its path in the file.
 pub const KEYS: &[(&str, Kind)] = &[
     ("database_url", Text),
+    ("database.check", Text),
     ("grpc.address", Text),
+    ("grpc.max_poll_wait_ms", Number),
     ("http.address", Text),
     ("tls.cert", Text),
     ("tls.key", Text),
@@ -32,7 +34,12 @@ pub const KEYS: &[(&str, Kind)] = &[
     ("auth.jwt.audience", Text),
     ("auth.jwt.tenants_claim", Text),
     ("auth.jwt.role_claim", Text),
-    ("metrics.public", Switch),
+    ("auth.failed_tries_per_minute", Number),
+    ("requests.body_silence_ms", Number),
+    ("requests.limit_ms", Number),
+    ("metrics.access", Text),
+    ("metrics.token", Text),
+    ("metrics.token_file", Text),
     ("docs.public", Switch),
     ("audit.retention_days", Number),
     ("telemetry.otlp_endpoint", Text),
@@ -64,6 +71,9 @@ pub(super) fn overlay(
         let ours = name.starts_with(PREFIX) && !name.starts_with(TESTS) && !NOT_OURS.contains(&name.as_str());
         if !ours {
             continue;
+        }
+        if name == variable(super::metrics::REMOVED) {
+            return Err(super::metrics::removed(&name));
         }
         let Some((key, kind)) = KEYS.iter().find(|(key, _)| variable(key) == name) else {
             let message = format!(

@@ -5,6 +5,7 @@
 mod auth;
 mod check;
 mod environment;
+mod metrics;
 mod read;
 
 pub(crate) use auth::KeySource;
@@ -16,8 +17,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use flovyn_engine::Limits;
+use flovyn_store::sqlite::FileCheck;
 use serde::Deserialize;
 use uuid::Uuid;
+
+use crate::slow::Patience;
 
 /// Why a configuration cannot be used. The message names the key and says what to do.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -35,14 +39,18 @@ impl ConfigError {
 pub struct Config {
     /// `sqlite:PATH` or `postgres://...`
     pub database_url: DatabaseUrl,
-    #[serde(default = "Listen::grpc")]
-    pub grpc: Listen,
+    #[serde(default)]
+    pub database: Database,
+    #[serde(default)]
+    pub grpc: Grpc,
     #[serde(default)]
     pub http: Http,
     /// For both listeners.
     pub tls: Option<Tls>,
     #[serde(default)]
     pub auth: Auth,
+    #[serde(default)]
+    pub requests: Requests,
     #[serde(default)]
     pub metrics: Metrics,
     #[serde(default)]
@@ -61,13 +69,15 @@ pub struct Config {
 impl Config {
     /// A server on this database and on free ports of the loopback address, with nothing else configured.
     pub fn local(database_url: impl Into<String>) -> Self {
-        let any_port = Listen { address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)) };
+        let any_port = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         Self {
             database_url: DatabaseUrl(database_url.into()),
-            grpc: any_port,
-            http: Http { address: any_port.address, cors: None },
+            database: Database::default(),
+            grpc: Grpc { address: any_port, ..Grpc::default() },
+            http: Http { address: any_port, cors: None },
             tls: None,
             auth: Auth::default(),
+            requests: Requests::default(),
             metrics: Metrics::default(),
             docs: Docs::default(),
             audit: Audit::default(),
@@ -94,15 +104,54 @@ impl std::fmt::Debug for DatabaseUrl {
     }
 }
 
-#[derive(Debug, Clone, Copy, Deserialize)]
+/// How an embedded database is opened. PostgreSQL checks itself.
+#[derive(Debug, Clone, Copy, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Listen {
-    pub address: SocketAddr,
+pub struct Database {
+    #[serde(default)]
+    pub check: DatabaseCheck,
 }
 
-impl Listen {
-    fn grpc() -> Self {
-        Self { address: SocketAddr::from((Ipv4Addr::LOCALHOST, 9090)) }
+/// How much of the file is checked before the server serves.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum DatabaseCheck {
+    /// All of a small file. Of a large one a sample, and all of it in the background.
+    #[default]
+    Auto,
+    /// All of it, however long that takes.
+    Full,
+    /// A sample, and no more.
+    Quick,
+}
+
+impl Database {
+    pub(crate) fn file_check(self) -> FileCheck {
+        match self.check {
+            DatabaseCheck::Auto => FileCheck::default(),
+            DatabaseCheck::Full => FileCheck::Full,
+            DatabaseCheck::Quick => FileCheck::Quick,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Grpc {
+    pub address: SocketAddr,
+    /// Longest time that a poll is held, whatever it asks for.
+    pub max_poll_wait_ms: u64,
+}
+
+impl Default for Grpc {
+    fn default() -> Self {
+        Self { address: SocketAddr::from((Ipv4Addr::LOCALHOST, 9090)), max_poll_wait_ms: 300_000 }
+    }
+}
+
+impl Grpc {
+    pub(crate) fn max_poll_wait(&self) -> Duration {
+        Duration::from_millis(self.max_poll_wait_ms)
     }
 }
 
@@ -146,12 +195,59 @@ pub struct Tls {
     pub key: PathBuf,
 }
 
-#[derive(Debug, Clone, Copy, Default, Deserialize)]
+/// How slow a request may be, over HTTP and gRPC.
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Requests {
+    /// How long its body may be silent.
+    pub body_silence_ms: u64,
+    /// How long it may take, beside waiting for what it asks for and the time that a large body takes.
+    pub limit_ms: u64,
+}
+
+impl Default for Requests {
+    fn default() -> Self {
+        Self { body_silence_ms: 20_000, limit_ms: 120_000 }
+    }
+}
+
+impl Requests {
+    pub(crate) fn patience(self) -> Patience {
+        let (silence, whole) =
+            (Duration::from_millis(self.body_silence_ms), Duration::from_millis(self.limit_ms));
+        Patience { silence, whole }
+    }
+}
+
+/// Who may read `/_/metrics`, which shows the figures of all tenants.
+#[derive(Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Metrics {
-    /// Whether `/_/metrics` needs no credential.
     #[serde(default)]
-    pub public: bool,
+    pub access: MetricsAccess,
+    /// A credential that reads metrics and does nothing else. None: there is none.
+    pub token: Option<String>,
+    /// The file that holds it.
+    pub token_file: Option<PathBuf>,
+}
+
+impl std::fmt::Debug for Metrics {
+    /// Without the token.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Metrics").field("access", &self.access).finish_non_exhaustive()
+    }
+}
+
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum MetricsAccess {
+    /// Nobody: the path does not exist.
+    Off,
+    /// Whoever has the scrape token, or a JWT or an API key of the role `server-admin`.
+    #[default]
+    Token,
+    /// The same, and callers on this machine without a credential.
+    Loopback,
 }
 
 /// The API's own documentation. It is the same for everybody and holds nothing of any tenant.

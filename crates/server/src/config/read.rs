@@ -41,6 +41,9 @@ impl Config {
         variables: impl IntoIterator<Item = (String, String)>,
     ) -> Result<Self, ConfigError> {
         let mut table: Table = text.parse().map_err(|error| syntax_error(text, &error))?;
+        if table.get("metrics").is_some_and(|metrics| metrics.get("public").is_some()) {
+            return Err(super::metrics::removed(super::metrics::REMOVED));
+        }
         overlay(&mut table, variables)?;
         if !table.contains_key("database_url") {
             let variable = variable("database_url");

@@ -4,21 +4,27 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use flovyn_auth::{Principal, Role, TenantScope};
+use flovyn_engine::ids::{TaskId, WorkerId, canonical_id, named_id};
 use flovyn_engine::reply::Claimed;
-use flovyn_engine::request::{Actor, Claim, Op};
-use flovyn_engine::state::Tenant;
+use flovyn_engine::request::{Actor, Claim, ExtendTask, Op, Peer};
+use flovyn_engine::state::{Lane, Tenant, WorkClass};
 use flovyn_engine::{Code, Reply};
+use flovyn_service::Caller;
 use tonic::metadata::MetadataMap;
 use tonic::{Request, Status};
 use uuid::Uuid;
 
+use super::connection::{Connection, Held};
 use super::status::{not_allowed, not_read, refuse, refused};
+use super::vouched::VouchedClaim;
 use crate::actor::actor;
 use crate::api::Api;
 use crate::trace::is_traceparent;
 
 /// Metadata in which a caller who may act for several tenants names one, by slug or id, where the message cannot.
 const TENANT: &str = "flovyn-tenant";
+/// Metadata in which a worker without claim tokens may say which worker it is, by the name or id it polls with.
+const WORKER: &str = "flovyn-worker";
 
 /// What a call needs the caller to be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,6 +44,12 @@ pub(super) struct Call {
     scope: TenantScope,
     /// What workers do as workers is not audited.
     actor: Option<Arc<Actor>>,
+    /// Fingerprint of the credential.
+    credential: i64,
+    /// The worker that the caller says it is.
+    worker: Option<flovyn_engine::ids::Text>,
+    /// `None`: on a stream, whose messages carry tokens.
+    connection: Option<Arc<Connection>>,
     pub(super) traceparent: Option<flovyn_engine::ids::Text>,
 }
 
@@ -49,7 +61,17 @@ impl Call {
         needs: Needs,
         named: &str,
     ) -> Result<Self, Status> {
-        Self::from_metadata(api, request.metadata(), needs, named).await
+        let call = Self::from_metadata(api, request.metadata(), needs, named).await?;
+        let connection = Connection::of(request.extensions());
+        // Workers read as well: only whoever acts is an application.
+        if let Some(connection) = connection.as_ref().filter(|_| needs == Needs::Operator) {
+            connection.calls();
+        }
+        let call = Self { connection, ..call };
+        if needs == Needs::Worker {
+            call.shows_life();
+        }
+        Ok(call)
     }
 
     pub(super) async fn from_metadata(
@@ -81,7 +103,9 @@ impl Call {
         let traceparent = metadata.get("traceparent").and_then(|value| value.to_str().ok());
         let traceparent = traceparent.filter(|text| is_traceparent(text)).map(Into::into);
         let actor = (needs == Needs::Operator).then(|| actor(&principal));
-        Ok(Self { api: api.clone(), scope, actor, traceparent })
+        let worker = metadata.get(WORKER).and_then(|value| value.to_str().ok()).map(Into::into);
+        let credential = fingerprint(&principal);
+        Ok(Self { api: api.clone(), scope, actor, credential, worker, connection: None, traceparent })
     }
 
     pub(super) fn api(&self) -> &Api {
@@ -99,17 +123,128 @@ impl Call {
 
     /// Carries out a request: when it returns, the effect is durable.
     pub(super) async fn run(&self, op: impl Into<Op>) -> Result<Reply, Status> {
-        let called = self.api.service().call_as(self.actor.clone(), self.tenant_id(), op);
-        called.await.map_err(refused)
+        let caller = Caller { actor: self.actor.clone(), ..self.tenant_id().into() };
+        self.api.service().call(caller, op).await.map_err(refused)
     }
 
-    /// Claims work, waiting for it; ends early when the server is about to stop.
-    pub(super) async fn poll(&self, claim: Claim, wait: Duration) -> Result<Claimed, Status> {
+    /// Carries out a result: a worker has ended what it claimed.
+    pub(super) async fn result(&self, class: WorkClass, op: impl Into<Op>) -> Result<Reply, Status> {
+        if let Some(connection) = &self.connection {
+            connection.reports();
+        }
+        self.report(class, op).await
+    }
+
+    /// Carries out what a worker does or reports as the holder of a claim.
+    pub(super) async fn report(&self, class: WorkClass, op: impl Into<Op>) -> Result<Reply, Status> {
+        self.api.service().call(self.reporter(class), op).await.map_err(refused)
+    }
+
+    /// The caller as one who claims work of this class and reports on it.
+    pub(super) fn reporter(&self, class: WorkClass) -> Caller {
+        Caller { peer: Some(Arc::new(self.peer(class))), ..self.tenant_id().into() }
+    }
+
+    pub(super) fn peer(&self, class: WorkClass) -> Peer {
+        Peer {
+            credential: Some(self.credential),
+            connection: self.connection.as_ref().and_then(|connection| connection.reporter(class)),
+            worker: self.worker.clone(),
+        }
+    }
+
+    /// Notes that a process has registered on the caller's connection.
+    pub(super) fn registers(&self, name: &str, id: WorkerId) {
+        if let Some(connection) = &self.connection {
+            connection.registered(name, id);
+        }
+    }
+
+    /// The only process that has registered under this name on the caller's connection.
+    pub(super) fn process(&self, name: &str) -> Option<WorkerId> {
+        self.connection.as_ref()?.process(name)
+    }
+
+    /// Notes that a worker polls on the caller's connection. `id`: of its registration.
+    pub(super) fn polls(&self, class: WorkClass, worker: &str, id: Option<WorkerId>) {
+        if let Some(connection) = &self.connection {
+            connection.polled(class, worker, id);
+        }
+        if let Some(id) = id {
+            self.api.service().see_worker(self.tenant_id(), id);
+        }
+    }
+
+    /// Whatever a worker sends is a sign of life: of the workers that poll on its connection, and for the tasks that were
+    /// claimed there.
+    fn shows_life(&self) {
+        let Some(connection) = &self.connection else { return };
+        let service = self.api.service();
+        connection.workers().for_each(|id| service.see_worker(self.tenant_id(), id));
+        for claim in connection.shows_life(self.extension()) {
+            let (service, connection) = (service.clone(), connection.clone());
+            tokio::spawn(async move {
+                let VouchedClaim { tenant_id, task_id, token } = claim;
+                if service.call(tenant_id, ExtendTask { task_id, token }).await.is_err() {
+                    connection.ended(task_id);
+                }
+            });
+        }
+    }
+
+    /// Notes that tasks go to the caller, which shows life on this connection while it runs them.
+    pub(super) fn takes(&self, claimed: &Claimed) {
+        let Some(connection) = &self.connection else { return };
+        let lease = milliseconds(self.api.service().limits().task_lease_ms);
+        for delivery in &claimed.tasks {
+            let (tenant_id, task_id, token) = (delivery.task.tenant_id, delivery.task.id, delivery.token);
+            connection.took(VouchedClaim { tenant_id, task_id, token }, lease, self.extension());
+        }
+    }
+
+    /// Notes that the end of a task is reported.
+    pub(super) fn ends(&self, task_id: TaskId) {
+        if let Some(connection) = &self.connection {
+            connection.ended(task_id);
+        }
+    }
+
+    fn extension(&self) -> Duration {
+        milliseconds(self.api.service().limits().task_extension_ms())
+    }
+
+    /// Holds a poll on its connection. `None`: there is no connection to hold it on.
+    pub(super) fn hold(&self, class: WorkClass, lanes: impl FnOnce() -> Vec<Lane>) -> Option<Held> {
+        self.connection.clone().map(|connection| connection.hold(class, lanes))
+    }
+
+    /// Claims work, waiting for it until `cut` completes; ends early when the server is about to stop.
+    pub(super) async fn poll(
+        &self,
+        claim: Claim,
+        wait: Duration,
+        cut: impl Future<Output = ()>,
+    ) -> Result<Claimed, Status> {
+        let caller = self.reporter(claim.class);
         tokio::select! {
-            claimed = self.api.service().poll(self.tenant_id(), claim, wait) => claimed.map_err(refused),
+            claimed = self.api.service().poll_until(caller, claim, wait, cut) => claimed.map_err(refused),
             () = self.api.drains() => Ok(Claimed::default()),
         }
     }
+}
+
+fn milliseconds(ms: i64) -> Duration {
+    Duration::from_millis(ms.max(0).unsigned_abs())
+}
+
+/// A number for the credential, the same for as long as the credential lives.
+fn fingerprint(principal: &Principal) -> i64 {
+    let id = match principal {
+        Principal::Worker { token_id, .. } => *token_id,
+        Principal::User { subject, .. } => named_id(Uuid::nil(), subject),
+    };
+    let (high, low) = id.as_u64_pair();
+    i64::from_ne_bytes((high ^ low).to_ne_bytes())
 }
 
 /// A worker's tenant is its own; whoever may act for several names one.
@@ -130,7 +265,7 @@ async fn scope(api: &Api, principal: &Principal, named: &str) -> Result<TenantSc
     }
     // The common case needs no look at the database.
     if let Some(scope) = principal.only_scope()
-        && Uuid::try_parse(named).is_ok_and(|id| id == scope.tenant_id())
+        && canonical_id(named).is_some_and(|id| id == scope.tenant_id())
     {
         return Ok(scope);
     }
@@ -140,12 +275,27 @@ async fn scope(api: &Api, principal: &Principal, named: &str) -> Result<TenantSc
 /// A tenant that does not exist and one that is not the caller's look the same.
 async fn named_scope(api: &Api, principal: &Principal, named: &str) -> Result<TenantScope, Status> {
     let store = api.service().store();
-    let tenant: Option<Tenant> = match Uuid::try_parse(named) {
-        Ok(id) => store.tenant_get(id).await.map_err(not_read)?,
+    let tenant: Option<Tenant> = match canonical_id(named) {
+        Some(id) => store.tenant_get(id).await.map_err(not_read)?,
         // No slug has U+0000, and not every database can look for it.
-        Err(_) if named.contains('\0') => None,
-        Err(_) => store.tenant_by_slug(named).await.map_err(not_read)?,
+        None if named.contains('\0') => None,
+        None => store.tenant_by_slug(named).await.map_err(not_read)?,
     };
     let scope = tenant.and_then(|tenant| principal.scope_for(&tenant));
-    scope.ok_or_else(|| refuse(Code::PermissionDenied, "the tenant named is not the credential's"))
+    scope.ok_or_else(|| refuse(Code::PermissionDenied, not_its_tenant(named)))
+}
+
+/// What was named, and what clients are configured with.
+fn not_its_tenant(named: &str) -> String {
+    let what = match canonical_id(named) {
+        Some(id) if id.is_nil() => {
+            "the nil UUID, which some clients send when they are configured with a slug,".to_owned()
+        }
+        Some(id) => format!("the tenant {id}, which"),
+        None => format!("'{}', which is no UUID and", named.escape_default().take(100).collect::<String>()),
+    };
+    format!(
+        "the request names {what} is not the credential's tenant: clients of the public protocol are configured with the \
+         tenant's UUID, which is tenant_id in .flovyn/credentials.json and id in GET /api/tenants/SLUG"
+    )
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use flovyn_engine::ids::canonical_id;
 use flovyn_engine::request::{CancelWorkflow, CreateTasks, StartWorkflows, TerminateWorkflow};
 use flovyn_engine::state::{Execution, ExecutionStatus, SmallEnum};
 use flovyn_engine::{Code, Reply};
@@ -49,8 +50,12 @@ impl WorkflowClient for Client {
         request: Request<v1::GetExecutionRequest>,
     ) -> Result<Response<v1::ExecutionInfo>, Status> {
         let call = self.call(&request, Needs::Viewer, "").await?;
-        let execution_id = id("workflow_execution_id", &request.get_ref().workflow_execution_id)?;
-        let row = executions::find(&call, execution_id).await?;
+        let message = request.into_inner();
+        let row = match (message.workflow_execution_id.as_str(), message.key.as_str()) {
+            (text, "") => executions::find(&call, id("workflow_execution_id", text)?).await?,
+            ("", key) => executions::find_by_key(&call, key).await?,
+            _ => return Err(refuse(Code::InvalidId, "workflow_execution_id and key are both given")),
+        };
         Ok(Response::new(executions::whole(&call, row).await?))
     }
 
@@ -202,7 +207,7 @@ fn wait(timeout_ms: i64) -> Result<Duration, Status> {
 
 /// An item of a bulk request may name the tenant again; it cannot name another.
 pub(super) fn own_tenant(call: &Call, named: &str) -> Result<(), Status> {
-    let same = named.is_empty() || Uuid::try_parse(named).is_ok_and(|id| id == call.tenant_id());
+    let same = named.is_empty() || canonical_id(named).is_some_and(|id| id == call.tenant_id());
     if same { Ok(()) } else { Err(refuse(Code::PermissionDenied, "an item names another tenant")) }
 }
 
@@ -220,6 +225,7 @@ fn filter(message: v1::ListExecutionsRequest) -> Result<ExecutionFilter, Status>
         ("queue", &message.queue),
         ("label_name", &message.label_name),
         ("label_value", &message.label_value),
+        ("key", &message.key),
     ];
     texts.into_iter().try_for_each(|(field, text)| convert::can_be_sought(field, text))?;
     Ok(ExecutionFilter {
@@ -227,6 +233,7 @@ fn filter(message: v1::ListExecutionsRequest) -> Result<ExecutionFilter, Status>
         kind: non_empty(&message.kind),
         queue: non_empty(&message.queue),
         label: non_empty(&message.label_name).map(|name| (name, message.label_value.into())),
+        key: non_empty(&message.key),
         parent_id: optional_id("parent_id", &message.parent_id)?,
         ..ExecutionFilter::default()
     })

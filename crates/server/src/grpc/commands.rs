@@ -1,15 +1,15 @@
 //! The commands of an activation. The batch goes to the engine whole: it is accepted whole or not at all.
 
 use flovyn_engine::Code;
-use flovyn_engine::ids::Payload;
-use flovyn_engine::request::{Command, Outcome, ScheduleChild, SubmitActivation, TaskSpec};
+use flovyn_engine::ids::{ExecutionId, Payload};
+use flovyn_engine::request::{CleanUp, Command, Outcome, ScheduleChild, SubmitActivation, TaskSpec};
 use flovyn_proto::v1;
 use flovyn_proto::v1::workflow_command::CommandData;
 use flovyn_proto::v1::{CommandType, WorkflowStatus};
 use tonic::Status;
 
-use super::convert::{id, key, non_empty, payload, retry};
-use super::status::refuse;
+use super::convert::{failure, id, key, non_empty, payload, retry};
+use super::status::{Unread, refuse, refused_at};
 
 /// What ended the activation, as far as the commands say.
 #[derive(Debug, Default)]
@@ -19,8 +19,19 @@ struct Ending {
     cancelled: Option<String>,
 }
 
-pub(super) fn submission(message: v1::SubmitWorkflowCommandsRequest) -> Result<SubmitActivation, Status> {
+pub(super) fn submission(message: v1::SubmitWorkflowCommandsRequest) -> Result<SubmitActivation, Unread> {
     let execution_id = id("workflow_execution_id", &message.workflow_execution_id)?;
+    let token = message.claim_token;
+    read_submission(execution_id, message).map_err(|status| Unread::activation(execution_id, token, status))
+}
+
+fn read_submission(
+    execution_id: ExecutionId,
+    message: v1::SubmitWorkflowCommandsRequest,
+) -> Result<SubmitActivation, Status> {
+    // Numbers that begin at 1 say nothing: some clients count so in every batch.
+    let first_number = message.commands.first().map(|command| command.sequence_number.into());
+    let first_number = first_number.filter(|number: &i64| *number > 1);
     let mut ending = Ending::default();
     let mut commands = Vec::with_capacity(message.commands.len());
     for (index, command) in message.commands.into_iter().enumerate() {
@@ -28,22 +39,31 @@ pub(super) fn submission(message: v1::SubmitWorkflowCommandsRequest) -> Result<S
     }
     let failure = message.activation_failure;
     let build_id = failure.as_ref().and_then(|failure| non_empty(&failure.build_id));
+    let clean_up = message.clean_up.map(|told| CleanUp { waits: told.waits, grace_ms: told.grace_ms });
     Ok(SubmitActivation {
         execution_id,
         token: message.claim_token,
         base_sequence: message.base_sequence,
         commands,
         outcome: outcome(message.status, ending, failure)?,
+        first_number,
+        unread_signals: message.unread_signals,
         build_id,
+        clean_up,
     })
 }
 
-fn outcome(status: i32, ending: Ending, failure: Option<v1::ActivationFailure>) -> Result<Outcome, Status> {
+fn outcome(
+    status: i32,
+    ending: Ending,
+    activation_failure: Option<v1::ActivationFailure>,
+) -> Result<Outcome, Status> {
     let wrong = |message: String| refuse(Code::InvalidValue, message);
     let status = WorkflowStatus::try_from(status)
         .map_err(|_| wrong(format!("status {status} is unknown: use one of WorkflowStatus")))?;
     Ok(match status {
-        WorkflowStatus::Suspended => Outcome::Suspended,
+        // RUNNING: the run goes on, which is what a suspended one does.
+        WorkflowStatus::Suspended | WorkflowStatus::Running => Outcome::Suspended,
         WorkflowStatus::Completed => {
             let missing = || wrong("status COMPLETED comes with a COMPLETE_WORKFLOW command".into());
             Outcome::Completed { output: ending.completed.ok_or_else(missing)? }
@@ -53,7 +73,7 @@ fn outcome(status: i32, ending: Ending, failure: Option<v1::ActivationFailure>) 
             let failed = ending.failed.ok_or_else(missing)?;
             Outcome::Failed {
                 error: failed.error.into(),
-                failure_type: non_empty(&failed.failure_type),
+                failure: failure(&failed.failure_type, failed.failure_details),
                 stack_trace: non_empty(&failed.stack_trace),
             }
         }
@@ -62,16 +82,16 @@ fn outcome(status: i32, ending: Ending, failure: Option<v1::ActivationFailure>) 
         }
         WorkflowStatus::ActivationFailed => {
             let missing = || wrong("status ACTIVATION_FAILED comes with activation_failure".into());
-            let failure = failure.ok_or_else(missing)?;
+            let failure = activation_failure.ok_or_else(missing)?;
             let message = match failure.position {
                 0 => failure.message,
                 position => format!("at event {position}: {}", failure.message),
             };
             Outcome::ActivationFailed { code: failure.code.into(), message: message.into() }
         }
-        WorkflowStatus::Unspecified | WorkflowStatus::Running => {
+        WorkflowStatus::Unspecified => {
             return Err(wrong(
-                "status must be SUSPENDED, COMPLETED, FAILED, CANCELLED or ACTIVATION_FAILED".into(),
+                "status must be RUNNING, SUSPENDED, COMPLETED, FAILED, CANCELLED or ACTIVATION_FAILED".into(),
             ));
         }
     })
@@ -80,10 +100,7 @@ fn outcome(status: i32, ending: Ending, failure: Option<v1::ActivationFailure>) 
 /// One command; none for those that only say how the activation ended, and for those without content.
 fn read(index: usize, command: v1::WorkflowCommand, ending: &mut Ending) -> Result<Option<Command>, Status> {
     let wrong = |message: String| refuse(Code::InvalidCommand, format!("command {index}: {message}"));
-    let at = |status: Status| {
-        let message = format!("command {index}: {}", status.message());
-        Status::with_metadata(status.code(), message, status.metadata().clone())
-    };
+    let at = |status: Status| refused_at(&format!("command {index}"), status);
     let kind = CommandType::try_from(command.command_type)
         .map_err(|_| wrong(format!("type {} is unknown", command.command_type)))?;
     let Some(data) = command.command_data else {
@@ -144,6 +161,7 @@ fn read(index: usize, command: v1::WorkflowCommand, ending: &mut Ending) -> Resu
                 priority_seconds: data.priority_seconds.into(),
                 workflow_version: data.workflow_version.as_deref().and_then(non_empty),
                 execution_timeout_ms: data.execution_timeout_ms,
+                cancel_grace_ms: data.cancel_grace_ms,
             })
         }
         CommandData::RequestCancelChildWorkflow(data) => Command::RequestCancelChild {

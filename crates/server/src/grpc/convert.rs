@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 
 use flovyn_engine::Code;
-use flovyn_engine::ids::{Payload, Text};
+use flovyn_engine::ids::{Payload, Text, canonical_id};
 use flovyn_engine::reply::{Started, TaskCreated};
-use flovyn_engine::request::{KeySpec, Parent, PromiseRef, StartWorkflow, TaskSpec};
+use flovyn_engine::request::{Failure, KeySpec, Parent, PromiseRef, StartWorkflow, TaskSpec};
 use flovyn_engine::state::RetryPolicy;
 use flovyn_proto::v1;
 use tonic::Status;
@@ -17,8 +17,10 @@ use super::status::refuse;
 pub(super) const DEFAULT_QUEUE: &str = "default";
 
 pub(super) fn id(field: &str, text: &str) -> Result<Uuid, Status> {
-    let found = Uuid::try_parse(text).ok().filter(|id| !id.is_nil());
-    found.ok_or_else(|| refuse(Code::InvalidId, format!("{field} {text:?} is not a UUID")))
+    let found = canonical_id(text).filter(|id| !id.is_nil());
+    found.ok_or_else(|| {
+        refuse(Code::InvalidId, format!("{field} {text:?} is not a UUID in small letters with hyphens"))
+    })
 }
 
 /// An empty string means that there is none.
@@ -40,6 +42,17 @@ pub(super) fn can_be_sought(field: &str, text: &str) -> Result<(), Status> {
         return Err(refuse(Code::InvalidText, format!("{field} contains U+0000")));
     }
     Ok(())
+}
+
+/// Empty fields were not set.
+pub(super) fn failure(failure_type: &str, details: Payload) -> Failure {
+    Failure { kind: non_empty(failure_type), details: (!details.is_empty()).then_some(details) }
+}
+
+/// The same the other way.
+pub(super) fn failure_fields(failure: Failure) -> (String, Payload) {
+    let Failure { kind, details } = failure;
+    (kind.as_deref().unwrap_or_default().to_owned(), details.unwrap_or_default())
 }
 
 /// An empty payload is JSON null.
@@ -94,6 +107,7 @@ pub(super) fn start(
         parent,
         scheduled_ms: message.scheduled_at_ms,
         execution_timeout_ms: message.execution_timeout_ms,
+        cancel_grace_ms: message.cancel_grace_ms,
         traceparent,
     })
 }

@@ -333,12 +333,24 @@ async fn outcome(call: &Call, id: ExecutionId) -> Result<Option<Outcome>, Status
 }
 
 fn ended(number: u64, outcome: Outcome) -> v1::ExecuteEnded {
-    let (status, output, error) = match outcome {
-        Outcome::Completed(output) => ("COMPLETED", Some(output), None),
-        Outcome::Failed(error) => ("FAILED", None, Some(error.to_string())),
-        Outcome::Cancelled(reason) => ("CANCELLED", None, Some(reason.to_string())),
+    let mut ended = v1::ExecuteEnded { r#ref: number, ..v1::ExecuteEnded::default() };
+    let status = match outcome {
+        Outcome::Completed(output) => {
+            ended.output = Some(output);
+            "COMPLETED"
+        }
+        Outcome::Failed(error, failure) => {
+            ended.error = Some(error.to_string());
+            (ended.failure_type, ended.failure_details) = convert::failure_fields(failure);
+            "FAILED"
+        }
+        Outcome::Cancelled(reason) => {
+            ended.error = Some(reason.to_string());
+            "CANCELLED"
+        }
     };
-    v1::ExecuteEnded { r#ref: number, status: status.to_owned(), output, error }
+    ended.status = status.to_owned();
+    ended
 }
 
 fn refusal(number: u64, status: &Status) -> v1::ExecuteRefused {

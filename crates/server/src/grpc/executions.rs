@@ -1,13 +1,14 @@
 //! Executions and tasks as applications see them.
 
 use flovyn_engine::Code;
+use flovyn_engine::failure::StoredFailure;
 use flovyn_engine::ids::{ExecutionId, Payload, TaskId};
 use flovyn_engine::state::{Execution, Task};
 use flovyn_proto::v1;
 use tonic::Status;
 
 use super::call::Call;
-use super::convert::narrow;
+use super::convert::{failure_fields, narrow};
 use super::status::{not_read, refuse};
 use crate::view;
 use crate::waiting::{self, WaitingOn};
@@ -17,6 +18,14 @@ pub(super) async fn find(call: &Call, id: ExecutionId) -> Result<Execution, Stat
     let row = call.api().service().store().execution_get(call.tenant_id(), id).await.map_err(not_read)?;
     row.filter(|row| !row.purging)
         .ok_or_else(|| refuse(Code::ExecutionNotFound, format!("no execution {id}")))
+}
+
+/// The open execution of a key, or else the last one.
+pub(super) async fn find_by_key(call: &Call, key: &str) -> Result<Execution, Status> {
+    super::convert::can_be_sought("key", key)?;
+    let store = call.api().service().store();
+    let row = crate::by_key::execution(store.as_ref(), call.tenant_id(), key).await.map_err(not_read)?;
+    row.ok_or_else(|| refuse(Code::ExecutionNotFound, format!("no execution has the key '{key}'")))
 }
 
 /// A foreign task and one that does not exist look the same.
@@ -57,11 +66,15 @@ pub(super) async fn input(call: &Call, id: ExecutionId) -> Result<Payload, Statu
 /// Everything about one execution.
 pub(super) async fn whole(call: &Call, row: Execution) -> Result<v1::ExecutionInfo, Status> {
     let view = view::execution(call.api(), &row).await.map_err(not_read)?;
+    let (failure_type, failure_details) = failure_fields(view.failure);
     Ok(v1::ExecutionInfo {
         labels: view.labels.into_iter().collect(),
         input: view.input,
         output: view.output,
         error: view.error,
+        failure_type,
+        failure_details,
+        unread_signals: view.unread_signals,
         waiting_on: view.waiting.iter().map(waiting::describe).map(waiting_on).collect(),
         ..listed(&row)
     })
@@ -89,7 +102,14 @@ pub(super) async fn task(call: &Call, row: Task) -> Result<v1::TaskInfo, Status>
         started_at_ms: row.started_ms,
         finished_at_ms: row.finished_ms,
         waiting_on: waiting.as_ref().map(waiting::describe).map(waiting_on),
+        failure: row.failure.as_ref().map(task_failure),
     })
+}
+
+fn task_failure(stored: &Payload) -> v1::TaskFailure {
+    let StoredFailure { failure, retryable, .. } = StoredFailure::read(Some(stored));
+    let (failure_type, failure_details) = failure_fields(failure);
+    v1::TaskFailure { failure_type, failure_details, non_retryable: retryable == Some(false) }
 }
 
 fn waiting_on(item: WaitingOn) -> v1::WaitingOn {

@@ -4,18 +4,23 @@ mod activations;
 mod call;
 mod client;
 mod commands;
+pub(crate) mod connection;
 mod convert;
 mod events;
 mod execute;
 mod executions;
+pub(crate) mod greeting;
 mod health;
+mod holds;
 mod notifications;
 mod poll;
 mod reflection_guard;
 pub(crate) mod request_metrics;
+pub(crate) mod slow;
 mod status;
 mod stream;
 mod task_execution;
+mod vouched;
 mod wait;
 mod worker_lifecycle;
 mod workflow_dispatch;
@@ -23,6 +28,8 @@ mod workflow_query;
 
 use flovyn_proto::v1;
 use tonic::service::Routes;
+
+pub use slow::CLIENT_STREAMS;
 
 use crate::api::Api;
 

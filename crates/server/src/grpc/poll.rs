@@ -1,17 +1,20 @@
-//! Long polls of the public protocol: which kinds a worker may get, and giving back what cannot be delivered.
+//! Long polls of the public protocol: which kinds a worker may get, and giving back what cannot be delivered. How long one is
+//! held is decided in `holds`.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use flovyn_engine::Code;
-use flovyn_engine::ids::{Text, named_id};
+use flovyn_engine::ids::Text;
 use flovyn_engine::reply::Claimed;
 use flovyn_engine::request::{Claim, ClaimKind, Claimer};
-use flovyn_engine::state::{Lane, WorkClass, WorkerCapability};
+use flovyn_engine::state::{Lane, WorkClass, Worker, WorkerCapability};
+use flovyn_engine::{Code, live_processes};
 use tonic::Status;
 use uuid::Uuid;
 
 use super::call::Call;
-use super::convert::{can_be_sought, queue};
+use super::connection::Held;
+use super::convert::{can_be_sought, non_empty, queue};
+use super::holds::SHORTEST;
 use super::status::{not_read, refuse};
 
 /// Longest wait of one poll.
@@ -68,46 +71,130 @@ pub(super) async fn wait<'a>(call: &'a Call, poll: Poll<'_>) -> Result<Delivery<
         return Err(refuse(Code::InvalidDuration, message));
     }
     can_be_sought("queue", poll.queue)?;
-    let wait = Duration::from_secs(poll.timeout_seconds.unsigned_abs());
-    let claimed = match claim(call, &poll).await? {
-        Some(claim) => call.poll(claim, wait).await?,
-        // A worker that registered, but nothing of this class: it is told so by silence, not by busy answers.
-        None => {
-            tokio::select! {
-                () = tokio::time::sleep(wait) => {}
-                () = call.api().drains() => {}
-            }
-            Claimed::default()
-        }
+    let asked = Duration::from_secs(poll.timeout_seconds.unsigned_abs());
+    let until = Instant::now() + asked.min(call.api().max_poll_wait());
+    let claim = claim(call, &poll).await?;
+    let lanes = || claim.as_ref().map_or_else(Vec::new, |claim| claim.lanes(call.tenant_id()));
+    let Some(held) = call.hold(poll.class, lanes) else {
+        let claimed = hold(call, claim, until, std::future::pending()).await?;
+        return Ok(Delivery::new(call, claimed));
     };
-    Ok(Delivery::new(call, claimed))
+    // Work that is claimed while the client goes away is given back.
+    let mut delivery = Delivery::new(call, Claimed::default());
+    loop {
+        let Some(at_most) = held.at_most() else {
+            delivery.claimed = hold(call, claim, until, std::future::pending()).await?;
+            break;
+        };
+        let part = until.min(Instant::now() + at_most);
+        delivery.claimed = hold(call, claim.clone(), part, work_beside(call, &held, at_most)).await?;
+        if !delivery.claimed.is_empty() || part == until || call.api().is_draining() || !held.was_held() {
+            break;
+        }
+    }
+    held.answer(delivery.claimed.len());
+    call.takes(&delivery.claimed);
+    Ok(delivery)
+}
+
+/// Waits for work until a moment, or until `cut` completes. No claim: a worker that registered, but nothing of this class. It is
+/// told so by silence, not by busy answers.
+async fn hold(
+    call: &Call,
+    claim: Option<Claim>,
+    until: Instant,
+    cut: impl Future<Output = ()>,
+) -> Result<Claimed, Status> {
+    let Some(claim) = claim else {
+        tokio::select! {
+            () = tokio::time::sleep_until(until.into()) => {}
+            () = cut => {}
+            () = call.api().drains() => {}
+        }
+        return Ok(Claimed::default());
+    };
+    call.poll(claim, until.saturating_duration_since(Instant::now()), cut).await
+}
+
+/// Completes when there is work for the client's polls of the other class, which may be standing still until this one is
+/// answered.
+async fn work_beside(call: &Call, held: &Held, at_most: Duration) {
+    let lanes = held.lanes_beside();
+    if at_most <= SHORTEST || lanes.is_empty() {
+        return std::future::pending().await;
+    }
+    let service = call.api().service();
+    // First: what is left from now on is seen.
+    let onlooker = service.look_on(lanes.clone());
+    match service.has_work(lanes).await {
+        // Others may be about to take it, or its queue is paused.
+        Ok(true) => tokio::time::sleep(SHORTEST).await,
+        Ok(false) => onlooker.sees_work().await,
+        Err(error) => {
+            tracing::warn!(%error, "whether there is other work for a poll's client could not be read");
+            tokio::time::sleep(SHORTEST).await;
+        }
+    }
+}
+
+/// Workers as they have registered.
+type Registered = Vec<(Worker, Vec<WorkerCapability>)>;
+
+/// The registrations behind a poll. One by id, which is a process. By name: of the process that has registered on this
+/// connection, else all processes of the name that live.
+async fn registered(call: &Call, worker: &str) -> Result<Registered, Status> {
+    let (tenant_id, store) = (call.tenant_id(), call.api().service().store());
+    let id = Uuid::try_parse(worker).ok().or_else(|| call.process(worker));
+    if let Some(id) = id
+        && let Some(found) = store.worker_get(tenant_id, id).await.map_err(not_read)?
+    {
+        return Ok(vec![found]);
+    }
+    // Not every database can look for U+0000, and nobody has it in a name.
+    if worker.contains('\0') {
+        return Ok(Vec::new());
+    }
+    let named = store.workers_named(tenant_id, worker).await.map_err(not_read)?;
+    let mut found = Vec::new();
+    for process in live_processes(named, call.api().service().limits().worker_silence_ms) {
+        found.extend(store.worker_get(tenant_id, process.id).await.map_err(not_read)?);
+    }
+    Ok(found)
 }
 
 async fn claim(call: &Call, poll: &Poll<'_>) -> Result<Option<Claim>, Status> {
     let tenant_id = call.tenant_id();
     let store = call.api().service().store();
-    let worker_id = Uuid::try_parse(poll.worker).unwrap_or_else(|_| named_id(tenant_id, poll.worker));
-    let registered = store.worker_get(tenant_id, worker_id).await.map_err(not_read)?;
-    let known = registered.as_ref().map_or(&[][..], |(_, capabilities)| capabilities);
-    let own = known.iter().filter(|capability| capability.class == poll.class);
+    let registered = registered(call, poll.worker).await?;
+    // Of several, nothing says which one it is.
+    let only = match &registered[..] {
+        [(worker, _)] => Some(worker),
+        _ => None,
+    };
+    call.polls(poll.class, poll.worker, only.map(|worker| worker.id));
+    let known = registered.iter().flat_map(|(_, capabilities)| capabilities);
+    let own = known.filter(|capability| capability.class == poll.class);
     let mut kinds = kinds_of(own, poll.kinds);
     let queue = queue(poll.queue);
-    if kinds.is_empty() && registered.is_some() {
+    if kinds.is_empty() && !registered.is_empty() {
         return Ok(None);
     }
     let mut claim = Claim {
         class: poll.class,
         claimer: Claimer {
-            worker: registered.as_ref().map_or_else(|| poll.worker.into(), |(worker, _)| worker.name.clone()),
-            session: registered.as_ref().map(|(worker, _)| worker.id),
+            worker: only.map_or_else(|| poll.worker.into(), |worker| worker.name.clone()),
+            session: only.map(|worker| worker.id),
             plain: true,
             cooperative: false,
+            build: only.and_then(|worker| non_empty(&worker.build_id)),
         },
         queue: queue.clone(),
         kinds: Vec::new(),
         max: 1,
         only: None,
         provisional: false,
+        // A worker that does not look again and again: whatever it may have, it finds now.
+        held_back: only.is_some(),
     };
     if kinds.is_empty() {
         kinds.push(ClaimKind::any());
@@ -138,7 +225,8 @@ fn kinds_of<'a>(own: impl Iterator<Item = &'a WorkerCapability>, asked: &[String
             None => continue,
         };
         kinds[index].timeout_ms = capability.timeout_ms;
-        if !capability.kind_version.is_empty() {
+        let version = &capability.kind_version;
+        if !version.is_empty() && !kinds[index].versions.contains(version) {
             kinds[index].versions.push(capability.kind_version.clone());
         }
     }

@@ -2,13 +2,19 @@
 
 use flovyn_auth::AuthError;
 use flovyn_engine::code::Class;
-use flovyn_engine::{Code, Refusal};
+use flovyn_engine::ids::ExecutionId;
+use flovyn_engine::request::RefuseActivation;
+use flovyn_engine::{Code, Op, Refusal};
 use flovyn_store::StoreError;
 use tonic::metadata::MetadataValue;
 use tonic::{Code as Grpc, Status};
+use uuid::Uuid;
 
 /// Metadata key under which every error carries its stable code.
 pub(super) const ERROR_CODE: &str = "flovyn-error-code";
+
+/// Metadata key with seconds, as the header of HTTP.
+const RETRY_AFTER: &str = "retry-after";
 
 /// Longest message about a request. What the caller sent may be part of it, and it travels as a header, which clients
 /// do not take at any length.
@@ -43,6 +49,54 @@ pub(super) fn refused(refusal: Refusal) -> Status {
     status
 }
 
+/// The refusal that a status was made of. `None`: it was made of none.
+fn refusal_of(status: &Status) -> Option<Refusal> {
+    let code = status.metadata().get(ERROR_CODE)?.to_str().ok().and_then(Code::parse)?;
+    let text = status.message();
+    let text = text.strip_prefix(&format!("{code}: ")).unwrap_or(text);
+    let text = text.strip_suffix(&format!(". {}", code.advice())).unwrap_or(text);
+    Some(Refusal::new(code, text))
+}
+
+/// The same refusal, saying which part of the message it is about.
+pub(super) fn refused_at(part: &str, status: Status) -> Status {
+    match refusal_of(&status) {
+        Some(refusal) => refuse(refusal.code, format!("{part}: {}", refusal.message)),
+        None => status,
+    }
+}
+
+/// An activation that could not be read.
+#[derive(Debug)]
+pub(super) struct Unread {
+    /// What its sender is told.
+    pub(super) status: Status,
+    /// What is decided in its place. `None`: it does not say what it is about.
+    pub(super) instead: Option<Box<RefuseActivation>>,
+}
+
+impl From<Status> for Unread {
+    fn from(status: Status) -> Self {
+        Self { status, instead: None }
+    }
+}
+
+impl Unread {
+    /// What it is about, and what is decided in its place; or only what its sender is told.
+    pub(super) fn about(self) -> Result<(Uuid, Option<i64>, Op), Status> {
+        match self.instead {
+            Some(op) => Ok((op.execution_id, op.token, (*op).into())),
+            None => Err(self.status),
+        }
+    }
+
+    pub(super) fn activation(execution_id: ExecutionId, token: Option<i64>, status: Status) -> Self {
+        let instead = refusal_of(&status)
+            .map(|refusal| Box::new(RefuseActivation { execution_id, token, build_id: None, refusal }));
+        Self { status, instead }
+    }
+}
+
 pub(super) fn refuse(code: Code, message: impl Into<String>) -> Status {
     refused(Refusal::new(code, message))
 }
@@ -50,6 +104,11 @@ pub(super) fn refuse(code: Code, message: impl Into<String>) -> Status {
 pub(super) fn not_allowed(error: AuthError) -> Status {
     match error {
         AuthError::Unauthenticated(why) => refuse(Code::Unauthenticated, why),
+        AuthError::TooManyTries { retry_after_seconds } => {
+            let mut status = refuse(Code::TooManyTries, "too many credentials that are not valid were tried");
+            status.metadata_mut().insert(RETRY_AFTER, retry_after_seconds.into());
+            status
+        }
         AuthError::Unavailable => refuse(Code::StoreUnavailable, "the credential could not be checked"),
     }
 }
@@ -57,7 +116,11 @@ pub(super) fn not_allowed(error: AuthError) -> Status {
 /// A read that failed. What the database says may name hosts and files: it goes to the log.
 pub(super) fn not_read(error: StoreError) -> Status {
     tracing::warn!(%error, "a read failed");
-    refuse(Code::StoreUnavailable, Code::StoreUnavailable.advice())
+    let code = match error {
+        StoreError::Damaged(_) => Code::DatabaseDamaged,
+        _ => Code::StoreUnavailable,
+    };
+    refuse(code, code.advice())
 }
 
 /// An engine that answers with the wrong kind of reply is a fault of ours.
@@ -69,4 +132,22 @@ pub(super) fn unexpected(reply: &flovyn_engine::Reply) -> Status {
 /// Whether the same may be asked again.
 pub(super) fn may_repeat(status: &Status) -> bool {
     matches!(status.code(), Grpc::Unavailable | Grpc::Aborted)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_status_leads_back_to_its_refusal() {
+        for code in Code::ALL {
+            for message in ["it is wrong", code.advice()] {
+                let refusal = Refusal::new(*code, message);
+                assert_eq!(refusal_of(&refused(refusal.clone())), Some(refusal));
+            }
+        }
+        assert_eq!(refusal_of(&Status::internal("no code")), None);
+        let at = refused_at("command 3", refuse(Code::InvalidId, "x is no UUID"));
+        assert_eq!(at.message(), format!("FLV0004: command 3: x is no UUID. {}", Code::InvalidId.advice()));
+    }
 }

@@ -6,7 +6,7 @@ use flovyn_engine::request::{
     AppendLogLine, CancelTask, ClearAllTaskState, ClearTaskState, CompleteTask, CreateTask, FailTask,
     GetTaskState, HeartbeatTask, ListTaskState, ReportProgress, SetTaskState,
 };
-use flovyn_engine::state::{LogLevel, SmallEnum, WorkClass};
+use flovyn_engine::state::{LogLevel, SmallEnum, TaskStatus, WorkClass};
 use flovyn_engine::{Code, Op, Reply};
 use flovyn_proto::v1;
 use flovyn_proto::v1::task_execution_server::TaskExecution;
@@ -18,7 +18,7 @@ use super::convert::{self, id, narrow, optional_id, payload};
 use super::executions;
 use super::poll::{self, Poll};
 use super::status::{refuse, refused, unexpected};
-use crate::api::Api;
+use crate::api::{Api, now_ms};
 
 /// Response metadata of a heartbeat that asks the task to stop.
 const CANCEL_REQUESTED: &str = "flovyn-cancel-requested";
@@ -40,9 +40,15 @@ impl Tasks {
     }
 
     /// A report that is acknowledged before it is written: what can be checked is checked now.
-    async fn report(&self, call: &Call, task_id: TaskId, op: impl Into<Op>) -> Result<Response<()>, Status> {
-        executions::find_task(call, task_id).await?;
-        call.api().service().report(call.tenant_id(), op).map_err(refused)?;
+    async fn report(
+        &self,
+        call: &Call,
+        task_id: TaskId,
+        token: Option<i64>,
+        op: impl Into<Op>,
+    ) -> Result<Response<()>, Status> {
+        may_report(call, task_id, token).await?;
+        call.api().service().report(call.reporter(WorkClass::Task), op).map_err(refused)?;
         Ok(Response::new(()))
     }
 }
@@ -86,13 +92,17 @@ impl TaskExecution for Tasks {
 
     async fn complete_task(&self, request: Request<v1::CompleteTaskRequest>) -> Result<Response<()>, Status> {
         let call = self.worker(&request).await?;
-        call.run(completion(request.into_inner())?).await?;
+        let completion = completion(request.into_inner())?;
+        call.ends(completion.task_id);
+        call.result(WorkClass::Task, completion).await?;
         Ok(Response::new(()))
     }
 
     async fn fail_task(&self, request: Request<v1::FailTaskRequest>) -> Result<Response<()>, Status> {
         let call = self.worker(&request).await?;
-        call.run(failure(request.into_inner())?).await?;
+        let failure = failure(request.into_inner())?;
+        call.ends(failure.task_id);
+        call.result(WorkClass::Task, failure).await?;
         Ok(Response::new(()))
     }
 
@@ -104,7 +114,9 @@ impl TaskExecution for Tasks {
         let message = request.into_inner();
         let task_id = id("task_execution_id", &message.task_execution_id)?;
         let details = convert::non_empty(&message.details);
-        self.report(&call, task_id, ReportProgress { task_id, progress: message.progress, details }).await
+        let token = message.claim_token;
+        let report = ReportProgress { task_id, token, progress: message.progress, details };
+        self.report(&call, task_id, token, report).await
     }
 
     async fn heartbeat(&self, request: Request<v1::HeartbeatRequest>) -> Result<Response<()>, Status> {
@@ -116,7 +128,7 @@ impl TaskExecution for Tasks {
             details: message.details,
         };
         let service = call.api().service();
-        let cancel = service.heartbeat(call.tenant_id(), heartbeat).await.map_err(refused)?;
+        let cancel = service.heartbeat(call.reporter(WorkClass::Task), heartbeat).await.map_err(refused)?;
         let mut response = Response::new(());
         if cancel {
             response.metadata_mut().insert(CANCEL_REQUESTED, MetadataValue::from_static("true"));
@@ -138,7 +150,9 @@ impl TaskExecution for Tasks {
         let level = LogLevel::ALL.iter().find(|level| level.name().eq_ignore_ascii_case(&message.level));
         let unknown = || refuse(Code::InvalidValue, "level is DEBUG, INFO, WARN or ERROR");
         let level = *level.ok_or_else(unknown)?;
-        self.report(&call, task_id, AppendLogLine { task_id, level, message: message.message.into() }).await
+        let token = message.claim_token;
+        let line = AppendLogLine { task_id, token, level, message: message.message.into() };
+        self.report(&call, task_id, token, line).await
     }
 
     async fn get_state(
@@ -161,7 +175,9 @@ impl TaskExecution for Tasks {
         let call = self.worker(&request).await?;
         let message = request.into_inner();
         let task_id = id("task_execution_id", &message.task_execution_id)?;
-        call.run(SetTaskState { task_id, name: message.key.into(), value: payload(message.value) }).await?;
+        let (token, name) = (message.claim_token, message.key.into());
+        let set = SetTaskState { task_id, token, name, value: payload(message.value) };
+        call.report(WorkClass::Task, set).await?;
         Ok(Response::new(()))
     }
 
@@ -169,7 +185,8 @@ impl TaskExecution for Tasks {
         let call = self.worker(&request).await?;
         let message = request.into_inner();
         let task_id = id("task_execution_id", &message.task_execution_id)?;
-        call.run(ClearTaskState { task_id, name: message.key.into() }).await?;
+        let clear = ClearTaskState { task_id, token: message.claim_token, name: message.key.into() };
+        call.report(WorkClass::Task, clear).await?;
         Ok(Response::new(()))
     }
 
@@ -179,7 +196,8 @@ impl TaskExecution for Tasks {
     ) -> Result<Response<()>, Status> {
         let call = self.worker(&request).await?;
         let task_id = id("task_execution_id", &request.get_ref().task_execution_id)?;
-        call.run(ClearAllTaskState { task_id }).await?;
+        let token = request.get_ref().claim_token;
+        call.report(WorkClass::Task, ClearAllTaskState { task_id, token }).await?;
         Ok(Response::new(()))
     }
 
@@ -216,10 +234,21 @@ impl TaskExecution for Tasks {
         if serde_json::from_str::<serde::de::IgnoredAny>(&message.payload).is_err() {
             return Err(refuse(Code::InvalidPayload, "payload is not JSON"));
         }
-        executions::find_task(&call, task_id).await?;
+        may_report(&call, task_id, message.claim_token).await?;
         call.api().live().publish(call.tenant_id(), task_id, message);
         Ok(Response::new(v1::StreamTaskDataResponse { acknowledged: true }))
     }
+}
+
+/// Refuses a report of somebody who does not hold the task's claim. What comes after the attempt's end is let through:
+/// late log lines are kept, and the rest does nothing.
+async fn may_report(call: &Call, task_id: TaskId, token: Option<i64>) -> Result<(), Status> {
+    let task = executions::find_task(call, task_id).await?;
+    if task.status != TaskStatus::Running {
+        return Ok(());
+    }
+    // The rule looks again when the report is written; for this look the machine's clock will do.
+    flovyn_engine::may_report(&task, token, &call.peer(WorkClass::Task), now_ms()).map_err(refused)
 }
 
 pub(super) fn create(
@@ -245,6 +274,7 @@ pub(super) fn failure(message: v1::FailTaskRequest) -> Result<FailTask, Status> 
         task_id: id("task_execution_id", &message.task_execution_id)?,
         token: message.claim_token,
         error: message.error.into(),
+        failure: convert::failure(&message.failure_type, message.failure_details),
         non_retryable: message.non_retryable,
         next_delay_ms: message.next_retry_delay_ms,
     })

@@ -1,9 +1,9 @@
 //! The service `WorkerLifecycle`.
 
 use flovyn_engine::Reply;
-use flovyn_engine::ids::{Payload, Text};
-use flovyn_engine::request::{Capability, HeartbeatWorker, RegisterWorker, ReleaseForBuild};
-use flovyn_engine::state::{Lane, WorkClass};
+use flovyn_engine::ids::Payload;
+use flovyn_engine::request::{Capability, HeartbeatWorker, RegisterWorker};
+use flovyn_engine::state::WorkClass;
 use flovyn_proto::v1;
 use flovyn_proto::v1::worker_lifecycle_server::WorkerLifecycle;
 use tonic::{Request, Response, Status};
@@ -49,6 +49,7 @@ impl WorkerLifecycle for Workers {
             input_schema: schema(capability.input_schema),
             output_schema: schema(capability.output_schema),
         });
+        let name = message.worker_name.clone();
         let register = RegisterWorker {
             id: None,
             name: message.worker_name.into(),
@@ -60,6 +61,7 @@ impl WorkerLifecycle for Workers {
             session: false,
         };
         let worker_id = run(&call, register).await?;
+        call.registers(&name, worker_id);
         Ok(Response::new(v1::WorkerRegistrationResponse {
             worker_id: worker_id.to_string(),
             success: true,
@@ -74,6 +76,7 @@ impl WorkerLifecycle for Workers {
         let call = Call::begin(&self.api, &request, Needs::Worker, "").await?;
         let worker_id = id("worker_id", &request.get_ref().worker_id)?;
         call.run(HeartbeatWorker { worker_id }).await?;
+        self.api.service().worker_was_seen(call.tenant_id(), worker_id);
         Ok(Response::new(()))
     }
 }
@@ -87,38 +90,10 @@ fn milliseconds(seconds: i32) -> i64 {
     i64::from(seconds).saturating_mul(1_000)
 }
 
-/// Executions that a new build looks at.
-const MAX_RELEASED: usize = 1_000;
-
-/// Registers, and lets a new build try what other builds failed on.
+/// Registers, and returns the worker's id.
 pub(super) async fn run(call: &Call, register: RegisterWorker) -> Result<Uuid, Status> {
-    let (build_id, queue) = (register.build_id.clone(), register.queue.clone());
-    let workflows = register.capabilities.iter().filter(|capability| capability.class == WorkClass::Workflow);
-    let lanes: Vec<Lane> =
-        workflows.flat_map(|capability| held_back(call, capability, queue.as_ref())).collect();
-    let worker_id = match call.run(register).await? {
-        Reply::Registered { worker_id } => worker_id,
-        other => return Err(unexpected(&other)),
-    };
-    if !build_id.is_empty() && !lanes.is_empty() {
-        // What is held back goes on by itself when its time comes: a failure here only delays it.
-        if let Err(status) = call.run(ReleaseForBuild { build_id, lanes, max: MAX_RELEASED }).await {
-            tracing::warn!(%status, "held-back executions were not offered to a new build");
-        }
+    match call.run(register).await? {
+        Reply::Registered { worker_id } => Ok(worker_id),
+        other => Err(unexpected(&other)),
     }
-    Ok(worker_id)
-}
-
-/// Where executions of this kind wait after failed activations. A worker that names no queue is taken to serve the
-/// default one.
-fn held_back(call: &Call, capability: &Capability, queue: Option<&Text>) -> Vec<Lane> {
-    let lane = |version: Text| Lane {
-        tenant_id: call.tenant_id(),
-        class: WorkClass::HeldBack,
-        queue: queue.cloned().unwrap_or_else(|| super::convert::DEFAULT_QUEUE.into()),
-        kind: capability.kind.clone(),
-        version,
-    };
-    let versions = [Some(Text::default()), capability.version.clone()];
-    versions.into_iter().flatten().map(lane).collect()
 }

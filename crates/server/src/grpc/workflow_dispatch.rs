@@ -6,7 +6,7 @@ use flovyn_engine::request::{
     Answer, AnswerPromise, Parent, PromiseRef, SignalWithStart, SignalWorkflow, StartWorkflow,
 };
 use flovyn_engine::state::WorkClass;
-use flovyn_engine::{Code, Reply};
+use flovyn_engine::{Code, Op, Reply};
 use flovyn_proto::v1;
 use flovyn_proto::v1::start_child_workflow_request::WorkflowExecutionIdentifier;
 use flovyn_proto::v1::workflow_dispatch_server::WorkflowDispatch;
@@ -170,6 +170,9 @@ impl WorkflowDispatch for Dispatch {
             workflow_version: message.workflow_version.as_deref().and_then(convert::non_empty),
             labels: convert::labels(message.metadata),
             key: convert::key(Some(message.workflow_id), message.idempotency_key_ttl_seconds),
+            cancel_grace_ms: message.cancel_grace_ms,
+            scheduled_ms: message.scheduled_at_ms,
+            execution_timeout_ms: message.execution_timeout_ms,
             traceparent: call.traceparent.clone(),
             ..StartWorkflow::new(
                 message.workflow_kind,
@@ -241,7 +244,10 @@ impl WorkflowDispatch for Dispatch {
         request: Request<v1::SubmitWorkflowCommandsRequest>,
     ) -> Result<Response<()>, Status> {
         let call = self.call(&request, Needs::Worker, "").await?;
-        call.run(submission(request.into_inner())?).await?;
+        // What cannot be read is refused, and so decides what moves on.
+        let report = submission(request.into_inner()).map(Op::from);
+        let report = report.or_else(|unread| unread.about().map(|(_, _, op)| op))?;
+        call.result(WorkClass::Workflow, report).await?;
         Ok(Response::new(()))
     }
 

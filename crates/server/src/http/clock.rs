@@ -3,6 +3,7 @@
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::State;
+use axum::extract::rejection::BytesRejection;
 use axum::http::{HeaderMap, StatusCode};
 use flovyn_auth::Role;
 use flovyn_engine::Code;
@@ -10,6 +11,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{HttpError, HttpState};
+use crate::slow::is_too_slow;
 
 /// Ten years, which is the longest timer too.
 const FARTHEST_MS: i64 = 3_653 * 24 * 60 * 60 * 1_000;
@@ -23,7 +25,7 @@ struct Advance {
 pub(super) async fn advance(
     State(state): State<HttpState>,
     headers: HeaderMap,
-    body: Bytes,
+    body: Result<Bytes, BytesRejection>,
 ) -> Result<Json<Value>, HttpError> {
     if state.api.authenticate(&headers).await?.role() < Role::Operator {
         return Err(HttpError::forbidden("moving the clock takes the role operator"));
@@ -32,6 +34,11 @@ pub(super) async fn advance(
         let message = "this server has no virtual clock";
         return Err(HttpError::new(StatusCode::NOT_FOUND, "NOT_FOUND", Code::NotOffered, message));
     };
+    let body = body.map_err(|rejection| {
+        let code = if is_too_slow(&rejection) { Code::RequestTooSlow } else { Code::InvalidPayload };
+        let status = if is_too_slow(&rejection) { StatusCode::REQUEST_TIMEOUT } else { rejection.status() };
+        HttpError::new(status, "INVALID_ARGUMENT", code, code.advice())
+    })?;
     let wanted =
         serde_json::from_slice::<Advance>(&body).ok().filter(|wanted| (0..=FARTHEST_MS).contains(&wanted.ms));
     let Some(Advance { ms }) = wanted else {

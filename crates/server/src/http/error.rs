@@ -13,6 +13,7 @@ pub struct HttpError {
     pub error: &'static str,
     pub message: String,
     pub code: Code,
+    pub retry_after_seconds: Option<i64>,
 }
 
 impl HttpError {
@@ -22,7 +23,7 @@ impl HttpError {
         code: Code,
         message: impl Into<String>,
     ) -> Self {
-        Self { status, error, message: message.into(), code }
+        Self { status, error, message: message.into(), code, retry_after_seconds: None }
     }
 
     pub(crate) fn forbidden(message: impl Into<String>) -> Self {
@@ -36,6 +37,15 @@ impl From<AuthError> for HttpError {
             AuthError::Unauthenticated(what) => {
                 Self::new(StatusCode::UNAUTHORIZED, "UNAUTHENTICATED", Code::Unauthenticated, what)
             }
+            AuthError::TooManyTries { retry_after_seconds } => Self {
+                retry_after_seconds: Some(retry_after_seconds),
+                ..Self::new(
+                    StatusCode::TOO_MANY_REQUESTS,
+                    "RESOURCE_EXHAUSTED",
+                    Code::TooManyTries,
+                    Code::TooManyTries.advice(),
+                )
+            },
             AuthError::Unavailable => Self::new(
                 StatusCode::SERVICE_UNAVAILABLE,
                 "UNAVAILABLE",
@@ -51,6 +61,9 @@ impl IntoResponse for HttpError {
         let code = self.code.to_string();
         let body = Json(json!({ "error": self.error, "message": self.message, "code": code }));
         let mut response = (self.status, body).into_response();
+        if let Some(seconds) = self.retry_after_seconds {
+            response.headers_mut().insert(header::RETRY_AFTER, seconds.into());
+        }
         if self.status == StatusCode::UNAUTHORIZED {
             let scheme = header::HeaderValue::from_static("Bearer");
             response.headers_mut().insert(header::WWW_AUTHENTICATE, scheme);

@@ -20,7 +20,7 @@ const STORE_ANSWERS_WITHIN: Duration = Duration::from_secs(2);
 pub(crate) struct HealthResponse {
     /// `ok` or `unavailable`.
     status: &'static str,
-    /// Why it is not ready: `draining` or `storeUnavailable`.
+    /// Why it is not ready: `draining`, `storeUnavailable` or `storageFailed`.
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<&'static str>,
     /// Of the server.
@@ -95,6 +95,9 @@ async fn checked(state: &HttpState) -> HealthResponse {
 async fn check(state: &HttpState) -> Result<(), &'static str> {
     if state.api.is_draining() {
         return Err("draining");
+    }
+    if state.api.service().has_failed() {
+        return Err("storageFailed");
     }
     let store = state.api.service().store();
     match tokio::time::timeout(STORE_ANSWERS_WITHIN, store.now()).await {

@@ -16,7 +16,7 @@ pub(super) async fn check(request: Request, next: Next) -> Response {
     next.run(request).await
 }
 
-fn is_local(uri: &Uri, headers: &HeaderMap) -> bool {
+pub(super) fn is_local(uri: &Uri, headers: &HeaderMap) -> bool {
     let host = headers.get(header::HOST).map(|host| host.to_str().unwrap_or(""));
     // HTTP/2 names the host in the URI.
     let host = host.or_else(|| uri.authority().map(|authority| authority.as_str()));

@@ -4,30 +4,44 @@
 mod clock;
 mod cors;
 mod error;
+mod heads;
 pub(crate) mod health;
 mod local_only;
 mod metrics;
 pub(crate) mod serve;
+mod slow;
 
 use std::sync::Arc;
 use std::time::Instant;
 
 use axum::Router;
-use axum::routing::{get, post};
+use axum::http::HeaderValue;
+use axum::http::header::{CONTENT_SECURITY_POLICY, X_FRAME_OPTIONS};
+use axum::middleware::{Next, from_fn, from_fn_with_state, map_response};
+use axum::response::Response;
+use axum::routing::{MethodFilter, on};
+use flovyn_store::Clock;
 use tower_http::cors::CorsLayer;
 
 pub use error::HttpError;
 
+pub use metrics::Readers;
+
 use crate::api::Api;
+use crate::config::MetricsAccess;
+use crate::slow::Patience;
 use crate::virtual_clock::VirtualClock;
+
+/// The time on a virtual clock.
+const NOW_MS: &str = "flovyn-now-ms";
 
 /// What handlers share. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct HttpState {
     pub api: Api,
     pub started: Instant,
-    /// Whether `/_/metrics` needs no credential.
-    pub public_metrics: bool,
+    /// Who may read `/_/metrics`.
+    pub metrics: Readers,
     /// Whether `/api/docs` needs no credential.
     pub public_docs: bool,
     /// There is a clock to move only where this is set.
@@ -38,13 +52,50 @@ pub struct HttpState {
     pub ui: flovyn_ui::Options,
     /// Which pages may call the REST API from a browser. None: only those that this server brings.
     pub cors: Option<CorsLayer>,
+    /// How slow a request may be.
+    pub(crate) patience: Patience,
 }
 
 pub(crate) use cors::layer as cors_layer;
 
+/// The one table of paths outside of `/api` and the pages: the router is built from it, and tests go through it.
+macro_rules! routes {
+    ($($method:ident $path:literal $handler:path $(, only if $there:expr)?;)*) => {
+        /// Method and path of every route here. Some are there only if the server is set up for them.
+        pub const ROUTES: &[(&str, &str)] = &[$((stringify!($method), $path),)*];
+
+        fn own_routes(state: &HttpState) -> Router<HttpState> {
+            let mut router = Router::new();
+            $(
+                let there: fn(&HttpState) -> bool = |_state| { true $(&& $there(_state))? };
+                if there(state) {
+                    router = router.route($path, on(MethodFilter::$method, $handler));
+                }
+            )*
+            router
+        }
+    };
+}
+
+routes! {
+    GET "/_/health" health::health;
+    GET "/_/health/live" health::live;
+    GET "/_/health/ready" health::ready;
+    GET "/_/metrics" metrics::scrape, only if has_metrics;
+    POST "/_/clock/advance" clock::advance, only if has_clock;
+}
+
+fn has_metrics(state: &HttpState) -> bool {
+    state.metrics.access != MetricsAccess::Off
+}
+
+fn has_clock(state: &HttpState) -> bool {
+    state.clock.is_some()
+}
+
 /// All paths.
 pub fn router(state: HttpState) -> Router {
-    let local_only = state.local_only;
+    let (local_only, patience) = (state.local_only, state.patience);
     let rest = crate::rest::router(state.api.clone(), state.public_docs);
     // The web pages are a client of REST: they call what everybody else calls, without the network between.
     let ui = flovyn_ui::router(Router::new().nest_service("/api", rest.clone()), state.ui.clone());
@@ -52,19 +103,38 @@ pub fn router(state: HttpState) -> Router {
         Some(cors) => rest.layer(cors),
         None => rest,
     };
-    let mut router = Router::new()
-        .route("/_/health", get(health::health))
-        .route("/_/health/live", get(health::live))
-        .route("/_/health/ready", get(health::ready))
-        .route("/_/metrics", get(metrics::scrape));
-    if state.clock.is_some() {
-        router = router.route("/_/clock/advance", post(clock::advance));
-    }
+    let clock = state.clock.clone();
+    let ui = match clock.clone() {
+        Some(clock) => {
+            ui.layer(from_fn(move |request, next: Next| flovyn_ui::as_of(clock.now().ms, next.run(request))))
+        }
+        None => ui,
+    };
     // What is at no path is answered by the pages, in the form that was asked for.
-    let router = router
+    let router = own_routes(&state)
         .nest_service("/api", rest)
         .method_not_allowed_fallback(error::method_not_allowed)
         .with_state(state)
         .merge(ui);
-    if local_only { router.layer(axum::middleware::from_fn(local_only::check)) } else { router }
+    let router = if local_only { router.layer(from_fn(local_only::check)) } else { router };
+    let router = match clock {
+        Some(clock) => router.layer(map_response(move |response| tell_time(response, clock.now().ms))),
+        None => router,
+    };
+    let in_time = from_fn_with_state(patience, slow::check);
+    router.layer(in_time).layer(map_response(no_frame)).layer(from_fn(crate::peer::know))
+}
+
+/// Where time does not go by itself, every answer says what time it is: clients tell ages by it.
+async fn tell_time(mut response: Response, now_ms: i64) -> Response {
+    response.headers_mut().insert(NOW_MS, HeaderValue::from(now_ms));
+    response
+}
+
+/// No page of another site shows an answer of this server within itself, whichever part of the server gave it.
+async fn no_frame(mut response: Response) -> Response {
+    let headers = response.headers_mut();
+    headers.entry(X_FRAME_OPTIONS).or_insert(HeaderValue::from_static("DENY"));
+    headers.entry(CONTENT_SECURITY_POLICY).or_insert(HeaderValue::from_static("frame-ancestors 'none'"));
+    response
 }

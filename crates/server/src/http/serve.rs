@@ -1,8 +1,15 @@
 //! The accept loop of HTTP, with or without TLS. Knows no path.
 
+use std::net::SocketAddr;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use axum::Router;
+use axum::extract::ConnectInfo;
+use axum::http::Request;
+use hyper::body::Incoming;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::server::graceful::{GracefulShutdown, Watcher};
@@ -11,16 +18,20 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 
-/// A caller that takes longer to say what it wants is cut off.
-const GREETING: Duration = Duration::from_secs(10);
+use super::heads::{TwoLengths, Watched};
+
+/// Peers on HTTP/2 that have gone without a word are noticed after these two together.
+const PING_EVERY: Duration = Duration::from_secs(60);
+const PONG_WITHIN: Duration = Duration::from_secs(20);
 /// When the system has no more sockets to give, trying at once would only burn time.
 const AFTER_ERROR: Duration = Duration::from_millis(100);
 
-/// Serves until `stop`, then until the requests in flight are answered.
+/// `greeting`: a caller that takes longer to say what it wants is cut off. Serves until `stop`, then until the requests in flight are answered.
 pub(crate) async fn serve(
     listener: TcpListener,
     tls: Option<TlsAcceptor>,
     router: Router,
+    greeting: Duration,
     stop: impl Future<Output = ()>,
 ) {
     let graceful = GracefulShutdown::new();
@@ -31,8 +42,14 @@ pub(crate) async fn serve(
             accepted = listener.accept() => accepted,
         };
         match accepted {
-            Ok((stream, _)) => {
-                tokio::spawn(connection(stream, tls.clone(), router.clone(), graceful.watcher()));
+            Ok((stream, peer)) => {
+                tokio::spawn(connection(
+                    stream,
+                    (peer, greeting),
+                    tls.clone(),
+                    router.clone(),
+                    graceful.watcher(),
+                ));
             }
             Err(error) => {
                 tracing::warn!(%error, "a connection could not be accepted");
@@ -44,26 +61,56 @@ pub(crate) async fn serve(
     graceful.shutdown().await;
 }
 
-async fn connection(stream: TcpStream, tls: Option<TlsAcceptor>, router: Router, watcher: Watcher) {
+async fn connection(
+    stream: TcpStream,
+    (peer, greeting): (SocketAddr, Duration),
+    tls: Option<TlsAcceptor>,
+    router: Router,
+    watcher: Watcher,
+) {
     // Answers are small and complete: waiting to fill a packet only delays them.
     let _ = stream.set_nodelay(true);
-    let Some(tls) = tls else { return answer(stream, router, watcher).await };
+    let Some(tls) = tls else { return answer(stream, (peer, greeting), router, watcher).await };
     // A failed handshake is the caller's affair.
-    if let Ok(Ok(stream)) = tokio::time::timeout(GREETING, tls.accept(stream)).await {
-        answer(stream, router, watcher).await;
+    if let Ok(Ok(stream)) = tokio::time::timeout(greeting, tls.accept(stream)).await {
+        answer(stream, (peer, greeting), router, watcher).await;
     }
 }
 
 async fn answer(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    (peer, greeting): (SocketAddr, Duration),
     router: Router,
     watcher: Watcher,
 ) {
     let mut builder = Builder::new(TokioExecutor::new());
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(GREETING);
-    let service = TowerToHyperService::new(router);
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(greeting);
+    builder.http2().timer(TokioTimer::new()).keep_alive_interval(PING_EVERY).keep_alive_timeout(PONG_WITHIN);
+    let (stream, two_lengths) = Watched::new(stream);
+    let begun = Arc::new(AtomicBool::new(false));
+    let begins = begun.clone();
+    let service = tower::util::MapRequest::new(router, move |mut request: Request<Incoming>| {
+        begins.store(true, Ordering::Relaxed);
+        request.extensions_mut().insert(ConnectInfo(peer));
+        if two_lengths.load(Ordering::Relaxed) {
+            request.extensions_mut().insert(TwoLengths);
+        }
+        request
+    });
+    let service = TowerToHyperService::new(service);
     let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service).into_owned();
-    if let Err(error) = watcher.watch(connection).await {
+    let mut connection = pin!(watcher.watch(connection));
+    // Who says nothing at all is not noticed by the limit on the time of a head.
+    let ended = tokio::select! {
+        ended = &mut connection => ended,
+        () = tokio::time::sleep(greeting) => {
+            if !begun.load(Ordering::Relaxed) {
+                return;
+            }
+            connection.await
+        }
+    };
+    if let Err(error) = ended {
         tracing::debug!(%error, "an HTTP connection ended badly");
     }
 }

@@ -25,11 +25,25 @@ pub(crate) static BUILD: Metric =
 pub(crate) static UPTIME: Metric = Metric::gauge_of("flovyn_uptime_seconds", &[], "Since the start");
 pub(crate) static DRAINING: Metric =
     Metric::gauge_of("flovyn_draining", &[], "1 from when the server was told to stop");
+pub(crate) static FILE_CHECKED: Metric = Metric::gauge_of(
+    "flovyn_database_checked",
+    &[],
+    "1 once all of the embedded database has been checked since the start, else 0",
+);
 pub(crate) static POLLERS: Metric =
     Metric::gauge_of("flovyn_pollers_waiting", &[], "Polls and stream credits that wait for work");
 
-static OWN: &[&Metric] =
-    &[&REST_TRIGGERED, &REST_DURATION, &GRPC_REQUESTS, &JWKS_REFRESHES, &BUILD, &UPTIME, &DRAINING, &POLLERS];
+static OWN: &[&Metric] = &[
+    &REST_TRIGGERED,
+    &REST_DURATION,
+    &GRPC_REQUESTS,
+    &JWKS_REFRESHES,
+    &BUILD,
+    &UPTIME,
+    &DRAINING,
+    &FILE_CHECKED,
+    &POLLERS,
+];
 
 /// Everything that a server exports.
 pub fn all() -> impl Iterator<Item = &'static Metric> {

@@ -42,6 +42,13 @@ impl Depths {
     }
 }
 
+/// The same of one tenant, read each time.
+pub(crate) async fn of_tenant(store: &dyn Store, tenant_id: TenantId) -> StoreResult<Vec<QueueDepth>> {
+    let mut queues = store.queue_depths(tenant_id, COUNTED).await?;
+    queues.truncate(QUEUES);
+    Ok(queues)
+}
+
 async fn read(store: &dyn Store) -> StoreResult<Vec<(TenantId, QueueDepth)>> {
     let mut queues = Vec::new();
     for tenant in store.tenant_list(None, TENANTS).await? {

@@ -2,8 +2,9 @@
 //! one process do not mix theirs.
 
 pub mod catalog;
-mod depths;
+pub(crate) mod depths;
 pub(crate) mod rest;
+mod tenant;
 
 use std::sync::Arc;
 
@@ -14,9 +15,12 @@ use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle, 
 use uuid::fmt::Hyphenated;
 
 use depths::Depths;
+pub(crate) use tenant::of_tenant;
 
 use crate::activity::Activity;
 
+/// The text format of Prometheus.
+pub(crate) const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 /// Bounds for durations in seconds.
 pub(crate) const SECONDS: &[f64] = &[
     0.000_5, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 60.0, 600.0, 3_600.0,

@@ -3,7 +3,7 @@
 use axum::extract::{FromRequestParts, RawPathParams};
 use axum::http::request::Parts;
 use flovyn_auth::{Principal, Role, TenantScope};
-use flovyn_engine::ids::{TenantId, Text};
+use flovyn_engine::ids::{TenantId, Text, canonical_id};
 use flovyn_engine::request::{Actor, Op};
 use flovyn_engine::state::Tenant;
 use flovyn_engine::{Code, Reply};
@@ -48,7 +48,7 @@ impl Caller {
     }
 
     pub(super) async fn run(&self, op: impl Into<Op>) -> Result<Reply, RestError> {
-        Ok(self.api.service().call_as(Some(self.actor.clone()), self.tenant_id(), op).await?)
+        Ok(self.api.service().call(acting(&self.actor, self.tenant_id()), op).await?)
     }
 
     /// Path of something of this tenant.
@@ -86,9 +86,9 @@ impl FromRequestParts<Api> for Unmetered {
             return Err(missing());
         }
         let store = api.service().store();
-        let tenant = match Uuid::try_parse(named) {
-            Ok(id) => store.tenant_get(id).await?,
-            Err(_) => store.tenant_by_slug(named).await?,
+        let tenant = match canonical_id(named) {
+            Some(id) => store.tenant_get(id).await?,
+            None => store.tenant_by_slug(named).await?,
         };
         let tenant = tenant.ok_or_else(missing)?;
         let scope = principal.scope_for(&tenant).ok_or_else(missing)?;
@@ -97,6 +97,11 @@ impl FromRequestParts<Api> for Unmetered {
         let (role, actor) = (principal.role(), actor(&principal));
         Ok(Self(Caller { api: api.clone(), scope, role, actor, tenant, traceparent }))
     }
+}
+
+/// Somebody whom the audit log names.
+fn acting(actor: &Arc<Actor>, tenant_id: TenantId) -> flovyn_service::Caller {
+    flovyn_service::Caller { actor: Some(actor.clone()), ..tenant_id.into() }
 }
 
 /// Whoever may create tenants.
@@ -109,7 +114,7 @@ pub(super) struct ServerAdmin {
 impl ServerAdmin {
     /// For a tenant that is being made, which has no scope yet.
     pub(super) async fn run(&self, op: impl Into<Op>) -> Result<Reply, RestError> {
-        Ok(self.api.service().call_as(Some(self.actor.clone()), Uuid::nil(), op).await?)
+        Ok(self.api.service().call(acting(&self.actor, Uuid::nil()), op).await?)
     }
 }
 

@@ -21,17 +21,41 @@ use crate::api::Api;
 
 const DOCUMENT: &str = "/api/docs/openapi.json";
 /// The pages need nothing from anywhere else, and get nothing from there.
-const ONLY_OURS: &str = "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:";
+const ONLY_OURS: &str = "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; \
+                         frame-ancestors 'none'";
 
 static TEXT: LazyLock<String> = LazyLock::new(|| openapi::document().to_string());
 
-pub(super) fn router(api: &Api, public: bool) -> Router<Api> {
-    let router = Router::new()
-        .route("/docs", get(|| async { (StatusCode::PERMANENT_REDIRECT, [(LOCATION, "/api/docs/")]) }))
-        .route("/docs/", get(|| async { page("index.html") }))
-        .route("/docs/openapi.json", get(|| async { ([(CONTENT_TYPE, "application/json")], TEXT.as_str()) }))
-        .route("/docs/{file}", get(file));
-    if public { router } else { router.layer(from_fn_with_state(api.clone(), guard)) }
+/// The one table of paths of the documentation: the router is built from it, and tests go through it.
+macro_rules! routes {
+    ($($path:literal $handler:path;)*) => {
+        /// Method and path of everything here.
+        pub const DOCS_ROUTES: &[(&str, &str)] = &[$(("GET", concat!("/api", $path)),)*];
+
+        pub(super) fn router(api: &Api, public: bool) -> Router<Api> {
+            let router = Router::new()$(.route($path, get($handler)))*;
+            if public { router } else { router.layer(from_fn_with_state(api.clone(), guard)) }
+        }
+    };
+}
+
+routes! {
+    "/docs" to_pages;
+    "/docs/" index;
+    "/docs/openapi.json" document;
+    "/docs/{file}" file;
+}
+
+async fn to_pages() -> impl IntoResponse {
+    (StatusCode::PERMANENT_REDIRECT, [(LOCATION, "/api/docs/")])
+}
+
+async fn index() -> Response {
+    page("index.html")
+}
+
+async fn document() -> impl IntoResponse {
+    ([(CONTENT_TYPE, "application/json")], TEXT.as_str())
 }
 
 async fn guard(State(api): State<Api>, request: Request, next: Next) -> Result<Response, RestError> {

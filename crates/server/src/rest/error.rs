@@ -37,12 +37,20 @@ pub struct RestError {
     message: String,
     code: Code,
     exceeded: Option<Exceeded>,
+    retry_after_seconds: Option<i64>,
 }
 
 impl RestError {
     pub(super) fn new(code: Code, error: impl Into<String>) -> Self {
         let message = code.advice().to_owned();
-        Self { status: status(code), error: visible(error.into()), message, code, exceeded: None }
+        Self {
+            status: status(code),
+            error: visible(error.into()),
+            message,
+            code,
+            exceeded: None,
+            retry_after_seconds: None,
+        }
     }
 
     pub(super) fn unauthenticated() -> Self {
@@ -122,6 +130,7 @@ fn words(name: &str) -> String {
 fn status(code: Code) -> StatusCode {
     match code.class() {
         _ if code == Code::PayloadTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+        _ if code == Code::RequestTooSlow => StatusCode::REQUEST_TIMEOUT,
         Class::InvalidArgument => StatusCode::BAD_REQUEST,
         Class::NotFound => StatusCode::NOT_FOUND,
         Class::AlreadyExists | Class::FailedPrecondition | Class::Aborted => StatusCode::CONFLICT,
@@ -136,7 +145,8 @@ fn status(code: Code) -> StatusCode {
 
 impl From<Refusal> for RestError {
     fn from(refusal: Refusal) -> Self {
-        Self { exceeded: refusal.exceeded, ..Self::new(refusal.code, refusal.message) }
+        let retry_after_seconds = refusal.exceeded.map(|exceeded| exceeded.retry_after_seconds);
+        Self { exceeded: refusal.exceeded, retry_after_seconds, ..Self::new(refusal.code, refusal.message) }
     }
 }
 
@@ -144,13 +154,20 @@ impl From<StoreError> for RestError {
     /// What the database says may name hosts and files: it goes to the log.
     fn from(error: StoreError) -> Self {
         tracing::warn!(%error, "a read failed");
-        Self::new(Code::StoreUnavailable, "the database did not answer")
+        match error {
+            StoreError::Damaged(_) => Self::new(Code::DatabaseDamaged, "the database is damaged"),
+            _ => Self::new(Code::StoreUnavailable, "the database did not answer"),
+        }
     }
 }
 
 impl From<AuthError> for RestError {
     fn from(error: AuthError) -> Self {
         match error {
+            AuthError::TooManyTries { retry_after_seconds } => Self {
+                retry_after_seconds: Some(retry_after_seconds),
+                ..Self::new(Code::TooManyTries, "too many credentials that are not valid were tried")
+            },
             AuthError::Unavailable => {
                 Self::new(Code::StoreUnavailable, "the credential could not be checked")
             }
@@ -168,7 +185,7 @@ impl IntoResponse for RestError {
                 headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
             }
             StatusCode::SERVICE_UNAVAILABLE | StatusCode::TOO_MANY_REQUESTS => {
-                let seconds = self.exceeded.map_or(1, |exceeded| exceeded.retry_after_seconds.max(1));
+                let seconds = self.retry_after_seconds.unwrap_or(1).max(1);
                 headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
             }
             _ => {}

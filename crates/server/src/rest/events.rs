@@ -1,8 +1,13 @@
 //! The history of an execution.
 
-use axum::Json;
-use axum::extract::Path;
+use axum::body::Body;
+use axum::extract::{MatchedPath, Path};
+use axum::http::header::CONTENT_TYPE;
+use axum::response::{IntoResponse, Response};
+use axum::{BoxError, Json};
+use flovyn_engine::ids::ExecutionId;
 use flovyn_store::LoggedEvent;
+use futures::stream;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::{IntoParams, ToSchema};
@@ -17,6 +22,12 @@ use super::times::iso;
 
 const DEFAULT_LIMIT: usize = 100;
 const MAX_LIMIT: usize = 1_000;
+/// Where clients of the public protocol ask.
+const ALIAS: &str = "/api/orgs/";
+/// A history that takes no more is read in parts of the largest page; one that takes more in parts of few events, each of
+/// which may be large.
+const SMALL_HISTORY_BYTES: i64 = 8 << 20;
+const FEW_EVENTS: usize = 8;
 
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(rename_all = "camelCase", default)]
@@ -25,7 +36,7 @@ pub(super) struct EventQuery {
     /// Number of the last event that is known.
     #[param(required = false)]
     since_sequence: i64,
-    /// Default 100.
+    /// Default 100; below `/api/orgs` the whole history.
     #[param(minimum = 1, maximum = 1_000)]
     limit: Option<usize>,
 }
@@ -87,9 +98,13 @@ pub(super) struct EventList {
 )]
 pub(super) async fn list(
     caller: Caller,
+    matched: MatchedPath,
     Path((_, name)): Path<(String, String)>,
     Query(query): Query<EventQuery>,
-) -> Result<Json<EventList>, RestError> {
+) -> Result<Response, RestError> {
+    if query.limit.is_none() && matched.as_str().starts_with(ALIAS) {
+        return whole(caller, execution_id(&name)?, query.since_sequence.max(0)).await;
+    }
     let limit = up_to(MAX_LIMIT, query.limit.unwrap_or(DEFAULT_LIMIT))?;
     let row = find(&caller, execution_id(&name)?).await?;
     let since = query.since_sequence.max(0);
@@ -100,5 +115,47 @@ pub(super) async fn list(
         created_at_ms: row.created_ms,
         next_since_sequence: last.filter(|last| *last < row.last_sequence),
         events: events.iter().map(EventInfo::of).collect(),
-    }))
+    })
+    .into_response())
+}
+
+/// The whole history as it is now, as one list, read and sent part by part. Clients of the public protocol ask once and look for
+/// the end in what they get.
+async fn whole(caller: Caller, id: ExecutionId, since: i64) -> Result<Response, RestError> {
+    let row = find(&caller, id).await?;
+    let part = match row.history_bytes <= SMALL_HISTORY_BYTES {
+        true => MAX_LIMIT,
+        false => FEW_EVENTS,
+    };
+    let head = format!("{{\"executionId\":\"{}\",\"createdAtMs\":{},\"events\":[", row.id, row.created_ms);
+    let last = row.last_sequence;
+    let parts = stream::try_unfold(
+        (caller, since, head, true),
+        move |(caller, since, mut text, mut first)| async move {
+            if since == i64::MAX {
+                return Ok(None);
+            }
+            let limit = part.min(usize::try_from(last - since).unwrap_or(0));
+            let events = match limit {
+                0 => Vec::new(),
+                _ => caller.store().event_page(caller.tenant_id(), id, since, limit).await?,
+            };
+            for event in &events {
+                if !first {
+                    text.push(',');
+                }
+                first = false;
+                text += &serde_json::to_string(&EventInfo::of(event)).map_err(std::io::Error::other)?;
+            }
+            let next = match events.last().map(|logged| logged.event.sequence) {
+                Some(sequence) if sequence < last => sequence,
+                _ => {
+                    text += "]}";
+                    i64::MAX
+                }
+            };
+            Ok::<_, BoxError>(Some((text, (caller, next, String::new(), first))))
+        },
+    );
+    Ok(([(CONTENT_TYPE, "application/json")], Body::from_stream(parts)).into_response())
 }

@@ -6,7 +6,8 @@ use axum::http::{HeaderMap, StatusCode};
 use flovyn_auth::Role;
 use flovyn_engine::Reply;
 use flovyn_engine::request::{
-    CancelWorkflow, DeleteWorkflow, KeySpec, RetryWorkflow, SignalWorkflow, TerminateWorkflow,
+    CancelWorkflow, DeleteWorkflow, KeySpec, ReleaseHeldBack, RetryWorkflow, SignalWorkflow,
+    TerminateWorkflow,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -24,9 +25,9 @@ use super::names::ExecutionStatus;
 #[serde(deny_unknown_fields, default)]
 pub(super) struct CancelRequest {
     /// Kept in the history.
-    reason: String,
+    pub(super) reason: String,
     /// Whether its children are cancelled too, which is the default.
-    cascade: Option<bool>,
+    pub(super) cascade: Option<bool>,
 }
 
 /// Cancel an execution
@@ -59,7 +60,7 @@ pub(super) async fn cancel(
 #[serde(deny_unknown_fields, default)]
 pub(super) struct TerminateRequest {
     /// Kept in the history.
-    reason: String,
+    pub(super) reason: String,
 }
 
 /// Terminate an execution
@@ -85,6 +86,30 @@ pub(super) async fn terminate(
     let execution_id = execution_id(&name)?;
     let reply = caller.run(TerminateWorkflow { execution_id, reason: request.reason.into() }).await?;
     let Reply::Cancelled { status } = reply else { return Err(unexpected()) };
+    Ok(Json(StatusInfo { workflow_execution_id: execution_id.to_string(), status: status.to_string() }))
+}
+
+/// Release an execution that is held back
+///
+/// An execution is held back after its worker could not carry out an activation. A worker of another build takes it at once; after
+/// this request, a worker of any build does.
+#[utoipa::path(
+    post,
+    path = "/workflow-executions/{executionId}/release",
+    operation_id = "releaseExecution",
+    tag = "Executions",
+    params(("executionId" = String, Path, description = "Id of the execution")),
+    responses((status = 200, description = "Its status now", body = StatusInfo)),
+)]
+pub(super) async fn release(
+    caller: Caller,
+    Path((_, name)): Path<(String, String)>,
+) -> Result<Json<StatusInfo>, RestError> {
+    caller.must_be(Role::Operator)?;
+    let execution_id = execution_id(&name)?;
+    let Reply::Released { status } = caller.run(ReleaseHeldBack { execution_id }).await? else {
+        return Err(unexpected());
+    };
     Ok(Json(StatusInfo { workflow_execution_id: execution_id.to_string(), status: status.to_string() }))
 }
 
@@ -170,11 +195,11 @@ pub(super) async fn delete(
 pub(super) struct SignalRequest {
     #[serde(alias = "signalName", alias = "signal_name")]
     #[schema(min_length = 1, max_length = 255)]
-    name: String,
+    pub(super) name: String,
     /// Any JSON; null when it is left out.
     #[serde(alias = "signalValue", alias = "signal_value")]
     #[schema(value_type = Value, required = false)]
-    value: Option<Box<RawValue>>,
+    pub(super) value: Option<Box<RawValue>>,
 }
 
 #[derive(Debug, Serialize, ToSchema)]

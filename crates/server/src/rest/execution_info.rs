@@ -15,7 +15,7 @@ use super::times::{iso, optional_iso};
 use crate::view;
 use crate::waiting::{self, WaitingOn};
 
-/// A workflow execution. Listings leave out labels, input, output, error and what it waits for.
+/// A workflow execution. Listings leave out labels, input, output, error, failure, unread signals and what it waits for.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = WorkflowExecution)]
@@ -68,6 +68,16 @@ pub(super) struct ExecutionInfo {
     /// Of a failed or cancelled one.
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
+    /// Of a failed one: what its workflow calls the failure, such as `CARD_DECLINED`; absent if it has no name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    failure_type: Option<String>,
+    /// Of a failed one: any JSON.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Value, required = false)]
+    failure_details: Option<Box<RawValue>>,
+    /// Signals that it had received and not read when it ended; absent if there are none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unread_signals: Option<i64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     waiting_on: Option<Vec<WaitingOn>>,
 }
@@ -95,6 +105,9 @@ impl ExecutionInfo {
             input: None,
             output: None,
             error: None,
+            failure_type: None,
+            failure_details: None,
+            unread_signals: None,
             waiting_on: None,
         }
     }
@@ -108,6 +121,9 @@ impl ExecutionInfo {
             input: json(&view.input),
             output: view.output.as_deref().and_then(json),
             error: view.error,
+            failure_type: view.failure.kind.as_deref().map(str::to_owned),
+            failure_details: view.failure.details.as_deref().and_then(json),
+            unread_signals: Some(view.unread_signals).filter(|count| *count > 0),
             waiting_on: (!row.status.is_terminal()).then(|| waiting.collect()),
             ..Self::listed(row)
         })

@@ -3,6 +3,7 @@
 use axum::Json;
 use axum::extract::Path;
 use flovyn_engine::Code;
+use flovyn_engine::ids::canonical_id;
 use flovyn_store::{ExecutionFilter, Page};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
@@ -11,7 +12,7 @@ use uuid::Uuid;
 use super::access::Caller;
 use super::error::RestError;
 use super::execution_info::ExecutionInfo;
-use super::executions::{execution_id, find};
+use super::executions::{execution_id, find, misspelt};
 use super::extract::Query;
 use super::filter::{one_of, sought};
 use super::names::ExecutionStatus;
@@ -34,6 +35,9 @@ pub(super) struct ListQuery {
     /// `name:value`
     #[param(pattern = "^$|^[^:]*:", example = "environment:production")]
     label: Option<String>,
+    /// Only those that were started with this workflow key or idempotency key.
+    #[serde(alias = "idempotencyKey", alias = "idempotency_key")]
+    key: Option<String>,
     /// Only children of this execution.
     #[serde(alias = "parent_id")]
     #[param(format = "uuid")]
@@ -67,16 +71,17 @@ impl ListQuery {
                 Some((name.into(), value.into()))
             }
         };
-        let parent_id = self.parent_id.as_deref().map(|text| {
-            Uuid::try_parse(text)
-                .map_err(|_| RestError::new(Code::InvalidId, format!("parentId '{text}' is not a UUID")))
-        });
+        let parent_id = self
+            .parent_id
+            .as_deref()
+            .map(|text| canonical_id(text).ok_or_else(|| misspelt("parentId", text)));
         let time = |field: &str, text: Option<String>| text.map(|text| moment(field, &text)).transpose();
         Ok(ExecutionFilter {
             status: one_of("status", self.status.as_deref())?,
             kind: sought("kind", self.kind)?,
             queue: sought("taskQueue", self.task_queue)?,
             label,
+            key: sought("key", self.key)?,
             parent_id: parent_id.transpose()?,
             created_from_ms: time("createdAfter", self.created_after)?,
             created_before_ms: time("createdBefore", self.created_before)?,

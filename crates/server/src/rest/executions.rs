@@ -6,7 +6,7 @@ use std::time::Duration;
 use axum::Json;
 use axum::extract::Path;
 use flovyn_engine::Code;
-use flovyn_engine::ids::ExecutionId;
+use flovyn_engine::ids::{ExecutionId, canonical_id};
 use flovyn_engine::state::Execution;
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -19,10 +19,18 @@ use super::error::RestError;
 use super::execution_info::ExecutionInfo;
 use super::names::ExecutionStatus;
 
-/// An id in a path. What is no id is not found either.
+/// An id in a path. What is no id is not found either, and an id in another spelling is not looked for.
 pub(super) fn id(text: &str, code: Code, what: &str) -> Result<Uuid, RestError> {
-    let found = Uuid::try_parse(text).ok().filter(|id| !id.is_nil());
+    let found = canonical_id(text).filter(|id| !id.is_nil());
+    if found.is_none() && Uuid::try_parse(text).is_ok_and(|id| !id.is_nil()) {
+        return Err(misspelt(what, text));
+    }
     found.ok_or_else(|| RestError::new(code, format!("{what} '{text}' not found")))
+}
+
+/// Something that means an id, but not in the one spelling.
+pub(super) fn misspelt(what: &str, text: &str) -> RestError {
+    RestError::new(Code::InvalidId, format!("{what} '{text}' is not a UUID in small letters with hyphens"))
 }
 
 pub(super) fn execution_id(text: &str) -> Result<ExecutionId, RestError> {
@@ -115,6 +123,10 @@ pub(super) async fn state(
     Path((_, name)): Path<(String, String)>,
 ) -> Result<Json<ExecutionState>, RestError> {
     let row = find(&caller, execution_id(&name)?).await?;
+    Ok(Json(state_of(&caller, &row).await?))
+}
+
+pub(super) async fn state_of(caller: &Caller, row: &Execution) -> Result<ExecutionState, RestError> {
     let (store, tenant_id) = (caller.store(), caller.tenant_id());
     let mut state = BTreeMap::new();
     for entry in store.execution_states(tenant_id, row.id).await? {
@@ -123,5 +135,5 @@ pub(super) async fn state(
         let value = event.and_then(|logged| logged.event.payload).unwrap_or_default();
         state.insert(entry.name.to_string(), json(&value));
     }
-    Ok(Json(ExecutionState(state)))
+    Ok(ExecutionState(state))
 }

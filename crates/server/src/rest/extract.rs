@@ -11,6 +11,7 @@ use serde::de::DeserializeOwned;
 
 use super::error::RestError;
 use crate::api::Api;
+use crate::slow::is_too_slow;
 
 /// The whole body.
 #[derive(Debug)]
@@ -29,6 +30,9 @@ impl FromRequest<Api> for Body {
         let refused = |rejection: BytesRejection| match rejection.status() {
             StatusCode::PAYLOAD_TOO_LARGE => {
                 RestError::new(Code::PayloadTooLarge, "the body is larger than 16 MiB")
+            }
+            _ if is_too_slow(&rejection) => {
+                RestError::new(Code::RequestTooSlow, "the body of the request came too slowly")
             }
             _ => RestError::new(Code::InvalidPayload, "the body could not be read to its end"),
         };

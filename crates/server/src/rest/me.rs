@@ -4,11 +4,11 @@ use axum::Json;
 use axum::extract::{FromRequestParts, State};
 use axum::http::request::Parts;
 use flovyn_auth::{Principal, Tenants};
+use flovyn_engine::ids::canonical_id;
 use flovyn_engine::state::{SmallEnum, Tenant};
 use flovyn_store::{Store, StoreResult};
 use serde::Serialize;
 use utoipa::ToSchema;
-use uuid::Uuid;
 
 use super::access::person;
 use super::error::RestError;
@@ -82,9 +82,9 @@ async fn tenants_of(store: &dyn Store, principal: &Principal) -> StoreResult<Vec
     }
     let mut found: Vec<Tenant> = Vec::new();
     for name in principal.named_tenants().iter().take(SHOWN).filter(|name| !name.contains('\0')) {
-        let tenant = match Uuid::try_parse(name) {
-            Ok(id) => store.tenant_get(id).await?,
-            Err(_) => store.tenant_by_slug(name).await?,
+        let tenant = match canonical_id(name) {
+            Some(id) => store.tenant_get(id).await?,
+            None => store.tenant_by_slug(name).await?,
         };
         // The same rule that lets it in: a slug may look like an id.
         found.extend(tenant.filter(|tenant| principal.scope_for(tenant).is_some()));

@@ -6,6 +6,7 @@ mod access;
 mod activity;
 mod audit;
 mod body;
+mod by_key;
 mod cursor;
 mod docs;
 mod error;
@@ -19,6 +20,7 @@ mod extract;
 mod filter;
 mod key_header;
 mod me;
+mod metrics;
 mod names;
 pub mod openapi;
 mod page;
@@ -44,6 +46,7 @@ use axum::extract::DefaultBodyLimit;
 use axum::middleware::from_fn;
 use axum::routing::{MethodFilter, on};
 
+pub use docs::DOCS_ROUTES;
 pub use error::RestError;
 
 use crate::api::Api;
@@ -91,6 +94,11 @@ routes! {
     GET "/workflow-executions" execution_list::list;
     POST "/workflow-executions" trigger::start;
     POST "/workflow-executions/signal-with-start" trigger::signal_with_start;
+    GET "/workflow-executions/by-key/{name}" by_key::get;
+    GET "/workflow-executions/by-key/{name}/state" by_key::state;
+    POST "/workflow-executions/by-key/{name}/signal" by_key::signal;
+    POST "/workflow-executions/by-key/{name}/cancel" by_key::cancel;
+    POST "/workflow-executions/by-key/{name}/terminate" by_key::terminate;
     GET "/workflow-executions/{name}" executions::get;
     DELETE "/workflow-executions/{name}" execution_actions::delete;
     GET "/workflow-executions/{name}/events" events::list;
@@ -100,6 +108,7 @@ routes! {
     GET "/workflow-executions/{name}/stream" stream::execution;
     POST "/workflow-executions/{name}/cancel" execution_actions::cancel;
     POST "/workflow-executions/{name}/terminate" execution_actions::terminate;
+    POST "/workflow-executions/{name}/release" execution_actions::release;
     POST "/workflow-executions/{name}/retry" execution_actions::retry;
     POST "/workflow-executions/{name}/signal" execution_actions::signal;
     GET "/tasks" tasks::list;
@@ -128,6 +137,7 @@ routes! {
     GET "/workers" workers::list;
     GET "/definitions" workers::definitions;
     GET "/activity" activity::get;
+    GET "/metrics" metrics::get;
     GET "/audit" audit::list;
     GET "/queues" queues::list;
     POST "/queues/{name}/pause" queues::pause;

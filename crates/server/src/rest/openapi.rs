@@ -8,9 +8,9 @@ use super::error::ErrorResponse;
 use super::problem::ProblemDetails;
 use super::refusals::QuotaErrorResponse;
 use super::{
-    activity, audit, events, examples, execution_actions, execution_list, executions, me, promises, queues,
-    quota, refusals, stream, task_create, task_history, task_stream, tasks, tenants, trigger, worker_tokens,
-    workers,
+    activity, audit, by_key, events, examples, execution_actions, execution_list, executions, me, metrics,
+    promises, queues, quota, refusals, stream, task_create, task_history, task_stream, tasks, tenants,
+    trigger, worker_tokens, workers,
 };
 use crate::http::health;
 
@@ -28,10 +28,16 @@ use crate::http::health;
     execution_list::list,
     execution_list::children,
     execution_list::tasks,
+    by_key::get,
+    by_key::state,
+    by_key::signal,
+    by_key::cancel,
+    by_key::terminate,
     events::list,
     stream::execution,
     execution_actions::cancel,
     execution_actions::terminate,
+    execution_actions::release,
     execution_actions::retry,
     execution_actions::delete,
     execution_actions::signal,
@@ -58,6 +64,7 @@ use crate::http::health;
     quota::set,
     audit::list,
     activity::get,
+    metrics::get,
 ))]
 struct OfTenant;
 

@@ -14,7 +14,7 @@ use super::access::Caller;
 use super::body::{Object, given, payload, read};
 use super::error::{RestError, unexpected};
 use super::extract::Body;
-use super::key_header::{header_key, no_header_key};
+use super::key_header::{key, no_header_key};
 use super::names::TaskStatus;
 use super::task_info::TaskInfo;
 use super::tasks::find;
@@ -126,9 +126,7 @@ pub(super) async fn create(
 ) -> Result<(StatusCode, Json<TaskInfo>), RestError> {
     caller.must_be(Role::Operator)?;
     let mut request: CreateTaskRequest = read(&body)?;
-    if request.idempotency_key.is_none() {
-        request.idempotency_key = header_key(&headers)?;
-    }
+    request.idempotency_key = key(&headers, request.idempotency_key.take())?;
     let Reply::TaskCreated(created) = caller.run(create_of(&caller, request)?).await? else {
         return Err(unexpected());
     };

@@ -13,6 +13,7 @@ use super::error::RestError;
 use super::extract::Query;
 use super::names::{AttemptStatus, LogLevel};
 use super::page::up_to;
+use super::task_info::FailureInfo;
 use super::tasks::{find_any, task_id};
 use super::times::iso;
 
@@ -37,6 +38,8 @@ pub(super) struct AttemptInfo {
     output: Option<Box<RawValue>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
+    #[serde(flatten)]
+    failure: FailureInfo,
     #[serde(skip_serializing_if = "Option::is_none")]
     worker_id: Option<String>,
 }
@@ -75,6 +78,7 @@ pub(super) async fn attempts(
             status: row.status.to_string(),
             output: task.output.as_deref().filter(|_| completed).and_then(json),
             error: row.error.as_deref().map(str::to_owned),
+            failure: FailureInfo::of(row.failure.as_ref()),
             worker_id: row.worker.as_deref().map(str::to_owned),
         }
     });

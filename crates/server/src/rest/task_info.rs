@@ -1,5 +1,7 @@
 //! A task as it is shown. Names are in snake case here, as users of tasks know them.
 
+use flovyn_engine::failure::StoredFailure;
+use flovyn_engine::ids::Payload;
 use flovyn_engine::state::Task;
 use flovyn_engine::state::TaskStatus as Status;
 use serde::Serialize;
@@ -32,6 +34,8 @@ pub(super) struct TaskInfo {
     /// Of the last attempt.
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
+    #[serde(flatten)]
+    failure: FailureInfo,
     queue: String,
     /// Attempts so far.
     execution_count: i64,
@@ -65,6 +69,35 @@ pub(super) struct TaskInfo {
     pub(super) waiting_on: Option<WaitingOn>,
 }
 
+/// What is known of a failed attempt beside its error.
+#[derive(Debug, Serialize, ToSchema)]
+pub(super) struct FailureInfo {
+    /// What the application calls the failure, such as `CARD_DECLINED`, or `TIMEOUT` for a time limit; absent if it has no
+    /// name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    failure_type: Option<String>,
+    /// Any JSON.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Value, required = false)]
+    failure_details: Option<Box<RawValue>>,
+    /// `false`: the attempt said that trying again cannot help. `true`: the task failed for another reason, such as having no
+    /// attempts left. Absent: it has another attempt.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    retryable: Option<bool>,
+}
+
+impl FailureInfo {
+    /// Of what is stored; empty for rows of earlier versions.
+    pub(super) fn of(stored: Option<&Payload>) -> Self {
+        let StoredFailure { failure, retryable, .. } = StoredFailure::read(stored);
+        Self {
+            failure_type: failure.kind.as_deref().map(str::to_owned),
+            failure_details: failure.details.as_deref().and_then(json),
+            retryable,
+        }
+    }
+}
+
 impl TaskInfo {
     pub(super) fn of(row: &Task) -> Self {
         let done = row.status == Status::Completed;
@@ -76,6 +109,7 @@ impl TaskInfo {
             input: json(&row.input),
             output: row.output.as_deref().and_then(json),
             error: row.error.as_deref().filter(|_| !done).map(str::to_owned),
+            failure: FailureInfo::of(row.failure.as_ref().filter(|_| !done)),
             queue: row.queue.to_string(),
             execution_count: row.execution_count,
             max_retries: row.max_retries,

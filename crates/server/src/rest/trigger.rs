@@ -20,7 +20,7 @@ use super::error::{RestError, unexpected};
 use super::execution_info::ExecutionInfo;
 use super::executions::wait_for;
 use super::extract::{Body, Query};
-use super::key_header::{header_key, no_header_key};
+use super::key_header::{key, no_header_key};
 use super::names::ExecutionStatus;
 use super::times::{duration_ms, iso, moment};
 
@@ -68,6 +68,11 @@ pub(super) struct TriggerWorkflowRequest {
     #[serde(alias = "execution_timeout")]
     #[schema(pattern = "^[0-9]+[smhd]$")]
     execution_timeout: Option<String>,
+    /// Time that clean-up after a cancel request may take in all, such as `10m`; `0s` for none. Without it: what the workflow's
+    /// definition says, else as long as the clean-up makes progress.
+    #[serde(alias = "cancel_grace")]
+    #[schema(pattern = "^[0-9]+[smhd]$")]
+    cancel_grace: Option<String>,
 }
 
 #[derive(Debug, Serialize, ToSchema)]
@@ -189,9 +194,7 @@ async fn run(
     headers: &HeaderMap,
 ) -> Result<Created, RestError> {
     let wait = wait.duration()?;
-    if request.idempotency_key.is_none() {
-        request.idempotency_key = header_key(headers)?;
-    }
+    request.idempotency_key = key(headers, request.idempotency_key.take())?;
     let reply = caller.run(workflow(&caller, request)?).await?;
     let Reply::Started(started) = reply else { return Err(unexpected()) };
     let mut response = answer(&caller, &started);
@@ -210,6 +213,8 @@ fn workflow(caller: &Caller, request: TriggerWorkflowRequest) -> Result<StartWor
     let timeout = request.execution_timeout.as_deref();
     let timeout =
         timeout.map(|text| duration_ms("executionTimeout", Code::InvalidDuration, text)).transpose()?;
+    let grace = request.cancel_grace.as_deref();
+    let grace = grace.map(|text| duration_ms("cancelGrace", Code::InvalidDuration, text)).transpose()?;
     let scheduled = request.scheduled_at.as_deref().map(|text| moment("scheduledAt", text)).transpose()?;
     let kind = request.kind.ok_or_else(|| RestError::new(Code::InvalidName, "kind is missing"))?;
     let queue = request.task_queue.unwrap_or_else(|| "default".to_owned());
@@ -220,6 +225,7 @@ fn workflow(caller: &Caller, request: TriggerWorkflowRequest) -> Result<StartWor
         key: request.idempotency_key.map(|name| KeySpec { name: name.into(), ttl_ms }),
         scheduled_ms: scheduled,
         execution_timeout_ms: timeout,
+        cancel_grace_ms: grace,
         traceparent: caller.traceparent.clone(),
         ..StartWorkflow::new(kind, queue, payload(request.input, "{}"))
     })
@@ -297,7 +303,7 @@ pub(super) struct SignalWithStartRequest {
     #[serde(alias = "signal_value")]
     #[schema(value_type = Value, required = false)]
     signal_value: Option<Box<RawValue>>,
-    /// With an idempotency key, by which the running execution is found.
+    /// With a key as `idempotencyKey`, which the execution holds as long as it is open.
     #[schema(value_type = TriggerWorkflowRequest)]
     workflow: Object<TriggerWorkflowRequest>,
 }
@@ -314,6 +320,9 @@ pub(super) struct SignalWithStartResponse {
 }
 
 /// Signal a workflow, starting it if need be
+///
+/// The open execution that holds the key gets the signal. If there is none, one is started with it; it holds the key until it
+/// has ended, and `idempotencyKeyTTL` counts from then.
 #[utoipa::path(
     post,
     path = "/workflow-executions/signal-with-start",
@@ -334,9 +343,7 @@ pub(super) async fn signal_with_start(
     caller.must_be(Role::Operator)?;
     let request: SignalWithStartRequest = read(&body)?;
     let Object(mut start) = request.workflow;
-    if start.idempotency_key.is_none() {
-        start.idempotency_key = header_key(&headers)?;
-    }
+    start.idempotency_key = key(&headers, start.idempotency_key.take())?;
     let start = workflow(&caller, start)?;
     let value = payload(request.signal_value, "null");
     let kind = start.kind.clone();

@@ -164,7 +164,7 @@ async fn shop(world: &World) -> (String, String) {
     let report = text(&world.post("/tasks", &body).await.ok(201)["id"]);
     let claimed = worker.task().await;
     worker.fail_task(&claimed, "out of memory while rendering page 12").await;
-    let _running = worker.task().await;
+    let running = worker.task().await;
     let mut tasks = TaskExecutionClient::new(world.server.channel());
     let lines = [
         ("INFO", "reading 12,480 rows"),
@@ -176,6 +176,7 @@ async fn shop(world: &World) -> (String, String) {
             task_execution_id: report.clone(),
             level: level.into(),
             message: message.into(),
+            claim_token: Some(running.claim_token),
         };
         tasks.log_message(signed(line)).await.unwrap();
     }
@@ -183,6 +184,7 @@ async fn shop(world: &World) -> (String, String) {
         task_execution_id: report.clone(),
         progress: 0.66,
         details: "page 4 of 6".into(),
+        claim_token: Some(running.claim_token),
     };
     tasks.report_progress(signed(progress)).await.unwrap();
     world.post("/queues/media/pause", &json!({})).await;

@@ -83,7 +83,7 @@ async fn cancel_one_and_resolve_a_promise() {
         browser.until_says(".log", "Promise resolved").await;
         let next = worker.activation().await;
         worker.submit(&next, vec![], v1::WorkflowStatus::Suspended).await;
-        browser.until_says("[data-part=waiting]", "only a signal").await;
+        browser.until_says("[data-part=waiting]", "waiting for a signal").await;
         assert_eq!(browser.value(KEPT).await, json!(true), "the page was not loaded again");
         // One that no worker has yet.
         browser.open(&format!("/t/one/executions/{lonely}")).await;
@@ -129,12 +129,14 @@ async fn read_the_error_of_an_attempt_and_retry() {
             task_execution_id: id.clone(),
             progress: 0.4,
             details: "2 of 5".into(),
+            claim_token: Some(claimed.claim_token),
         };
         tasks.report_progress(signed(progress)).await.unwrap();
         let line = v1::LogMessageRequest {
             task_execution_id: id.clone(),
             level: "WARN".into(),
             message: "slow bank".into(),
+            claim_token: Some(claimed.claim_token),
         };
         tasks.log_message(signed(line)).await.unwrap();
         browser.until_says("[data-part=head] .progress", "40 %").await;
@@ -144,6 +146,7 @@ async fn read_the_error_of_an_attempt_and_retry() {
             task_execution_id: id,
             sequence: 1,
             payload: "{\"token\":\"hello\"}".into(),
+            claim_token: Some(claimed.claim_token),
             ..v1::StreamTaskDataRequest::default()
         };
         tasks.stream_task_data(signed(datum)).await.unwrap();

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use flovyn_engine::Limits;
 use flovyn_server::config::{TenantConfig, WorkerTokenConfig};
 use flovyn_server::{Config, Server, ServerOptions};
 use flovyn_testkit::{TestDatabase, fresh_database};
@@ -40,6 +41,15 @@ impl TestServer {
 
     /// With changes to the configuration.
     pub(crate) async fn start_with(database: Database, change: impl FnOnce(&mut Config)) -> Self {
+        Self::start_limited(database, change, |_| ()).await
+    }
+
+    /// With changes to the product's limits too.
+    pub(crate) async fn start_limited(
+        database: Database,
+        change: impl FnOnce(&mut Config),
+        limits: fn(&mut Limits),
+    ) -> Self {
         let place = match database {
             Database::Sqlite => Place::Folder(tempfile::tempdir().unwrap()),
             Database::Postgres => Place::Database(fresh_database().await),
@@ -50,8 +60,11 @@ impl TestServer {
         };
         let mut config = Config::local(url);
         config.tenants = vec![tenant(TENANT, "one", TOKEN), tenant(OTHER_TENANT, "two", OTHER_TOKEN)];
+        // Tests of what is refused try much from one address.
+        config.auth.failed_tries_per_minute = 1_000_000;
         change(&mut config);
-        let server = Server::start(ServerOptions::new(config.clone())).await.unwrap();
+        let options = ServerOptions { limits, ..ServerOptions::new(config.clone()) };
+        let server = Server::start(options).await.unwrap();
         Self { server, config, _place: Arc::new(place) }
     }
 
@@ -108,3 +121,24 @@ macro_rules! on_both {
     };
 }
 pub(crate) use on_both;
+
+/// The same on servers with other limits.
+macro_rules! on_both_limited {
+    ($limits:expr; $($name:ident),* $(,)?) => {
+        mod limited_sqlite {
+            $(#[tokio::test(flavor = "multi_thread")]
+            async fn $name() {
+                let database = $crate::common::Database::Sqlite;
+                super::$name($crate::common::TestServer::start_limited(database, |_| (), $limits).await).await;
+            })*
+        }
+        mod limited_postgres {
+            $(#[tokio::test(flavor = "multi_thread")]
+            async fn $name() {
+                let database = $crate::common::Database::Postgres;
+                super::$name($crate::common::TestServer::start_limited(database, |_| (), $limits).await).await;
+            })*
+        }
+    };
+}
+pub(crate) use on_both_limited;

@@ -7,7 +7,7 @@ use crate::http::Answer;
 use crate::worker::Worker;
 use crate::world::{World, complete_next, fail_next, on_both, text};
 
-on_both!(cancelling, terminating, retrying, deleting, signalling, signal_with_start);
+on_both!(cancelling, terminating, releasing, retrying, deleting, signalling, signal_with_start);
 
 async fn status(world: &World, id: &str) -> String {
     text(&world.get(&format!("/workflows/{id}/status")).await.ok(200)["status"])
@@ -38,6 +38,42 @@ async fn terminating(world: World) {
     assert_eq!(body, json!({ "workflowExecutionId": id, "status": "CANCELLED" }));
     let found = world.get(&format!("/workflow-executions/{id}")).await.ok(200);
     assert!(text(&found["error"]).contains("enough"), "{found}");
+}
+
+async fn releasing(world: World) {
+    let mut worker = Worker::connect(&world.server).await;
+    let id = world.start_order().await;
+    let path = format!("/workflow-executions/{id}/release");
+    let activation = worker.activation().await;
+    world.post(&path, &json!({})).await.refused(409, "FLV0060");
+    let failure = v1::ActivationFailure {
+        code: "PANIC".into(),
+        message: "at line 7".into(),
+        position: 1,
+        build_id: "build-1".into(),
+    };
+    let submit = v1::SubmitWorkflowCommandsRequest {
+        workflow_execution_id: id.clone(),
+        status: v1::WorkflowStatus::ActivationFailed.into(),
+        claim_token: Some(activation.claim_token),
+        base_sequence: Some(1),
+        activation_failure: Some(failure),
+        ..v1::SubmitWorkflowCommandsRequest::default()
+    };
+    assert_eq!(worker.submit_raw(submit).await.code, "");
+    let found = world.get(&format!("/workflow-executions/{id}")).await.ok(200);
+    let why = &found["waitingOn"][0];
+    assert_eq!(why["kind"], json!("ACTIVATION_BACKOFF"));
+    assert!(text(&why["message"]).contains("(build build-1)"), "{why}");
+    let body = world.post(&path, &json!({})).await.ok(200);
+    assert_eq!(body, json!({ "workflowExecutionId": id, "status": "PENDING" }));
+    // The same worker has it again, sooner than its delay.
+    let again = worker.activation().await;
+    assert_eq!(again.id, id);
+    world.post(&path, &json!({})).await.refused(409, "FLV0060");
+    let audit = world.get("/audit?limit=1").await.ok(200);
+    assert_eq!(audit["entries"][0]["action"], json!("workflow.release"));
+    assert_eq!(audit["entries"][0]["target"], json!(id));
 }
 
 async fn retrying(world: World) {

@@ -97,5 +97,5 @@ async fn one_credential_in_its_own_header() {
         http.send("GET", READ, headers, "").await.refused(401, "FLV0080");
     }
     assert_eq!(http.send("GET", READ, &[("authorization", good)], "").await.status, 200);
-    assert_eq!(http.send("GET", "/_/metrics", &[("x-api-key", "flv_viewer")], "").await.status, 200);
+    assert_eq!(http.send("GET", "/_/metrics", &[("x-api-key", "flv_viewer")], "").await.status, 403);
 }

@@ -18,6 +18,9 @@ async fn on_this_machine_anybody_may_read_it() {
     for (path, part) in PAGES {
         let answer = world.http.send("GET", path, &[], "").await;
         assert_eq!(answer.status, 200, "{path}");
+        assert_eq!(answer.headers["x-frame-options"], "DENY", "{path}");
+        let policy = answer.headers["content-security-policy"].to_str().unwrap();
+        assert!(policy.contains("frame-ancestors 'none'"), "{path}: {policy}");
         assert!(answer.text.contains(part), "{path}");
         assert!(!answer.text.contains("https://unpkg"), "{path}");
     }
@@ -26,6 +29,15 @@ async fn on_this_machine_anybody_may_read_it() {
     let script = world.http.send("GET", "/api/docs/swagger-initializer.js", &[], "").await.text;
     assert!(script.contains(r#""validatorUrl": "none""#), "{script}");
     assert_eq!(world.http.send("GET", "/api/docs", &[], "").await.status, 308);
+    // Nothing of this server is shown within a page of another site, whatever answers.
+    for path in
+        ["/api/docs", "/api/docs/nothing.js", "/api/me", "/_/health", "/_/metrics", "/login", "/nowhere"]
+    {
+        let answer = world.http.send("GET", path, &[], "").await;
+        assert_eq!(answer.headers["x-frame-options"], "DENY", "{path}");
+        let policy = answer.headers["content-security-policy"].to_str().unwrap();
+        assert!(policy.contains("frame-ancestors 'none'"), "{path}: {policy}");
+    }
     for path in ["/api/docs/nothing.js", "/api/docs/..%2fsecret"] {
         world.http.send("GET", path, &[], "").await.refused(404, "FLV0082");
     }

@@ -2,14 +2,24 @@
 
 use flovyn_proto::v1;
 use flovyn_proto::v1::workflow_command::CommandData;
+use flovyn_proto::v1::workflow_dispatch_client::WorkflowDispatchClient;
 use serde_json::json;
 use uuid::Uuid;
 
 use crate::app::{command, schedule_task};
-use crate::worker::Worker;
+use crate::worker::{Worker, signed};
 use crate::world::{World, complete_next, on_both, text};
 
-on_both!(listing_and_filters, pages, what_lies_below, tasks_in_pages, history_in_pages, a_finished_one);
+on_both!(
+    listing_and_filters,
+    pages,
+    what_lies_below,
+    tasks_in_pages,
+    history_in_pages,
+    a_whole_history_for_clients_of_the_public_protocol,
+    a_finished_one,
+    signals_not_read
+);
 
 async fn listing_and_filters(world: World) {
     let start = |kind: &str, queue: &str, label: &str| json!({ "kind": kind, "taskQueue": queue, "labels": { "env": label } });
@@ -160,6 +170,56 @@ async fn history_in_pages(world: World) {
     }
 }
 
+/// Runs the next workflow in one activation that records so many operations and ends.
+async fn run_in_steps(world: &World, id: &str, operations: usize) {
+    let mut worker = WorkflowDispatchClient::new(world.server.channel());
+    let poll =
+        v1::PollRequest { worker_id: "steps".into(), timeout_seconds: 20, ..v1::PollRequest::default() };
+    let polled = worker.poll_workflow(signed(poll)).await.unwrap().into_inner();
+    assert_eq!(polled.workflow_execution.unwrap().id, id);
+    let operation = || {
+        let step = v1::RecordOperationCommand { operation_name: "step".into(), result: "1".into() };
+        command(v1::CommandType::RecordOperation, CommandData::RecordOperation(step))
+    };
+    let end = v1::CompleteWorkflowCommand { output: "1".into() };
+    let end = command(v1::CommandType::CompleteWorkflow, CommandData::CompleteWorkflow(end));
+    let submit = v1::SubmitWorkflowCommandsRequest {
+        workflow_execution_id: id.into(),
+        commands: (0..operations).map(|_| operation()).chain([end]).collect(),
+        status: v1::WorkflowStatus::Completed.into(),
+        ..v1::SubmitWorkflowCommandsRequest::default()
+    };
+    worker.submit_workflow_commands(signed(submit)).await.unwrap();
+}
+
+/// They ask once and look for the end in what they get: without a limit it is all of it. With one it is a page.
+async fn a_whole_history_for_clients_of_the_public_protocol(world: World) {
+    const EVENTS: usize = 5_000;
+    let id = world.start_order().await;
+    run_in_steps(&world, &id, EVENTS - 2).await;
+    let path = format!("/workflow-executions/{id}/events");
+    let token = world.token(&["one"], "admin");
+    let of_alias = async |query: &str| {
+        let path = format!("/api/orgs/one{path}{query}");
+        world.call(&token, "GET", &path, "").await.ok(200)
+    };
+    let whole = of_alias("").await;
+    let events = whole["events"].as_array().unwrap();
+    let sequences: Vec<_> = events.iter().map(|event| event["sequence"].as_u64().unwrap()).collect();
+    assert_eq!(sequences, (1..=EVENTS as u64).collect::<Vec<_>>());
+    assert_eq!(events.last().unwrap()["eventType"], json!("WORKFLOW_COMPLETED"));
+    // The same fields as a page, and the same events.
+    let page = world.get(&format!("{path}?limit=1000")).await.ok(200);
+    assert_eq!((&whole["executionId"], &whole["createdAtMs"]), (&page["executionId"], &page["createdAtMs"]));
+    assert_eq!(events[..1_000], page["events"].as_array().unwrap()[..]);
+    assert_eq!(whole.get("nextSinceSequence"), None);
+    let rest = of_alias("?sinceSequence=4990").await;
+    assert_eq!(rest["events"].as_array().unwrap()[..], events[4_990..]);
+    assert_eq!(of_alias("?sinceSequence=9000").await["events"], json!([]));
+    assert_eq!(of_alias("?limit=7").await["events"].as_array().unwrap().len(), 7);
+    assert_eq!(world.get(&path).await.ok(200)["events"].as_array().unwrap().len(), 100);
+}
+
 async fn a_finished_one(world: World) {
     let mut worker = Worker::connect(&world.server).await;
     let id = world.start_order().await;
@@ -170,4 +230,31 @@ async fn a_finished_one(world: World) {
     assert!(found.get("error").is_none(), "{found}");
     let status = world.get(&format!("/workflows/{id}/status")).await.ok(200);
     assert_eq!(status, json!({ "workflowExecutionId": id, "status": "COMPLETED" }));
+}
+
+async fn signals_not_read(world: World) {
+    let mut worker = Worker::connect(&world.server).await;
+    let id = world.start_order().await;
+    let activation = worker.activation().await;
+    let submit = v1::SubmitWorkflowCommandsRequest {
+        workflow_execution_id: id.clone(),
+        commands: vec![crate::app::complete("1")],
+        status: v1::WorkflowStatus::Completed.into(),
+        claim_token: Some(activation.claim_token),
+        base_sequence: Some(1),
+        unread_signals: 2,
+        ..v1::SubmitWorkflowCommandsRequest::default()
+    };
+    assert_eq!(worker.submit_raw(submit).await.code, "");
+    let found = world.get(&format!("/workflow-executions/{id}")).await.ok(200);
+    assert_eq!(found["unreadSignals"], json!(2));
+    let events = world.get(&format!("/workflow-executions/{id}/events")).await.ok(200);
+    assert_eq!(events["events"][1]["data"], json!({ "output": 1, "unreadSignals": 2 }));
+    let metrics = world.call(&world.token(&["*"], "server-admin"), "GET", "/_/metrics", "").await;
+    assert!(metrics.text.contains("flovyn_signals_unread_total{"), "{}", metrics.text);
+
+    let id = world.start_order().await;
+    complete_next(&mut worker, "1").await;
+    let found = world.get(&format!("/workflow-executions/{id}")).await.ok(200);
+    assert_eq!(found.get("unreadSignals"), None, "{found}");
 }

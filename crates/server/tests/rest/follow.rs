@@ -73,6 +73,7 @@ async fn a_task_and_what_it_streams(world: World) {
         task_execution_id: id,
         sequence: 5,
         payload: "{\"type\":\"token\",\n\"text\":\"hi\"}".into(),
+        claim_token: Some(claimed.claim_token),
         ..v1::StreamTaskDataRequest::default()
     };
     let mut tasks = TaskExecutionClient::new(world.server.channel());

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use axum::http::StatusCode;
-use flovyn_server::config::{Algorithm, Jwt};
+use flovyn_server::config::{Algorithm, Jwt, Metrics, MetricsAccess};
 use flovyn_server::{Server, ServerOptions};
 use jsonwebtoken::{EncodingKey, Header};
 use serde_json::{Value, json};
@@ -14,7 +14,7 @@ use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::PrivateKeyDer;
 
-use crate::common::{Database, TOKEN, TestServer};
+use crate::common::{Database, TestServer};
 use crate::http::Http;
 use crate::issuer::{KeyAddress, Signer, claims};
 
@@ -34,7 +34,11 @@ impl World {
         let keys = KeyAddress::start(keys).await;
         let mut jwt = Jwt::with_jwks_url(&keys.url, Algorithm::EdDSA, "issuer", "audience");
         change(&mut jwt);
-        let server = TestServer::start_with(Database::Sqlite, |config| config.auth.jwt = Some(jwt)).await;
+        let server = TestServer::start_with(Database::Sqlite, |config| {
+            config.auth.jwt = Some(jwt);
+            config.metrics = Metrics { access: MetricsAccess::Loopback, ..Metrics::default() };
+        })
+        .await;
         Self { server, keys }
     }
 
@@ -45,7 +49,7 @@ impl World {
 
     async fn metrics(&self) -> String {
         let http = Http::new(self.server.server.http_addr());
-        http.send("GET", "/_/metrics", &[("authorization", &format!("Bearer {TOKEN}"))], "").await.text
+        http.send("GET", "/_/metrics", &[], "").await.text
     }
 }
 

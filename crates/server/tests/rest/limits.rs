@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use crate::world::{World, on_both};
+use crate::world::{World, on_both, text};
 
-on_both!(inputs, keys, labels);
+on_both!(inputs, keys, wide_names, labels);
 
 const PATH: &str = "/workflows/order/trigger";
 
@@ -30,6 +30,44 @@ async fn keys(world: World) {
     let name = "n".repeat(256);
     world.post(&format!("/workflows/{name}/trigger"), &json!({})).await.refused(400, "FLV0003");
     assert_eq!(world.executions().await, 2);
+}
+
+/// As many characters of four bytes, in no order that a database could shorten.
+fn wide(seed: u32, length: usize) -> String {
+    let mut state = seed;
+    let mut next = || {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        char::from_u32(0x1_0000 + (state >> 8) % 0xf_0000).unwrap()
+    };
+    (0..length).map(|_| next()).collect()
+}
+
+fn in_path(text: &str) -> String {
+    text.bytes().map(|byte| format!("%{byte:02X}")).collect()
+}
+
+/// Every name that is looked up by an index takes 255 characters, whatever their width.
+async fn wide_names(world: World) {
+    let (kind, queue, key, version) = (wide(1, 255), wide(2, 255), wide(3, 255), wide(4, 128));
+    let path = format!("/workflows/{}/trigger", in_path(&kind));
+    let start = json!({ "taskQueue": queue, "idempotencyKey": key, "version": version,
+        "labels": { wide(5, 128): wide(6, 128) } });
+    let id = text(&world.post(&path, &start).await.ok(201)["workflowExecutionId"]);
+    assert_eq!(world.post(&path, &start).await.ok(200)["workflowExecutionId"], id.as_str());
+    let row = world.get(&format!("/workflow-executions/{id}")).await.ok(200);
+    assert_eq!((row["kind"].as_str(), row["taskQueue"].as_str()), (Some(&*kind), Some(&*queue)), "{row}");
+    let signal = json!({ "name": wide(7, 255), "value": 1 });
+    world.post(&format!("/workflow-executions/{id}/signal"), &signal).await.ok(202);
+    world.post(&format!("/queues/{}/pause", in_path(&queue)), &json!({})).await.ok(204);
+    let task = json!({ "task_type": kind, "queue": queue, "idempotency_key": wide(8, 255) });
+    let made = world.post("/tasks", &task).await.ok(201);
+    assert_eq!(world.post("/tasks", &task).await.ok(200)["id"], made["id"]);
+    for wrong in [json!({ "taskQueue": wide(2, 256) }), json!({ "idempotencyKey": wide(3, 256) })] {
+        world.post(PATH, &wrong).await.refused(400, "FLV0003");
+    }
+    // A version stands in one index entry with a kind and a queue.
+    let wrong = world.post(PATH, &json!({ "version": wide(4, 129) })).await.refused(400, "FLV0003");
+    assert_eq!(wrong["error"], "version has 516 bytes, the limit is 512");
 }
 
 fn with_labels(count: usize, name: usize, value: usize) -> Value {

@@ -13,6 +13,7 @@ use crate::world::{World, on_both, text};
 on_both!(
     a_worker_polls_and_completes,
     a_failed_attempt_goes_to_another_worker,
+    a_failure_says_what_it_is_called_and_whether_it_gave_up,
     tasks_come_in_the_order_of_their_times,
     an_attempt_that_takes_too_long_is_one_of_its_attempts,
 );
@@ -42,7 +43,14 @@ impl Poller {
     }
 
     async fn next(&mut self) -> v1::TaskExecutionInfo {
-        self.poll(QUEUE, &["send-email"], 20).await.expect("there is a task")
+        let until = Instant::now() + PATIENCE;
+        loop {
+            // A poll may be answered with nothing before its time: workers poll again.
+            if let Some(task) = self.poll(QUEUE, &["send-email"], 20).await {
+                return task;
+            }
+            assert!(Instant::now() < until, "there is a task");
+        }
     }
 
     async fn complete(&mut self, id: &str, output: &Value) {
@@ -123,6 +131,38 @@ async fn a_failed_attempt_goes_to_another_worker(world: World) {
     assert_eq!(second.poll(QUEUE, &["send-email"], 0).await, None);
     let dead = world.get("/tasks?status=FAILED").await.ok(200);
     assert_eq!((&dead["total"], &dead["tasks"][0]["id"]), (&json!(1), &json!(id)));
+}
+
+async fn a_failure_says_what_it_is_called_and_whether_it_gave_up(world: World) {
+    let mut worker = Poller::new(&world, "worker-1");
+    let id = create(&world, json!({})).await;
+    let path = format!("/tasks/{id}");
+    let expected = |retryable: &Value| json!(["DECLINED", { "limit": 7 }, retryable]);
+    let said = |row: &Value| json!([row["failure_type"], row["failure_details"], row["retryable"]]);
+    for (non_retryable, retryable) in [(false, Value::Null), (true, json!(false))] {
+        worker.next().await;
+        let request = v1::FailTaskRequest {
+            task_execution_id: id.clone(),
+            error: "no funds".into(),
+            failure_type: "DECLINED".into(),
+            failure_details: r#"{"limit":7}"#.into(),
+            non_retryable,
+            next_retry_delay_ms: Some(0),
+            ..v1::FailTaskRequest::default()
+        };
+        worker.calls.fail_task(signed(request)).await.unwrap();
+        let task = world.get(&path).await.ok(200);
+        assert_eq!(said(&task), expected(&retryable), "{task}");
+        assert_eq!(task["status"] == "FAILED", non_retryable);
+        let attempts = world.get(&format!("{path}/attempts")).await.ok(200);
+        assert_eq!(said(attempts["attempts"].as_array().unwrap().last().unwrap()), expected(&retryable));
+    }
+    // Once it has succeeded, nothing of that is said of the task any more.
+    world.post(&format!("{path}/retry"), &json!({})).await.ok(200);
+    worker.next().await;
+    worker.complete(&id, &json!(1)).await;
+    let done = world.get(&path).await.ok(200);
+    assert_eq!((said(&done), &done["error"]), (json!([null, null, null]), &Value::Null));
 }
 
 async fn tasks_come_in_the_order_of_their_times(world: World) {

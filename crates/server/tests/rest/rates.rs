@@ -130,7 +130,10 @@ async fn starts_over_grpc_count_and_workers_do_not(world: World) {
         };
         // A poll that asks for no time at all.
         dispatch.poll_workflow(signed(v1::PollRequest { timeout_seconds: 0, ..poll })).await.unwrap();
-        let get = v1::GetExecutionRequest { workflow_execution_id: id.clone() };
+        let get = v1::GetExecutionRequest {
+            workflow_execution_id: id.clone(),
+            ..v1::GetExecutionRequest::default()
+        };
         client.get_execution(signed(get)).await.unwrap();
     }
 }

@@ -120,13 +120,14 @@ async fn logs(world: World) {
     let id = create(&world, json!({})).await;
     let path = format!("/tasks/{id}/logs");
     assert_eq!(world.get(&path).await.ok(200), json!({ "lines": [] }));
-    worker.task().await;
+    let claimed = worker.task().await;
     let mut client = TaskExecutionClient::new(world.server.channel());
     for message in ["one", "two", "three"] {
         let line = v1::LogMessageRequest {
             task_execution_id: id.clone(),
             level: "INFO".into(),
             message: message.into(),
+            claim_token: Some(claimed.claim_token),
         };
         client.log_message(signed(line)).await.unwrap();
     }

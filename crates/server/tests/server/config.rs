@@ -1,7 +1,7 @@
 //! What a configuration may say, and how it is refused.
 
 use flovyn_server::Config;
-use flovyn_server::config::KEYS;
+use flovyn_server::config::{KEYS, MetricsAccess};
 
 const FULL: &str = r#"
 database_url = "postgres://flovyn:secret@db/flovyn"
@@ -29,7 +29,8 @@ audience = "flovyn"
 tenants_claim = "orgs"
 role_claim = "flovyn_role"
 [metrics]
-public = true
+access = "loopback"
+token = "scrape-0123456789abcdef0123456789abcdef"
 [telemetry]
 otlp_endpoint = "http://127.0.0.1:4317"
 log_format = "json"
@@ -60,7 +61,10 @@ fn every_key_can_be_set() {
     assert_eq!(config.limits.apply().session_lease_ms, 20_000);
     assert_eq!(config.tenants[0].id.unwrap().to_string(), "0195c1a0-0000-7000-8000-000000000001");
     let shown = format!("{config:?}");
-    assert!(!shown.contains("secret@") && !shown.contains("0123456789abcdef"), "{shown}");
+    assert!(
+        !shown.contains("secret@") && !shown.contains("scrape-") && !shown.contains("0123456789abcdef"),
+        "{shown}"
+    );
 }
 
 #[test]
@@ -68,14 +72,16 @@ fn defaults_are_those_of_the_guide() {
     let config = parse("database_url = 'sqlite:a.db'", &[]).unwrap();
     assert_eq!(config.grpc.address.to_string(), "127.0.0.1:9090");
     assert_eq!(config.http.address.to_string(), "127.0.0.1:8080");
-    assert!(!config.metrics.public);
+    assert_eq!(config.grpc.max_poll_wait_ms, 300_000);
+    assert_eq!(config.metrics.access, MetricsAccess::Token);
 }
 
 #[test]
 fn variables_go_over_the_file() {
     let variables = [
         ("FLOVYN_GRPC_ADDRESS", "127.0.0.1:1234"),
-        ("FLOVYN_METRICS_PUBLIC", "true"),
+        ("FLOVYN_GRPC_MAX_POLL_WAIT_MS", "2000"),
+        ("FLOVYN_METRICS_ACCESS", "off"),
         ("FLOVYN_LIMITS_TASK_LEASE_MS", "5000"),
         ("FLOVYN_AUTH_JWT_SECRET_FILE", "s"),
         ("FLOVYN_AUTH_JWT_ISSUER", "i"),
@@ -90,10 +96,26 @@ fn variables_go_over_the_file() {
         ("PATH", "x"),
     ];
     let config = parse("database_url = 'sqlite:a.db'\ngrpc.address = '127.0.0.1:1'", &variables).unwrap();
-    assert_eq!(config.grpc.address.port(), 1234);
-    assert!(config.metrics.public && config.auth.jwt.is_some());
+    assert_eq!((config.grpc.address.port(), config.grpc.max_poll_wait_ms), (1234, 2_000));
+    assert!(config.metrics.access == MetricsAccess::Off && config.auth.jwt.is_some());
     assert_eq!(config.limits.task_lease_ms, Some(5_000));
     assert!(parse("", &[("FLOVYN_DATABASE_URL", "sqlite:a.db")]).is_ok());
+}
+
+/// Clients of the public protocol come with tokens of this length.
+#[test]
+fn a_worker_token_has_31_characters_or_more() {
+    let with = |length: usize| {
+        let token = "t".repeat(length);
+        parse(
+            &format!(
+                "database_url = 'sqlite:a.db'\n[[tenants]]\nslug = 'a'\nworker_tokens = [{{ name = 'n', token = '{token}' }}]"
+            ),
+            &[],
+        )
+    };
+    assert!(with(31).is_ok());
+    assert!(with(30).unwrap_err().to_string().contains("at least 31"));
 }
 
 /// The text of a file, variables, and what the message must name.
@@ -111,8 +133,36 @@ fn what_is_wrong_is_named() {
         ("database_url = 'sqlite:a.db'\ncolour = 1", &[], &["unknown field", "colour"]),
         ("database_url = 'sqlite:a.db'\n[grpc]\nadress = 'x'", &[], &["adress", "grpc"]),
         ("database_url = 'sqlite:a.db'\n[grpc]\naddress = 'x'", &[], &["grpc.address"]),
+        (
+            "database_url = 'sqlite:a.db'\ngrpc.max_poll_wait_ms = 0",
+            &[],
+            &["grpc.max_poll_wait_ms", "300000"],
+        ),
+        ("database_url = 'sqlite:a.db'\ngrpc.max_poll_wait_ms = 300001", &[], &["grpc.max_poll_wait_ms"]),
         (database, &[("FLOVYN_GRPC_ADRESS", "x")], &["FLOVYN_GRPC_ADRESS", "unset"]),
-        (database, &[("FLOVYN_METRICS_PUBLIC", "yes")], &["FLOVYN_METRICS_PUBLIC", "true or false"]),
+        (database, &[("FLOVYN_DOCS_PUBLIC", "yes")], &["FLOVYN_DOCS_PUBLIC", "true or false"]),
+        (
+            database,
+            &[("FLOVYN_METRICS_PUBLIC", "true")],
+            &["FLOVYN_METRICS_PUBLIC", "no longer", "metrics.access", "metrics.token_file"],
+        ),
+        (
+            "database_url = 'sqlite:a.db'\nmetrics.public = true",
+            &[],
+            &["metrics.public", "no longer", "metrics.access", "metrics.token_file"],
+        ),
+        (database, &[("FLOVYN_METRICS_ACCESS", "public")], &["metrics.access", "public", "loopback"]),
+        (database, &[("FLOVYN_METRICS_TOKEN", "short")], &["metrics.token", "32 to 512"]),
+        (
+            "database_url = 'sqlite:a.db'\n[metrics]\ntoken_file = 'f'\ntoken = '0123456789abcdef0123456789abcdef'",
+            &[],
+            &["metrics.token", "only one"],
+        ),
+        (
+            "database_url = 'sqlite:a.db'\n[metrics]\naccess = 'off'\ntoken_file = 'f'",
+            &[],
+            &["metrics.access", "remove one"],
+        ),
         (
             database,
             &[("FLOVYN_LIMITS_TASK_LEASE_MS", "1m")],
@@ -139,7 +189,7 @@ fn what_is_wrong_is_named() {
         (
             "database_url = 'sqlite:a.db'\n[[tenants]]\nslug = 'a'\nworker_tokens = [{ name = 'n', token = 'short' }]",
             &[],
-            &["tenants", "'n'", "at least 32"],
+            &["tenants", "'n'", "at least 31"],
         ),
         (
             "database_url = 'sqlite:a.db'\n[[tenants]]\nslug = 'a'\nworker_tokens = [{ name = 'n', token = '0123456789abcdef.0123456789abcdef.' }]",

@@ -7,6 +7,7 @@ mod config;
 mod http;
 mod metrics_page;
 mod provision;
+mod slow;
 mod start;
 mod tls;
 

@@ -1,7 +1,12 @@
 //! Start, health, metrics and stop.
 
-use flovyn_server::config::{Jwt, Metrics};
+use std::os::unix::fs::FileExt;
+use std::time::Duration;
+
+use flovyn_auth::hash_api_key;
+use flovyn_server::config::{ApiKeyConfig, Jwt, Metrics, MetricsAccess};
 use flovyn_server::{Server, ServerOptions, StartError};
+use flovyn_store::StoreError;
 use tempfile::tempdir;
 use tonic::transport::Endpoint;
 use tonic_health::pb::HealthCheckRequest;
@@ -50,10 +55,18 @@ async fn a_server_that_drains_is_alive_but_not_ready() {
 }
 
 #[tokio::test]
-async fn metrics_need_a_credential_unless_they_are_public() {
+async fn metrics_take_the_scrape_token_of_a_file() {
     let folder = tempdir().unwrap();
     let mut config = config(&folder);
-    let server = start(config.clone()).await;
+    let (file, scrape_token) = (folder.path().join("scrape"), "0123456789abcdef0123456789abcdef");
+    config.metrics.token_file = Some(file.clone());
+    let error = Server::start(ServerOptions::new(config.clone())).await.unwrap_err();
+    assert!(error.to_string().contains("metrics.token_file"), "{error}");
+    std::fs::write(&file, "short\n").unwrap();
+    let error = Server::start(ServerOptions::new(config.clone())).await.unwrap_err();
+    assert!(error.to_string().contains("metrics.token_file: use 32 to 512"), "{error}");
+    std::fs::write(&file, format!("{scrape_token}\n")).unwrap();
+    let server = start(config).await;
     let ask = async |credential: &str| {
         let headers = [("Host", "localhost"), ("Authorization", credential)];
         send(server.http_addr(), "GET", "/_/metrics", &headers, "").await
@@ -61,16 +74,13 @@ async fn metrics_need_a_credential_unless_they_are_public() {
     assert_eq!(get(server.http_addr(), "/_/metrics").await.status, 401);
     assert_eq!(ask("Bearer fwt_wrong").await.status, 401);
     assert_eq!(ask("Basic abc").await.status, 401);
-    let answer = ask(&format!("Bearer {TOKEN}")).await;
+    // A worker of one tenant is not told of the others.
+    assert_eq!(ask(&format!("Bearer {TOKEN}")).await.status, 403);
+    let answer = ask(&format!("Bearer {scrape_token}")).await;
     assert_eq!(answer.status, 200);
     for name in ["flovyn_store_commits_total 2", "flovyn_pollers_waiting 0", "flovyn_build_info{version="] {
         assert!(answer.body.contains(name), "{name} is not in {}", answer.body);
     }
-    server.stop().await;
-
-    config.metrics = Metrics { public: true };
-    let server = start(config).await;
-    assert_eq!(get(server.http_addr(), "/_/metrics").await.status, 200);
     server.stop().await;
 }
 
@@ -78,7 +88,7 @@ async fn metrics_need_a_credential_unless_they_are_public() {
 async fn grpc_requests_are_counted_by_method_and_code() {
     let folder = tempdir().unwrap();
     let mut config = config(&folder);
-    config.metrics = Metrics { public: true };
+    config.metrics = Metrics { access: MetricsAccess::Loopback, ..Metrics::default() };
     let server = start(config).await;
     let channel =
         Endpoint::from_shared(format!("http://{}", server.grpc_addr())).unwrap().connect().await.unwrap();
@@ -133,4 +143,51 @@ async fn an_address_in_use_and_a_locked_database_are_named() {
     let error = Server::start(ServerOptions::new(config(&folder))).await.unwrap_err();
     assert!(error.to_string().contains("locked"), "{error}");
     server.stop().await;
+}
+
+/// The file is overwritten while it is served: a read meets that, no batch does.
+#[tokio::test]
+async fn a_server_that_reads_a_damaged_page_is_not_ready_and_must_end() {
+    const PAGE: usize = 4_096;
+    const KEY: &str = "flv_0123456789abcdef";
+    let folder = tempdir().unwrap();
+    let path = folder.path().join("flovyn.db");
+    let mut config = config(&folder);
+    config.auth.api_keys = vec![ApiKeyConfig {
+        name: "reader".to_owned(),
+        sha256: hash_api_key(KEY).iter().map(|byte| format!("{byte:02x}")).collect(),
+        tenants: vec!["*".to_owned()],
+        role: "admin".to_owned(),
+        expires_at: None,
+    }];
+    // What was written is in the file, and not in its log.
+    start(config.clone()).await.stop().await;
+    let server = start(config.clone()).await;
+    let credential = format!("Bearer {KEY}");
+    let headers = [("Host", "localhost"), ("Authorization", credential.as_str())];
+    let ask = async |place: &str| {
+        let path = format!("/api/tenants/default{place}");
+        send(server.http_addr(), "GET", &path, &headers, "").await
+    };
+    // Who asks is known from now on.
+    assert_eq!(ask("").await.status, 200);
+    let pages = std::fs::metadata(&path).unwrap().len() / PAGE as u64;
+    let file = std::fs::File::options().write(true).open(&path).unwrap();
+    for page in 1..pages {
+        file.write_all_at(&[0xA5; PAGE], page * PAGE as u64).unwrap();
+    }
+    let mut answers = Vec::new();
+    // Some pages are still in memory.
+    for place in ["/workflow-executions", "/tasks", "/workers", "/audit-log"] {
+        let answer = ask(place).await;
+        answers.push((place, answer.status, answer.json()["code"].clone()));
+    }
+    assert!(answers.iter().any(|(_, status, code)| *status == 503 && code == "FLV0079"), "{answers:?}");
+    let reason = tokio::time::timeout(Duration::from_secs(60), server.fatal()).await.unwrap();
+    assert!(reason.contains("the database is damaged"), "{reason}");
+    let ready = get(server.http_addr(), "/_/health/ready").await;
+    assert_eq!((ready.status, ready.json()["reason"].as_str()), (503, Some("storageFailed")));
+    server.stop().await;
+    let error = Server::start(ServerOptions::new(config)).await.unwrap_err();
+    assert!(matches!(error, StartError::Store(StoreError::Damaged(_))), "{error}");
 }

@@ -80,12 +80,14 @@ impl Hostile {
             task_execution_id: self.task.clone(),
             progress: 0.4,
             details: evil("progress"),
+            claim_token: Some(self.claimed.claim_token),
         };
         self.tasks.report_progress(signed(progress)).await.unwrap();
         let line = v1::LogMessageRequest {
             task_execution_id: self.task.clone(),
             level: "WARN".into(),
             message: evil("line"),
+            claim_token: Some(self.claimed.claim_token),
         };
         self.tasks.log_message(signed(line)).await.unwrap();
         let until = Instant::now() + PATIENCE;
@@ -107,6 +109,7 @@ impl Hostile {
             sequence: 1,
             // Between tokens JSON may have any line break: none of them may end the event.
             payload: document.replace("{\"", "{\n\n\r\n\r\""),
+            claim_token: Some(self.claimed.claim_token),
             ..v1::StreamTaskDataRequest::default()
         };
         self.tasks.stream_task_data(signed(datum)).await.unwrap();

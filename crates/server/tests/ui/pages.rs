@@ -12,6 +12,7 @@ on_both!(
     every_answer_keeps_foreign_content_out,
     payloads_are_text_whatever_they_say,
     an_execution_is_followed_live,
+    signals_that_were_not_read_are_shown,
 );
 
 /// One of each, so that no page is empty.
@@ -49,6 +50,14 @@ async fn every_page_is_there(world: World) {
             assert!(page.contains(word), "{path} does not say {word}:\n{page}");
         }
     }
+    // A key leads to the executions that were started with it, here from the page of one of them.
+    let with_start = json!({ "signalName": "go", "workflow": { "kind": "cart", "idempotencyKey": "ada/1" } });
+    let sent = world.post("/workflow-executions/signal-with-start", &with_start).await.ok(201);
+    let entity = sent["workflowExecutionId"].as_str().unwrap().to_owned();
+    let page = visitor.page(&format!("/t/one/executions/{entity}")).await;
+    assert!(page.contains("/t/one/executions?q=key%3Aada%2F1"), "{page}");
+    let found = visitor.page("/t/one/executions?q=key%3Aada%2F1").await;
+    assert!(found.contains(&entity) && !found.contains(&execution), "{found}");
     // An id leads to its execution.
     assert_eq!(visitor.get(&format!("/t/one/executions?q={execution}")).await.headers["location"], *own);
     assert_eq!(visitor.get(&format!("{own}/raw/input")).await.text, r#"{"order":1}"#);
@@ -135,4 +144,24 @@ async fn an_execution_is_followed_live(world: World) {
     crate::world::complete_next(&mut worker, "1").await;
     assert_eq!(events.next().await.unwrap().1, "WORKFLOW_COMPLETED");
     assert!(events.next().await.is_none(), "the stream ends with the execution");
+}
+
+async fn signals_that_were_not_read_are_shown(world: World) {
+    let mut worker = Worker::connect(&world.server).await;
+    let id = world.start_order().await;
+    let activation = worker.activation().await;
+    let visitor = Visitor::admin(&world).await;
+    let path = format!("/t/one/executions/{id}");
+    assert!(!visitor.page(&path).await.contains("Signals not read"));
+    let submit = flovyn_proto::v1::SubmitWorkflowCommandsRequest {
+        workflow_execution_id: id,
+        commands: vec![crate::app::complete("1")],
+        status: flovyn_proto::v1::WorkflowStatus::Completed.into(),
+        claim_token: Some(activation.claim_token),
+        base_sequence: Some(1),
+        unread_signals: 2,
+        ..Default::default()
+    };
+    assert_eq!(worker.submit_raw(submit).await.code, "");
+    assert!(visitor.page(&path).await.contains("Signals not read"));
 }

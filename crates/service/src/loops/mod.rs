@@ -10,7 +10,7 @@ mod reports;
 mod retention;
 pub(crate) mod soon;
 mod turn;
-mod wake;
+pub(crate) mod wake;
 mod workers;
 
 pub use due::DueLoop;

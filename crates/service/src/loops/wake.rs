@@ -55,19 +55,7 @@ impl WakeLoop {
 
     /// Looks for work in the lanes that somebody waits for. Returns how many pollers it sent to search.
     pub async fn tick(&self) -> StoreResult<usize> {
-        let lanes = self.service.shared.dispatch.lanes();
-        if lanes.is_empty() {
-            return Ok(0);
-        }
-        let (any, named): (Vec<Lane>, Vec<Lane>) = lanes.into_iter().partition(Lane::is_any_kind);
-        let store = self.service.store();
-        let mut found = match named.is_empty() {
-            true => Vec::new(),
-            false => store.lanes_with_work(&named).await?,
-        };
-        for lane in any {
-            found.extend(store.lanes_of_queue(lane.tenant_id, lane.class, &lane.queue, ANY_LANES).await?);
-        }
+        let found = with_work(&self.service, self.service.shared.dispatch.lanes()).await?;
         Ok(self.search(&found))
     }
 
@@ -101,6 +89,20 @@ impl WakeLoop {
         }
         count
     }
+}
+
+/// Those of these lanes that have ready work. For a lane of any kind: lanes of its queue.
+pub(crate) async fn with_work(service: &Service, lanes: Vec<Lane>) -> StoreResult<Vec<Lane>> {
+    let (any, named): (Vec<Lane>, Vec<Lane>) = lanes.into_iter().partition(Lane::is_any_kind);
+    let store = service.store();
+    let mut found = match named.is_empty() {
+        true => Vec::new(),
+        false => store.lanes_with_work(&named).await?,
+    };
+    for lane in any {
+        found.extend(store.lanes_of_queue(lane.tenant_id, lane.class, &lane.queue, ANY_LANES).await?);
+    }
+    Ok(found)
 }
 
 async fn next(hints: &mut Option<mpsc::Receiver<Hint>>) -> Hint {

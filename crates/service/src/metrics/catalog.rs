@@ -111,6 +111,14 @@ catalog! {
         "Tasks created, by workflows and standalone");
     WORKFLOW_STARTED = counter_of("flovyn_workflow_started_total", ["tenant_id"],
         "Executions made, also children and retries");
+    LATE_RESULTS = counter_of("flovyn_late_results_total", ["tenant_id"],
+        "Successes of tasks that were accepted after their claim was lost, since nobody had claimed the task");
+    ENDS_DEFERRED = counter_of("flovyn_ends_deferred_total", ["tenant_id"],
+        "Ends of executions that were deferred, because a signal had come that the workflow had not seen");
+    REPORTS_REFUSED = counter_of("flovyn_reports_refused_total", ["tenant_id", "class", "code"],
+        "Activations and task results that were refused to the holder of the claim, and have failed by that");
+    SIGNALS_UNREAD = counter_of("flovyn_signals_unread_total", ["tenant_id"],
+        "Signals that were delivered to executions and not read by the time they ended");
     FINISHED = counter_of("flovyn_finished_total", ["tenant_id", "class", "status"],
         "Executions and tasks that have ended, by their last status");
     TOOK = histogram_of("flovyn_took_seconds", ["tenant_id", "class"],

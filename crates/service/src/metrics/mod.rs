@@ -25,6 +25,10 @@ pub(crate) struct Meters {
     pub(crate) keys_expired: Counter,
     task_submitted: Family<Counter>,
     workflow_started: Family<Counter>,
+    ends_deferred: Family<Counter>,
+    reports_refused: Family<Counter>,
+    late_results: Family<Counter>,
+    signals_unread: Family<Counter>,
     finished: Family<Counter>,
     took: Family<Histogram>,
     schedule_to_start: Family<Histogram>,
@@ -47,6 +51,10 @@ impl Meters {
             keys_expired: catalog::KEYS_EXPIRED.counter(recorder),
             task_submitted: Family::new(&catalog::TASK_SUBMITTED, recorder, 3),
             workflow_started: Family::new(&catalog::WORKFLOW_STARTED, recorder, 1),
+            ends_deferred: Family::new(&catalog::ENDS_DEFERRED, recorder, 1),
+            reports_refused: Family::new(&catalog::REPORTS_REFUSED, recorder, 1),
+            late_results: Family::new(&catalog::LATE_RESULTS, recorder, 1),
+            signals_unread: Family::new(&catalog::SIGNALS_UNREAD, recorder, 1),
             finished: Family::new(&catalog::FINISHED, recorder, 1),
             took: Family::new(&catalog::TOOK, recorder, 1),
             schedule_to_start: Family::new(&catalog::SCHEDULE_TO_START, recorder, 2),
@@ -73,6 +81,14 @@ impl Meters {
                         self.task_submitted.with(&[tenant, task_type, queue])
                     });
                     counter.increment(1);
+                }
+                Noted::LateResult => self.late_results.with(&[tenant]).increment(1),
+                Noted::EndDeferred => self.ends_deferred.with(&[tenant]).increment(1),
+                Noted::ReportRefused { class, code } => {
+                    self.reports_refused.with(&[tenant, class.name(), &code.to_string()]).increment(1);
+                }
+                Noted::SignalsUnread { count } => {
+                    self.signals_unread.with(&[tenant]).increment(count.unsigned_abs());
                 }
                 Noted::WorkflowStarted => self.workflow_started.with(&[tenant]).increment(1),
                 Noted::Finished { class, status, took_ms } => {

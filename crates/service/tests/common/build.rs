@@ -39,7 +39,8 @@ pub(crate) fn kind(kind: &str) -> ClaimKind {
 }
 
 fn claim(class: WorkClass, name: &str) -> Claim {
-    let claimer = Claimer { worker: "stream".into(), session: None, plain: false, cooperative: true };
+    let claimer =
+        Claimer { worker: "stream".into(), session: None, plain: false, cooperative: true, build: None };
     Claim {
         class,
         claimer,
@@ -48,6 +49,7 @@ fn claim(class: WorkClass, name: &str) -> Claim {
         max: 1,
         only: None,
         provisional: false,
+        held_back: false,
     }
 }
 
@@ -85,7 +87,10 @@ pub(crate) fn submit(activation: &Activation, commands: Vec<Command>, outcome: O
         base_sequence: (!execution.plain).then_some(execution.last_sequence),
         commands,
         outcome,
+        unread_signals: 0,
+        first_number: None,
         build_id: Some("build-1".into()),
+        clean_up: None,
     }
 }
 
@@ -107,6 +112,7 @@ pub(crate) fn fail(delivery: &TaskDelivery) -> FailTask {
         task_id: delivery.task.id,
         token: (!delivery.task.plain).then_some(delivery.token),
         error: "no luck".into(),
+        failure: Failure::default(),
         non_retryable: false,
         next_delay_ms: None,
     }
@@ -134,6 +140,7 @@ pub(crate) fn child(child_id: Uuid, kind: &str) -> ScheduleChild {
         priority_seconds: 0,
         workflow_version: None,
         execution_timeout_ms: None,
+        cancel_grace_ms: None,
     }
 }
 

@@ -28,6 +28,8 @@ pub(crate) enum Fault {
     /// The database cannot be reached.
     Unavailable,
     Fatal,
+    /// A damaged page was met.
+    Damaged,
 }
 
 pub(crate) struct Faulty {
@@ -55,7 +57,7 @@ impl Faulty {
 
     /// From now on transactions wait.
     pub(crate) fn hold(&self) {
-        assert_eq!(self.gate.forget_permits(ALL), ALL, "nothing is under way");
+        assert_eq!(self.gate.forget_permits(ALL), ALL, "nothing is in flight");
     }
 
     /// Lets the transactions that wait, and all later ones, go on.
@@ -94,6 +96,7 @@ impl Faulty {
             }
             Fault::Unavailable => Err(StoreError::Unavailable("as ordered".to_owned())),
             Fault::Fatal => Err(StoreError::Fatal("as ordered".to_owned())),
+            Fault::Damaged => Err(StoreError::Damaged("as ordered".to_owned())),
         }
     }
 

@@ -250,34 +250,36 @@ async fn what_a_task_keeps_between_its_attempts_is_there(place: Place) {
     let server = place.server().await;
     let task_id = server.create_task(task("work")).await;
     let delivery = server.claim_task("work").await;
-    let set = |name: &str, value: &str| SetTaskState { task_id, name: name.into(), value: json(value) };
+    let token = Some(delivery.token);
+    let set =
+        |name: &str, value: &str| SetTaskState { task_id, token, name: name.into(), value: json(value) };
     server.must(set("a", "1")).await;
     server.must(set("b", "2")).await;
     server.must(set("a", "3")).await;
     server.must(FailTask { next_delay_ms: Some(0), ..fail(&delivery) }).await;
-    server.claim_task("work").await;
+    let token = Some(server.claim_task("work").await.token);
     let names = vec!["a".into(), "b".into()];
     assert_eq!(server.must(ListTaskState { task_id }).await, Reply::TaskStateKeys { names });
     let value = |text: &str| Reply::TaskState { value: Some(json(text)) };
     assert_eq!(server.must(GetTaskState { task_id, name: "a".into() }).await, value("3"));
-    server.must(ClearTaskState { task_id, name: "a".into() }).await;
+    server.must(ClearTaskState { task_id, token, name: "a".into() }).await;
     assert_eq!(
         server.must(GetTaskState { task_id, name: "a".into() }).await,
         Reply::TaskState { value: None }
     );
-    server.must(ClearAllTaskState { task_id }).await;
+    server.must(ClearAllTaskState { task_id, token }).await;
     assert_eq!(server.must(ListTaskState { task_id }).await, Reply::TaskStateKeys { names: Vec::new() });
 }
 
 async fn progress_and_log_lines_are_written_by_and_by_in_order(place: Place) {
     let server = place.server().await;
     let task_id = server.create_task(task("work")).await;
-    server.claim_task("work").await;
+    let token = Some(server.claim_task("work").await.token);
     for number in 1..=50 {
         let progress = f64::from(number) / 100.0;
-        server.report(TENANT, ReportProgress { task_id, progress, details: None }).unwrap();
+        server.report(TENANT, ReportProgress { task_id, token, progress, details: None }).unwrap();
         let message = number.to_string().into();
-        server.report(TENANT, AppendLogLine { task_id, level: LogLevel::Info, message }).unwrap();
+        server.report(TENANT, AppendLogLine { task_id, token, level: LogLevel::Info, message }).unwrap();
     }
     server.stop().await;
     assert!((server.task(task_id).await.progress - 0.5).abs() < f64::EPSILON, "the last one counts");

@@ -197,7 +197,7 @@ async fn the_parent_hears_of_every_way_a_child_can_end(place: Place) {
     ];
     let parent = server.suspended("parent", commands).await;
     server.must(finish(&server.claim_workflow("good").await)).await;
-    let failed = Outcome::Failed { error: "no".into(), failure_type: None, stack_trace: None };
+    let failed = Outcome::Failed { error: "no".into(), failure: Failure::default(), stack_trace: None };
     server.must(submit(&server.claim_workflow("bad").await, Vec::new(), failed)).await;
     server.must(terminate(id(3))).await;
     server.pass(1_000).await;

@@ -3,12 +3,13 @@
 use std::sync::{Arc, Mutex};
 
 use flovyn_engine::request::*;
+use flovyn_engine::state::ExecutionStatus;
 use flovyn_engine::{Code, Limits, Op, Refusal, Reply};
 use flovyn_service::{Options, Service, loops};
 
 use crate::common::{
     Fault, Faulty, Place, Server, TENANT, UNSTORABLE, answered, at_once, complete, dealt, json,
-    on_each_store, on_postgres, task, tasks, until, workflow,
+    on_each_store, on_postgres, submit, task, tasks, until, workflow,
 };
 
 async fn faulty(place: &Place) -> (Arc<Faulty>, Server) {
@@ -64,6 +65,27 @@ async fn of_a_batch_that_the_database_refuses_only_the_guilty_fail(place: Place)
         );
     }
     assert!(server.stats().figures().bisections > 0);
+    server.check().await;
+}
+
+/// The worker that reported it would hold its claim for as long as it lives.
+async fn a_report_that_the_database_refuses_ends_its_claim(place: Place) {
+    let (store, server) = faulty(&place).await;
+    let execution_id = server.start("order").await;
+    let activation = server.claim_workflow("order").await;
+    let command = Command::RecordOperation { name: "read".into(), result: json(UNSTORABLE) };
+    let report = submit(&activation, vec![command], Outcome::Suspended);
+    // Beside others, and decided in order: it is guilty alone.
+    let mut ops: Vec<Op> = (0..20).map(|_| workflow("good").into()).collect();
+    ops.insert(7, report.into());
+    let answers = in_one_batch(&store, &server, ops).await;
+    let refused: Vec<_> = answers.iter().filter_map(|answer| answer.as_ref().err()).collect();
+    assert_eq!(refused.len(), 1, "{refused:?}");
+    assert_eq!(refused[0].code, Code::StoreRefused);
+    assert!(refused[0].message.contains("refusal 1 of 5"), "{}", refused[0]);
+    let row = server.execution(execution_id).await;
+    assert_eq!((row.status, row.failure_code.as_deref()), (ExecutionStatus::Pending, Some("FLV0074")));
+    assert!(row.failure_message.is_some());
     server.check().await;
 }
 
@@ -177,9 +199,10 @@ async fn a_database_that_is_away_is_told_and_is_used_again_when_it_is_back(place
 }
 
 async fn a_database_that_cannot_be_trusted_stops_the_service_once(place: Place) {
-    for conflicts in 0..3 {
+    let fatal = [(Fault::Fatal, Code::StoreUnavailable), (Fault::Damaged, Code::DatabaseDamaged)];
+    for (conflicts, (fault, code)) in (0..3).flat_map(|conflicts| fatal.map(|fatal| (conflicts, fatal))) {
         let mut faults = vec![Fault::Conflict; conflicts];
-        faults.push(Fault::Fatal);
+        faults.push(fault);
         let store = Faulty::new(place.store().await);
         let told: Arc<Mutex<Vec<String>>> = Arc::default();
         let heard = told.clone();
@@ -193,7 +216,8 @@ async fn a_database_that_cannot_be_trusted_stops_the_service_once(place: Place) 
         );
         store.next(&faults);
         let refusal = service.call(TENANT, workflow("order")).await.unwrap_err();
-        assert_eq!(refusal.code, Code::StoreUnavailable, "{faults:?}");
+        assert_eq!(refusal.code, code, "{faults:?}");
+        assert!(service.has_failed(), "{faults:?}");
         assert_eq!(told.lock().unwrap().len(), 1, "{faults:?}: the process is told to stop, once");
         let refusal = service.call(TENANT, workflow("order")).await.unwrap_err();
         assert_eq!(refusal.code, Code::ShuttingDown, "{faults:?}: nothing more is accepted");
@@ -242,6 +266,7 @@ async fn work_handed_over_in_an_unknown_commit_is_given_back(place: Place) {
 
 on_each_store!(
     of_a_batch_that_the_database_refuses_only_the_guilty_fail,
+    a_report_that_the_database_refuses_ends_its_claim,
     order_is_kept_when_a_refused_batch_is_cut,
     a_nul_in_one_request_harms_no_other,
     a_conflict_is_decided_again_and_nothing_is_doubled,

@@ -65,7 +65,7 @@ async fn a_key_of_work_that_failed_or_was_cancelled_is_free(place: Place) {
     let server = place.server().await;
     let first = server.start_as(keyed("order", "key")).await.execution_id;
     let activation = server.claim_workflow("order").await;
-    let failed = Outcome::Failed { error: "no".into(), failure_type: None, stack_trace: None };
+    let failed = Outcome::Failed { error: "no".into(), failure: Failure::default(), stack_trace: None };
     server.must(crate::common::submit(&activation, Vec::new(), failed)).await;
     let second = server.start_as(keyed("order", "key")).await;
     assert!(second.key_new && second.execution_id != first);

@@ -143,6 +143,111 @@ async fn a_registered_plain_worker_that_keeps_silent_loses_its_tasks(place: Plac
     assert_eq!(server.attempts(task_id).await, [AttemptStatus::Timeout]);
 }
 
+/// No heartbeat is not death: it may be busy with the task, or its client has no heartbeats.
+async fn a_worker_that_has_sent_no_heartbeat_keeps_its_tasks_for_their_whole_lease(place: Place) {
+    let server = place.server().await;
+    let lease_ms = server.limits().task_lease_ms;
+    let session = worker(&server, "plain", false).await;
+    let task_id = server.create_task(task("work")).await;
+    let delivery = server.claim(of_session(plain(tasks("work")), session)).await.tasks.remove(0);
+    server.pass(130_000).await;
+    assert_eq!(server.task(task_id).await.status, TaskStatus::Running);
+    server.pass(lease_ms - 130_001).await;
+    assert_eq!(server.task(task_id).await.status, TaskStatus::Running);
+    // It has heartbeats after all: from now on its silence says that it is gone.
+    server.must(HeartbeatWorker { worker_id: session }).await;
+    server.must(ExtendTask { task_id, token: delivery.token }).await;
+    server.must(worker_again(session)).await;
+    let other = server.create_task(task("work")).await;
+    server.claim(of_session(plain(tasks("work")), session)).await;
+    server.pass(lease_ms / 2).await;
+    // It has registered anew, and sent none since.
+    assert_eq!(server.task(other).await.status, TaskStatus::Running);
+    server.must(HeartbeatWorker { worker_id: session }).await;
+    server.pass(server.limits().worker_silence_ms - 1).await;
+    assert_eq!(server.task(other).await.status, TaskStatus::Running);
+    server.pass(1).await;
+    assert_eq!(server.task(other).await.status, TaskStatus::Pending);
+    server.check().await;
+}
+
+fn worker_again(id: uuid::Uuid) -> RegisterWorker {
+    RegisterWorker { id: Some(id), ..register("plain", false, Vec::new()) }
+}
+
+async fn polls_and_reports_of_a_worker_with_heartbeats_are_signs_of_life_too(place: Place) {
+    let server = place.server().await;
+    let silence_ms = server.limits().worker_silence_ms;
+    let session = worker(&server, "plain", false).await;
+    let task_id = server.create_task(task("work")).await;
+    server.claim(of_session(plain(tasks("work")), session)).await;
+    server.must(HeartbeatWorker { worker_id: session }).await;
+    for _ in 0..3 {
+        server.pass(silence_ms - 1).await;
+        server.must(SeeWorker { worker_id: session }).await;
+    }
+    assert_eq!(server.task(task_id).await.status, TaskStatus::Running);
+    server.pass(silence_ms).await;
+    assert_eq!(server.task(task_id).await.status, TaskStatus::Pending);
+    // A session is alive by its heartbeats alone.
+    let stream = worker(&server, "stream", true).await;
+    let lease_ms = server.limits().session_lease_ms;
+    server.claim(of_session(tasks("work"), stream)).await;
+    server.pass(lease_ms - 1).await;
+    server.must(SeeWorker { worker_id: stream }).await;
+    server.pass(1).await;
+    assert_eq!(server.task(task_id).await.status, TaskStatus::Pending);
+}
+
+async fn a_claim_is_extended_while_its_client_shows_life_and_ends_soon_after(place: Place) {
+    let server = place.server().await;
+    let (silence_ms, lease_ms) = (server.limits().worker_silence_ms, server.limits().task_lease_ms);
+    let by_default = server.create_task(task("default")).await;
+    let by_itself = server.create_task(TaskSpec { start_to_close_ms: Some(7_000), ..task("own") }).await;
+    let by_worker = server.create_task(task("registered")).await;
+    let timed = Capability {
+        class: WorkClass::Task,
+        kind: "registered".into(),
+        version: None,
+        timeout_ms: Some(400_000),
+        input_schema: None,
+        output_schema: None,
+    };
+    let reply = server.must(register("plain", false, vec![timed])).await;
+    let Reply::Registered { worker_id: session } = reply else { panic!("{reply:?}") };
+    let mut tokens = Vec::new();
+    for (kind, id) in [("default", by_default), ("own", by_itself), ("registered", by_worker)] {
+        let mut claim = of_session(plain(tasks(kind)), session);
+        claim.kinds[0].timeout_ms = (kind == "registered").then_some(400_000);
+        tokens.push((id, server.claim(claim).await.tasks.remove(0).token));
+    }
+    let extend = async || {
+        for (task_id, token) in tokens.clone() {
+            // Those whose time is over are refused.
+            let _ = server.call(crate::common::TENANT, ExtendTask { task_id, token }).await;
+        }
+    };
+    extend().await;
+    server.pass(7_000).await;
+    assert_eq!(server.task(by_itself).await.status, TaskStatus::Pending, "its own timeout stands");
+    server.pass(lease_ms - 7_000 - 1).await;
+    // As soon as it holds for less than that.
+    for _ in 0..5 {
+        extend().await;
+        server.pass(silence_ms - 1).await;
+        assert_eq!(server.task(by_default).await.status, TaskStatus::Running);
+    }
+    assert_eq!(server.task(by_worker).await.status, TaskStatus::Pending, "the worker's own timeout stands");
+    server.pass(1).await;
+    assert_eq!(server.task(by_default).await.status, TaskStatus::Pending);
+    assert_eq!(server.attempts(by_default).await, [AttemptStatus::Timeout]);
+    // Another claim's token extends nothing.
+    server.claim(of_session(plain(tasks("default")), session)).await;
+    let (task_id, token) = tokens[0];
+    server.refused(ExtendTask { task_id, token }, Code::StaleClaim).await;
+    server.check().await;
+}
+
 async fn a_plain_worker_that_nobody_knows_keeps_its_claims_for_their_whole_lease(place: Place) {
     let server = place.server().await;
     let (task_ms, workflow_ms) = (server.limits().task_lease_ms, server.limits().workflow_lease_ms);
@@ -225,6 +330,9 @@ on_each_store!(
     a_session_whose_heartbeats_stop_loses_its_claims,
     a_heartbeat_of_the_task_keeps_its_claim_alive,
     a_registered_plain_worker_that_keeps_silent_loses_its_tasks,
+    a_worker_that_has_sent_no_heartbeat_keeps_its_tasks_for_their_whole_lease,
+    polls_and_reports_of_a_worker_with_heartbeats_are_signs_of_life_too,
+    a_claim_is_extended_while_its_client_shows_life_and_ends_soon_after,
     a_plain_worker_that_nobody_knows_keeps_its_claims_for_their_whole_lease,
     a_task_that_always_kills_its_worker_fails_after_its_attempts,
     a_server_that_restarts_takes_no_claim_away,

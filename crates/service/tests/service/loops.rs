@@ -68,8 +68,9 @@ async fn gathered_reports_are_written_by_the_loop(place: Place) {
     let options = loops::Options { reports: Duration::from_millis(1), ..asleep() };
     let server = place.server_with_loops(options, true).await;
     let task_id = server.create_task(task("work")).await;
+    let token = Some(server.claim_task("work").await.token);
     server
-        .report(TENANT, ReportProgress { task_id, progress: 0.25, details: Some("a quarter".into()) })
+        .report(TENANT, ReportProgress { task_id, token, progress: 0.25, details: Some("a quarter".into()) })
         .unwrap();
     until_async("the report is written", async || server.task(task_id).await.progress == 0.25).await;
     server.stop().await;
@@ -80,7 +81,9 @@ async fn more_reports_than_can_wait_are_dropped_and_counted(place: Place) {
     let task_id = server.create_task(task("work")).await;
     for number in 0..10_003 {
         let message = format!("{number}").into();
-        server.report(TENANT, AppendLogLine { task_id, level: LogLevel::Info, message }).unwrap();
+        server
+            .report(TENANT, AppendLogLine { task_id, token: None, level: LogLevel::Info, message })
+            .unwrap();
     }
     assert_eq!(server.stats().figures().dropped_reports, 3);
 }

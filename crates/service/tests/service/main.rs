@@ -9,21 +9,25 @@
 mod common;
 
 mod attempts;
+mod clean_up;
 mod effects;
 mod endings;
 mod faults;
 mod idempotency;
+mod late_results;
 mod leases;
 mod load;
 mod loops;
+mod onlookers;
 mod order;
+mod overlap;
 mod pollers;
 mod provisional;
 mod races;
 mod repeats;
 mod routing;
-mod side_by_side;
 mod tenants;
 mod turns;
 mod upkeep;
 mod why;
+mod workflow_keys;

@@ -1,9 +1,12 @@
 //! A request whose reply got lost and that is sent again: the log is as if it had been sent once.
 
+use std::sync::Arc;
+
 use flovyn_engine::ids::ExecutionId;
 use flovyn_engine::request::*;
 use flovyn_engine::state::*;
 use flovyn_engine::{Code, Limits, Op, Reply};
+use flovyn_service::Caller;
 
 use crate::common::{
     Fault, Faulty, Place, Server, TENANT, at_once, child, complete, dealt, fail, id, json, on_each_store,
@@ -99,13 +102,27 @@ async fn a_report_of_a_task_sent_again_is_recognised(place: Place) {
     server.check().await;
 }
 
+/// A client of the public protocol, which is known by its connection.
+fn on_one_connection() -> Caller {
+    let peer = Peer { credential: None, connection: Some(7), worker: None };
+    Caller { peer: Some(Arc::new(peer)), ..TENANT.into() }
+}
+
+async fn claimed(server: &Server) -> flovyn_engine::reply::Activation {
+    match server.call(on_one_connection(), plain(workflows("order"))).await.unwrap() {
+        Reply::Claimed(mut claimed) => claimed.workflows.remove(0),
+        other => panic!("{other:?}"),
+    }
+}
+
 /// An execution that a plain client has claimed for the second time, having run `some_of_everything` in the first.
 async fn claimed_again_by_a_plain_client(server: &Server) -> flovyn_engine::reply::Activation {
     server.start("order").await;
-    let first = server.claim(plain(workflows("order"))).await.workflows.remove(0);
-    server.must(submit(&first, some_of_everything(), Outcome::Suspended)).await;
+    let first = claimed(server).await;
+    let batch = submit(&first, some_of_everything(), Outcome::Suspended);
+    server.call(on_one_connection(), batch).await.unwrap();
     server.must(crate::common::signal(first.execution.id)).await;
-    server.claim(plain(workflows("order"))).await.workflows.remove(0)
+    claimed(server).await
 }
 
 async fn a_repeated_batch_without_token_is_acknowledged_and_queued_again(place: Place) {
@@ -113,7 +130,8 @@ async fn a_repeated_batch_without_token_is_acknowledged_and_queued_again(place: 
     let second = claimed_again_by_a_plain_client(&server).await;
     let execution_id = second.execution.id;
     let before = server.events(execution_id).await;
-    let reply = server.must(submit(&second, some_of_everything(), Outcome::Suspended)).await;
+    let batch = submit(&second, some_of_everything(), Outcome::Suspended);
+    let reply = server.call(on_one_connection(), batch).await.unwrap();
     assert_eq!(reply, Reply::Submitted { status: ExecutionStatus::Pending, repeated: true });
     assert!(server.events(execution_id).await == before);
     server.check().await;

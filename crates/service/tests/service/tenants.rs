@@ -16,7 +16,7 @@ async fn one_request_of_a_tenant_is_in_the_next_batch_however_many_of_another_wa
     store.hold();
     let mut first = Box::pin(server.call(TENANT, workflow("order")));
     assert!(futures::poll!(&mut first).is_pending());
-    until("a batch is under way", || store.waiting() == 1).await;
+    until("a batch is in flight", || store.waiting() == 1).await;
     let mut flood: Vec<_> = (0..FLOOD).map(|_| Box::pin(server.call(TENANT, workflow("order")))).collect();
     for call in &mut flood {
         assert!(futures::poll!(call).is_pending());

@@ -1,13 +1,15 @@
 //! What keeps a server clean: deletion, retention, expired keys, executions held back for another build.
 
+use flovyn_engine::Code;
+use flovyn_engine::reply::Activation;
 use flovyn_engine::request::*;
 use flovyn_engine::snapshot::Snapshot;
 use flovyn_engine::state::*;
-use flovyn_engine::{Code, Reply};
-use flovyn_service::loops::{self, KeyLoop, RetentionLoop};
+use flovyn_service::Caller;
+use flovyn_service::loops::{self, KeyLoop, RetentionLoop, WakeLoop};
 
 use crate::common::{
-    Place, QUEUE, Server, TENANT, complete, create_promise, fail, finish, id, json, key_spec, keyed, many,
+    Place, Server, TENANT, complete, create_promise, fail, finish, id, json, key_spec, keyed, kind, many,
     on_each_store, on_postgres, schedule_task, signal, start_timer, submit, task, tasks, terminate, workflow,
     workflows,
 };
@@ -47,16 +49,16 @@ async fn deleting_an_execution_with_much_in_it_removes_every_row(place: Place) {
     let activation = server.claim_workflow("order").await;
     server.must(submit(&activation, commands, Outcome::Suspended)).await;
     let deliveries = server.claim(many(tasks("work"), TASKS as usize)).await.tasks;
+    let (task_id, token) = (deliveries[0].task.id, Some(deliveries[0].token));
+    for number in 0..250 {
+        let message = number.to_string().into();
+        server.must(AppendLogLine { task_id, token, level: LogLevel::Info, message }).await;
+    }
+    server.must(SetTaskState { task_id, token, name: "s".into(), value: json("1") }).await;
     let calls = deliveries.iter().map(|delivery| server.ask(complete(delivery)));
     for answer in futures::future::join_all(calls).await {
         answer.unwrap();
     }
-    let task_id = deliveries[0].task.id;
-    for number in 0..250 {
-        let message = number.to_string().into();
-        server.must(AppendLogLine { task_id, level: LogLevel::Info, message }).await;
-    }
-    server.must(SetTaskState { task_id, name: "s".into(), value: json("1") }).await;
     server.refused(DeleteWorkflow { execution_id }, Code::ExecutionNotFinished).await;
     server.must(terminate(execution_id)).await;
     assert!(server.snapshot().await.events.len() > 400);
@@ -77,9 +79,13 @@ async fn deleting_a_task_removes_every_row(place: Place) {
     let delivery = server.claim_task("work").await;
     for number in 0..250 {
         let message = number.to_string().into();
-        server.must(AppendLogLine { task_id, level: LogLevel::Info, message }).await;
+        server
+            .must(AppendLogLine { task_id, token: Some(delivery.token), level: LogLevel::Info, message })
+            .await;
     }
-    server.must(SetTaskState { task_id, name: "s".into(), value: json("1") }).await;
+    server
+        .must(SetTaskState { task_id, token: Some(delivery.token), name: "s".into(), value: json("1") })
+        .await;
     server.refused(DeleteTask { task_id }, Code::TaskNotFinished).await;
     server.must(complete(&delivery)).await;
     server.must(DeleteTask { task_id }).await;
@@ -170,7 +176,8 @@ async fn the_audit_log_is_kept_for_its_time(place: Place) {
     let tenants = [TENANT, uuid::Uuid::from_u128(7 << 64)];
     let pause = async |number: usize| {
         let queue = PauseQueue { queue: format!("queue-{number}").into() };
-        server.service.call_as(Some(actor.clone()), tenants[number % 2], queue).await.unwrap();
+        let caller = Caller { actor: Some(actor.clone()), ..tenants[number % 2].into() };
+        server.service.call(caller, queue).await.unwrap();
     };
     for number in 0..450 {
         pause(number).await;
@@ -234,18 +241,13 @@ async fn an_activation_that_fails_is_tried_again_after_a_doubling_delay_that_eve
     server.check().await;
 }
 
-fn held_back() -> Vec<Lane> {
-    let lane = |kind: &str| Lane {
-        tenant_id: TENANT,
-        class: WorkClass::HeldBack,
-        queue: QUEUE.into(),
-        kind: kind.into(),
-        version: flovyn_engine::ids::Text::default(),
-    };
-    vec![lane("order"), lane("invoice")]
+/// Asks for what is held back too, as a worker of this build.
+fn of_build(build: &str, claim: Claim) -> Claim {
+    let claimer = Claimer { build: Some(build.into()), ..claim.claimer.clone() };
+    Claim { claimer, held_back: true, ..claim }
 }
 
-async fn another_build_releases_what_other_builds_failed_on(place: Place) {
+async fn another_build_takes_what_other_builds_failed_on(place: Place) {
     let server = place.server().await;
     let mut failed_on_one = Vec::new();
     for (kind, build) in [("order", "build-1"), ("order", "build-2"), ("invoice", "build-1")] {
@@ -257,14 +259,14 @@ async fn another_build_releases_what_other_builds_failed_on(place: Place) {
             }
         }
     }
-    let release = |build: &str, max| ReleaseForBuild { build_id: build.into(), lanes: held_back(), max };
-    let released = |count| Reply::Released { count };
-    assert_eq!(server.must(release("build-2", 4)).await, released(4), "no more than asked for");
-    assert_eq!(server.must(release("build-2", 100)).await, released(2));
-    assert_eq!(server.must(release("build-2", 100)).await, released(0), "not what it failed on itself");
-    let orders = server.claim(many(workflows("order"), 10)).await.workflows;
-    let invoices = server.claim(many(workflows("invoice"), 10)).await.workflows;
-    let mut ids: Vec<_> = orders.iter().chain(&invoices).map(|item| item.execution.id).collect();
+    let kinds = [kind("order"), kind("invoice")].to_vec();
+    let both = |max| Claim { kinds: kinds.clone(), ..many(workflows("order"), max) };
+    assert!(server.claim(both(10)).await.is_empty(), "a worker that names no build waits");
+    let some = server.claim(of_build("build-2", both(4))).await.workflows;
+    assert_eq!(some.len(), 4, "no more than asked for");
+    let others = server.claim(of_build("build-2", both(10))).await.workflows;
+    assert!(server.claim(of_build("build-2", both(10))).await.is_empty(), "not what it failed on itself");
+    let mut ids: Vec<_> = some.iter().chain(&others).map(|item| item.execution.id).collect();
     ids.sort_unstable();
     failed_on_one.sort_unstable();
     assert_eq!(ids, failed_on_one);
@@ -274,13 +276,73 @@ async fn another_build_releases_what_other_builds_failed_on(place: Place) {
 /// Its own failures stand first in the lane: they must not hide those of others behind them.
 async fn a_build_finds_what_others_failed_on_behind_what_it_failed_on_itself(place: Place) {
     let server = place.server().await;
-    for build in ["build-2", "build-2", "build-2", "build-2", "build-1"] {
+    for number in 0..20 {
         server.start("order").await;
-        fail_activation(&server, "order", build).await;
-        server.pass(1).await;
+        fail_activation(&server, "order", if number < 19 { "build-2" } else { "build-1" }).await;
     }
-    let release = ReleaseForBuild { build_id: "build-2".into(), lanes: held_back(), max: 2 };
-    assert_eq!(server.must(release).await, Reply::Released { count: 1 });
+    assert_eq!(server.claim(of_build("build-2", many(workflows("order"), 2))).await.len(), 1);
+}
+
+/// The old build waits when an activation fails, and so does the new one: only the new one is handed the execution, in the same
+/// commit. What ends its claim without an answer holds the execution back from the old build as before.
+async fn a_waiting_worker_of_another_build_is_handed_it_at_once(place: Place) {
+    let server = place.server().await;
+    let waits = |build: &str| {
+        let claim = workflows("order");
+        let claimer = Claimer { build: Some(build.into()), ..claim.claimer.clone() };
+        Claim { claimer, ..claim }
+    };
+    let execution_id = server.start("order").await;
+    let activation = server.claim_workflow("order").await;
+    let old = server.poll(waits("old")).await;
+    let new = server.poll(waits("new")).await;
+    let fails = |activation: &Activation, build: &str| SubmitActivation {
+        build_id: Some(build.into()),
+        ..submit(
+            activation,
+            Vec::new(),
+            Outcome::ActivationFailed { code: "DETERMINISM".into(), message: "changed".into() },
+        )
+    };
+    server.must(fails(&activation, "old")).await;
+    let taken = new.await.unwrap().unwrap().workflows.remove(0);
+    assert_eq!(taken.execution.id, execution_id);
+    // The new one cannot keep it: once more it is held back from the old one, until the delay is over.
+    server.must(GiveBackWorkflow { execution_id, token: taken.token }).await;
+    server.check().await;
+    assert!(!old.is_finished());
+    let taken = server.claim(of_build("new", workflows("order"))).await.workflows.remove(0);
+    // Both have failed on it now: they must not hand it to and fro.
+    server.must(fails(&taken, "new")).await;
+    for build in ["old", "new"] {
+        assert!(server.claim(of_build(build, workflows("order"))).await.is_empty(), "{build}");
+    }
+    assert!(!old.is_finished());
+    let third = server.claim(of_build("third", workflows("order"))).await.workflows.remove(0);
+    server.must(submit(&third, Vec::new(), Outcome::Suspended)).await;
+    let row = server.execution(execution_id).await;
+    assert_eq!((row.failure_build, row.not_before_ms, row.activation_failures), (None, None, 0));
+    server.check().await;
+}
+
+/// It comes when others have failed already, and waits in a process that has not seen it.
+async fn the_wake_loop_sends_a_worker_of_another_build(place: Place) {
+    let server = place.server().await;
+    let execution_id = server.start("order").await;
+    fail_activation(&server, "order", "old").await;
+    let waits = |build: &str| {
+        let claim = workflows("order");
+        let claimer = Claimer { build: Some(build.into()), ..claim.claimer.clone() };
+        Claim { claimer, ..claim }
+    };
+    let old = server.poll(waits("old")).await;
+    let new = server.poll(waits("new")).await;
+    let wake = WakeLoop::new(server.service.clone(), &loops::Options::default());
+    assert_eq!(wake.tick().await.unwrap(), 2, "one of each build");
+    let taken = new.await.unwrap().unwrap().workflows.remove(0);
+    assert_eq!(taken.execution.id, execution_id);
+    assert!(!old.is_finished());
+    server.check().await;
 }
 
 async fn an_operator_releases_one_that_is_held_back(place: Place) {
@@ -340,7 +402,9 @@ on_each_store!(
     the_audit_log_is_kept_for_its_time,
     expired_keys_are_removed_and_live_ones_stay,
     an_activation_that_fails_is_tried_again_after_a_doubling_delay_that_events_do_not_shorten,
-    another_build_releases_what_other_builds_failed_on,
+    another_build_takes_what_other_builds_failed_on,
+    a_waiting_worker_of_another_build_is_handed_it_at_once,
+    the_wake_loop_sends_a_worker_of_another_build,
     a_build_finds_what_others_failed_on_behind_what_it_failed_on_itself,
     an_operator_releases_one_that_is_held_back,
     what_is_due_is_fired_page_by_page_until_nothing_is_left,

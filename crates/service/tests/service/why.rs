@@ -75,6 +75,8 @@ async fn delayed_and_held_back_work_says_until_when(place: Place) {
         code: "PANIC".into(),
         message: "at line 7".into(),
         failures: 1,
+        builds: vec!["build-1".into()],
+        refusals: None,
         until_ms: BEGIN_MS + server.limits().activation_backoff_ms,
     };
     assert_eq!(why(&server, held).await, [backoff]);

@@ -134,6 +134,9 @@ fn print_figures(arguments: &Arguments, total: &Figures, violations: usize, vali
         "commits_lost_to_another_server": total.met,
         "second_batches": total.second_batches,
         "stale_reports_refused": total.stale,
+        "deferred_ends": total.deferred_ends,
+        "taken_early_by_another_build": total.taken_early,
+        "refused": total.refused,
         "steps_with_a_success": total.continued,
         "handed_before_written": total.provisional,
         "executions": total.executions,
@@ -170,7 +173,7 @@ fn report(plan: &Plan, run: Run) {
 #[derive(Args)]
 pub(crate) struct PlantedArguments {
     /// Seeds that are tried for each bug at most.
-    #[arg(long, default_value_t = 40)]
+    #[arg(long, default_value_t = 80)]
     seeds: u64,
 }
 

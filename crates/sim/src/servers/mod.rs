@@ -2,11 +2,12 @@
 //!
 //! The servers are the real service and engine; only what is around them is simulated: the database's answers, the way of
 //! messages, workers and clients. Everything runs on one thread on a clock that stands still until nobody has anything to
-//! do, so that the same seed gives the same run to the last line of its trace. Promises P2 to P8 are checked after every
-//! commit. Then the faults stop, everything must end, and what clients and workers were told is held against the rows.
+//! do, so that the same seed gives the same run to the last line of its trace. Promises P2 to P8, P11 and P13 are checked after
+//! every commit. Then the faults stop, everything must end, and what clients and workers were told is held against the rows.
 
 mod chaos;
 mod client;
+mod entity;
 mod locks;
 #[cfg(feature = "planted-bugs")]
 pub mod planted;
@@ -33,7 +34,7 @@ use crate::lockstep::BEGIN_MS;
 
 use client::{Client, Operator};
 use server::Cluster;
-use worker::Worker;
+use worker::{BUILDS, Kind, Worker};
 use world::World;
 
 pub use chaos::{Allowed, Fault};
@@ -41,6 +42,9 @@ pub use shrink::shrink;
 
 const SERVERS: usize = 3;
 const CLIENTS: usize = 3;
+/// Who send requests to entities, in one of four runs: what goes wrong there would hide what goes wrong elsewhere.
+const CALLERS: usize = 2;
+const RUNS_PER_RUN_WITH_ENTITIES: u64 = 4;
 /// Faults strike for at least so long.
 const FAULTS_MS: u64 = 12_000;
 /// Everything has ended so long after the last fault.
@@ -78,6 +82,12 @@ pub struct Figures {
     pub second_batches: usize,
     /// Reports of stale claims that were refused.
     pub stale: usize,
+    /// Ends that were not carried out, because a signal had come that they had not seen.
+    pub deferred_ends: usize,
+    /// Claims of executions that another build had failed on, before their delay was over.
+    pub taken_early: usize,
+    /// Activations that were refused to the holder of their claim.
+    pub refused: usize,
     /// Steps of workflows that were accepted with the success of their task.
     pub continued: usize,
     /// Claims of executions that were not written yet.
@@ -96,6 +106,9 @@ impl Figures {
         self.met += other.met;
         self.second_batches += other.second_batches;
         self.stale += other.stale;
+        self.deferred_ends += other.deferred_ends;
+        self.taken_early += other.taken_early;
+        self.refused += other.refused;
         self.continued += other.continued;
         self.provisional += other.provisional;
         self.executions += other.executions;
@@ -151,7 +164,12 @@ async fn simulate(plan: &Plan) -> Run {
         let client = Client { cluster: cluster.clone(), number, tenants: tenants.clone() };
         tokio::spawn(client.run(plan.operations))
     };
-    let clients: Vec<JoinHandle<()>> = (0..CLIENTS).map(client).collect();
+    let caller = |number| {
+        let caller = entity::Caller { cluster: cluster.clone(), number, tenants: tenants.clone() };
+        tokio::spawn(caller.run(plan.operations))
+    };
+    let callers = if plan.seed.is_multiple_of(RUNS_PER_RUN_WITH_ENTITIES) { CALLERS } else { 0 };
+    let clients: Vec<JoinHandle<()>> = (0..CLIENTS).map(client).chain((0..callers).map(caller)).collect();
 
     let asked = || clients.iter().all(JoinHandle::is_finished);
     while !world.has_failed() && (!asked() || begin.elapsed() < Duration::from_millis(FAULTS_MS)) {
@@ -195,10 +213,16 @@ async fn settle(world: &World) {
 
 fn start_workers(cluster: &Arc<Cluster>, tenant: Uuid) {
     for (class, what) in [(WorkClass::Workflow, "workflow"), (WorkClass::Task, "task")] {
-        for number in 0..2 {
+        let kinds = match cluster.world.below(4) {
+            0 | 1 => [Kind::Session, Kind::WithoutSession],
+            2 => [Kind::Session, Kind::WithoutTokens],
+            // One of them may report on what the other one has claimed.
+            _ => [Kind::WithoutTokens, Kind::WithoutTokens],
+        };
+        for (number, (kind, build)) in kinds.into_iter().zip(BUILDS).enumerate() {
             let name = format!("{what} worker {number} of {}", &tenant.to_string()[..1]);
-            let worker = Worker { cluster: cluster.clone(), tenant, name };
-            tokio::spawn(worker.run(class, number == 0));
+            let worker = Worker { cluster: cluster.clone(), tenant, name, build, connection: None };
+            tokio::spawn(worker.run(class, kind));
         }
     }
 }

@@ -83,6 +83,22 @@ pub(super) fn read(payload: Option<&Payload>) -> Value {
     payload.and_then(|payload| serde_json::from_slice(payload).ok()).unwrap_or_default()
 }
 
+/// Input of an entity, which takes requests as signals.
+pub(super) fn entity(name: &str) -> Payload {
+    bytes(&json!({ "entity": true, "name": name }))
+}
+
+pub(super) fn is_entity(started: &Event) -> bool {
+    read(started.payload.as_ref())["entity"] == json!(true)
+}
+
+/// The signal that is a request to an entity.
+pub(super) const REQUEST: &str = "request";
+/// An entity ends when it has answered so many requests ...
+const REQUESTS: usize = 4;
+/// ... or when it is so old.
+const LIFE_MS: i64 = 4_000;
+
 pub(super) fn number_of(started: &Event) -> u64 {
     read(started.payload.as_ref())["number"].as_u64().unwrap_or_default()
 }
@@ -113,6 +129,9 @@ pub(super) fn decide(id: ExecutionId, history: &[LoggedEvent]) -> Decision {
         let reason = event.event.text.clone().unwrap_or_default();
         return Decision { commands, outcome: Outcome::Cancelled { reason } };
     }
+    if is_entity(&started.event) {
+        return log.of_entity();
+    }
     for (index, step) in steps(number_of(&started.event)).into_iter().enumerate() {
         match log.value_of(index, step, &mut commands) {
             Some(value) => sum += value,
@@ -128,6 +147,20 @@ struct Log<'a> {
 }
 
 impl Log<'_> {
+    fn of_entity(&self) -> Decision {
+        let timer_id = Text::from("life");
+        let started = self.named(EventKind::TimerStarted, &timer_id).is_some();
+        let is_request = |logged: &&LoggedEvent| logged.event.kind == EventKind::SignalReceived;
+        let requests = self.history.iter().filter(is_request).count();
+        let commands = match started {
+            true => Vec::new(),
+            false => vec![Command::StartTimer { timer_id: timer_id.clone(), duration_ms: LIFE_MS }],
+        };
+        let ends = requests >= REQUESTS || self.named(EventKind::TimerFired, &timer_id).is_some();
+        let output = bytes(&json!({ "sum": requests }));
+        Decision { commands, outcome: if ends { Outcome::Completed { output } } else { Outcome::Suspended } }
+    }
+
     /// What a step came to; `None` while it waits. What it has not asked for yet it asks for.
     fn value_of(&self, index: usize, step: Step, commands: &mut Vec<Command>) -> Option<u64> {
         let name: Text = format!("step-{index}").into();
@@ -158,6 +191,7 @@ impl Log<'_> {
                         priority_seconds: 0,
                         workflow_version: None,
                         execution_timeout_ms: None,
+                        cancel_grace_ms: None,
                     }));
                 }
                 let ended = self.about(EventKind::ChildCompleted, child_id)?;

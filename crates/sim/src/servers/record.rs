@@ -9,10 +9,11 @@ use flovyn_engine::ids::{ExecutionId, TaskId, TenantId};
 use flovyn_engine::request::Op;
 use flovyn_engine::snapshot::Snapshot;
 use flovyn_engine::state::*;
-use flovyn_engine::{Code, Reply};
+use flovyn_engine::{Code, Reply, has_failed};
 use uuid::Uuid;
 
 use super::program;
+use super::server::By;
 use super::world::World;
 
 type Id = (TenantId, Uuid);
@@ -33,6 +34,8 @@ pub(super) struct Record {
     pub(super) wishes: BTreeMap<(TenantId, String), Wish>,
     /// Signals by execution and name: how many were acknowledged, and how many were sent.
     pub(super) signals: BTreeMap<(Id, String), (usize, usize)>,
+    /// Requests to entities that were acknowledged: the execution that took it, and what it says.
+    pub(super) requests: BTreeSet<(Id, String)>,
     /// Claims that workers were given.
     handed: BTreeSet<(Id, i64)>,
     /// How often a report of a claim was sent.
@@ -57,6 +60,18 @@ pub(super) fn handed(world: &World, id: Id, token: i64) {
     }
 }
 
+/// What a build has failed on is held back from it, and from it alone, until its delay is over.
+pub(super) fn of_build(world: &World, execution: &Execution, build: &str) {
+    if execution.not_before_ms.is_none() {
+        return;
+    }
+    world.lock().figures.taken_early += 1;
+    if execution.failure_build.as_ref().is_some_and(|failed| has_failed(failed, &build.into())) {
+        let message = format!("{} went back to build {build}, which had failed on it", execution.id);
+        world.violated("held back", message);
+    }
+}
+
 /// A request goes out.
 pub(super) fn sent(world: &World, tenant: TenantId, op: &Op) {
     let reports = match op {
@@ -77,7 +92,8 @@ pub(super) fn sent(world: &World, tenant: TenantId, op: &Op) {
 }
 
 /// An answer arrived, to whichever copy of the request.
-pub(super) fn acknowledged(world: &World, tenant: TenantId, op: &Op, reply: &Reply) {
+pub(super) fn acknowledged(world: &World, by: &By, op: &Op, reply: &Reply) {
+    let tenant = by.caller.tenant_id;
     world.lock().figures.acknowledged += 1;
     let first = |id: Id, token: Option<i64>, repeated: bool| {
         let token = token.unwrap_or_default();
@@ -85,7 +101,8 @@ pub(super) fn acknowledged(world: &World, tenant: TenantId, op: &Op, reply: &Rep
             world.violated("P4 outcome", format!("two reports of claim {token} of {} were accepted", id.1));
         }
         let sent = world.lock().record.sent.get(&(id, token)).copied().unwrap_or(0);
-        if repeated && sent < 2 {
+        // Without a token a report is a repeat if it says what was accepted, and many failures say the same.
+        if repeated && sent < 2 && !by.without_tokens {
             let message =
                 format!("the only report of claim {token} of {} was taken for a repeated one", id.1);
             world.violated("P4 stale claim", message);
@@ -156,6 +173,7 @@ pub(super) fn check(record: &Record, rows: &Snapshot) -> Vec<(&'static str, Stri
     check_results(record, rows, &mut wrong);
     check_tasks(record, rows, &mut wrong);
     check_signals(record, rows, &mut wrong);
+    check_requests(record, rows, &mut wrong);
     wrong
 }
 
@@ -205,9 +223,15 @@ fn check_wishes(record: &Record, found: &Found, wrong: &mut Vec<(&'static str, S
 fn check_results(record: &Record, rows: &Snapshot, wrong: &mut Vec<(&'static str, String)>) {
     let mut numbers: BTreeMap<Id, u64> = BTreeMap::new();
     let mut outputs: BTreeMap<Id, u64> = BTreeMap::new();
+    // What entities were asked: each request that is in the log is answered.
+    let mut asked: BTreeMap<Id, u64> = BTreeMap::new();
     for event in &rows.events {
         let id = (event.tenant_id, event.execution_id);
         match event.kind {
+            EventKind::WorkflowStarted if program::is_entity(event) => drop(asked.insert(id, 0)),
+            EventKind::SignalReceived => {
+                asked.entry(id).and_modify(|count| *count += 1);
+            }
             EventKind::WorkflowStarted => drop(numbers.insert(id, program::number_of(event))),
             EventKind::WorkflowCompleted => {
                 let sum = program::read(event.payload.as_ref())["sum"].as_u64();
@@ -222,6 +246,7 @@ fn check_results(record: &Record, rows: &Snapshot, wrong: &mut Vec<(&'static str
         match row.status {
             ExecutionStatus::Completed => {
                 let expected = numbers.get(&id).map(|number| program::result(*number));
+                let expected = expected.or(asked.get(&id).copied());
                 if outputs.get(&id).copied() != expected {
                     let message = format!("{}: {:?}, expected {expected:?}", row.id, outputs.get(&id));
                     wrong.push(("P5 result", message));
@@ -290,6 +315,22 @@ fn check_signals(record: &Record, rows: &Snapshot, wrong: &mut Vec<(&'static str
         if count > *sent {
             wrong.push(("P5 signal", format!("{signal:?}: {sent} sent, {count} in the log")));
         }
+    }
+}
+
+/// A request that was acknowledged is in the log of the entity that it was acknowledged for.
+fn check_requests(record: &Record, rows: &Snapshot, wrong: &mut Vec<(&'static str, String)>) {
+    let logged: BTreeSet<(Id, String)> = rows
+        .events
+        .iter()
+        .filter(|event| event.name.as_deref() == Some(program::REQUEST))
+        .filter_map(|event| {
+            let text = program::read(event.payload.as_ref()).as_str()?.to_owned();
+            Some(((event.tenant_id, event.execution_id), text))
+        })
+        .collect();
+    for (id, text) in record.requests.difference(&logged) {
+        wrong.push(("P1 request", format!("{text} was acknowledged for {} and is not there", id.1)));
     }
 }
 

@@ -9,7 +9,7 @@ use flovyn_engine::reply::Claimed;
 use flovyn_engine::request::{Claim, Op};
 use flovyn_engine::state::Lane;
 use flovyn_engine::{Code, Limits, Refusal, Reply};
-use flovyn_service::{Options, Service, SideBySideFrom, loops};
+use flovyn_service::{Caller, Options, Service, SideBySideFrom, loops};
 use flovyn_store::Hint;
 use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
@@ -284,29 +284,34 @@ impl Cluster {
     }
 
     /// Sends a request. One that may be sent twice without harm sometimes is.
-    pub(super) async fn call(self: &Arc<Self>, tenant: TenantId, op: Op, repeatable: bool) -> Answer {
+    pub(super) async fn call(self: &Arc<Self>, by: impl Into<By>, op: Op, repeatable: bool) -> Answer {
+        let by = by.into();
+        // Attempts often fail in the same way: without a token, a failure sent again is one of the next attempt.
+        let repeatable = repeatable && !(by.without_tokens && matches!(op, Op::FailTask(_)));
         if repeatable && self.world.strikes(Fault::Duplicate, || op.name().to_owned()) {
-            let (cluster, op) = (self.clone(), op.clone());
+            let (cluster, by, op) = (self.clone(), by.clone(), op.clone());
             tokio::spawn(async move {
                 cluster.world.sleep(cluster.world.below(6_000)).await;
-                cluster.send(tenant, op).await;
+                cluster.send(by, op).await;
             });
         }
-        self.send(tenant, op).await
+        self.send(by, op).await
     }
 
-    async fn send(&self, tenant: TenantId, op: Op) -> Answer {
+    async fn send(&self, by: By, op: Op) -> Answer {
+        let tenant = by.caller.tenant_id;
         super::record::sent(&self.world, tenant, &op);
         let name = op.name();
-        let asked = op.clone();
-        let answer = self.exchange(async move |service| service.call(tenant, asked).await).await;
+        let asked = if by.without_tokens { without_token(op.clone()) } else { op.clone() };
+        let caller = by.caller.clone();
+        let answer = self.exchange(async move |service| service.call(caller, asked).await).await;
         match answer {
             None => {
                 self.world.say(|| format!("{name}: no answer"));
                 Answer::None
             }
             Some(Ok(reply)) => {
-                super::record::acknowledged(&self.world, tenant, &op, &reply);
+                super::record::acknowledged(&self.world, &by, &op, &reply);
                 Answer::Reply(reply)
             }
             Some(Err(refusal)) => {
@@ -323,7 +328,7 @@ impl Cluster {
     /// the worker has a connection to.
     pub(super) async fn poll(
         &self,
-        tenant: TenantId,
+        caller: Caller,
         claim: Claim,
         connections: &mut Vec<Arc<Machine>>,
     ) -> Option<Claimed> {
@@ -333,7 +338,7 @@ impl Cluster {
         if !connections.iter().any(|known| Arc::ptr_eq(known, &machine)) {
             connections.push(machine.clone());
         }
-        let poll = async move |service: Service| service.poll(tenant, claim, wait).await;
+        let poll = async move |service: Service| service.poll(caller, claim, wait).await;
         let answer = self.ask(&machine, service, poll).await;
         match answer? {
             Ok(claimed) => Some(claimed),
@@ -341,6 +346,30 @@ impl Cluster {
             Err(refusal) => is_definite(refusal.code).then(Claimed::default),
         }
     }
+}
+
+/// Who sends a request to the servers.
+#[derive(Clone)]
+pub(super) struct By {
+    pub(super) caller: Caller,
+    /// A client of the public protocol: the token of a report stays at home, where the record needs it.
+    pub(super) without_tokens: bool,
+}
+
+impl From<TenantId> for By {
+    fn from(tenant_id: TenantId) -> Self {
+        Self { caller: tenant_id.into(), without_tokens: false }
+    }
+}
+
+fn without_token(mut op: Op) -> Op {
+    match &mut op {
+        Op::SubmitActivation(op) => (op.token, op.base_sequence) = (None, None),
+        Op::CompleteTask(op) => op.token = None,
+        Op::FailTask(op) => op.token = None,
+        _ => {}
+    }
+    op
 }
 
 /// Refusals after which the same request may be sent again.

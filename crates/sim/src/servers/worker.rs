@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use flovyn_engine::Code;
-use flovyn_engine::Reply;
 use flovyn_engine::event::TaskPayloads;
 use flovyn_engine::ids::{Payload, TenantId, WorkerId};
 use flovyn_engine::reply::{Activation, TaskDelivery};
 use flovyn_engine::request::*;
 use flovyn_engine::state::*;
+use flovyn_engine::{Code, Limits, Op, Reply};
+use flovyn_service::Caller;
 use flovyn_store::LoggedEvent;
 use serde_json::json;
 use uuid::Uuid;
@@ -16,23 +16,38 @@ use uuid::Uuid;
 use super::chaos::Fault;
 use super::program::{self, KIND, QUEUE, TASK};
 use super::record;
-use super::server::{Answer, Cluster, Machine, may_try_again};
+use super::server::{Answer, By, Cluster, Machine, limits, may_try_again};
 
 /// How often a worker sends a report again that nobody answered.
 const TRIES: usize = 6;
 const PAGE: usize = 100;
-const BUILD: &str = "build";
+/// Each worker is of one of them: what one build has failed on is for the other.
+pub(super) const BUILDS: [&str; 2] = ["old", "new"];
 
 #[derive(Clone)]
 pub(super) struct Worker {
     pub(super) cluster: Arc<Cluster>,
     pub(super) tenant: TenantId,
     pub(super) name: String,
+    pub(super) build: &'static str,
+    /// Of a worker that sends no tokens: the connection of this life.
+    pub(super) connection: Option<i64>,
+}
+
+/// What a worker is to the servers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// It registers, and its heartbeats renew its claims.
+    Session,
+    WithoutSession,
+    /// A client of the public protocol. It registers, and may send heartbeats.
+    WithoutTokens,
 }
 
 /// A workflow in a worker's memory.
 struct Known {
     worker: String,
+    build: &'static str,
     execution: Execution,
     history: Vec<LoggedEvent>,
 }
@@ -58,13 +73,17 @@ impl Known {
             base_sequence: Some(sequence),
             commands: decision.commands,
             outcome: decision.outcome,
-            build_id: Some(BUILD.into()),
+            unread_signals: 0,
+            first_number: None,
+            build_id: Some(self.build.into()),
+            clean_up: None,
         };
         let claimer = Claimer {
             worker: self.worker.into(),
             session: self.execution.session,
             plain: false,
             cooperative: true,
+            build: Some(self.build.into()),
         };
         Some(Box::new(Continuation { claimer, step }))
     }
@@ -76,10 +95,18 @@ struct Died;
 
 impl Worker {
     /// Lives for as long as the run: after each death another process takes its place.
-    pub(super) async fn run(self, class: WorkClass, with_session: bool) {
+    pub(super) async fn run(mut self, class: WorkClass, kind: Kind) {
         loop {
-            let session = if with_session { self.register(class).await } else { None };
-            let heart = session.map(|session| tokio::spawn(self.clone().beat(session)));
+            self.connection =
+                (kind == Kind::WithoutTokens).then(|| self.cluster.world.lock().rng.draw() as i64);
+            let session = match kind {
+                Kind::Session => self.register(class, true).await,
+                Kind::WithoutSession => None,
+                Kind::WithoutTokens => self.register(class, false).await,
+            };
+            // Some clients of the public protocol never send one.
+            let beats = kind == Kind::Session || self.cluster.world.below(2) == 0;
+            let heart = session.filter(|_| beats).map(|session| tokio::spawn(self.clone().beat(session)));
             let mut connections = Vec::new();
             while let Ok(()) = self.turn(class, session, &mut connections).await {
                 // What that one has claimed for it and not told it of is released when it comes back.
@@ -95,13 +122,20 @@ impl Worker {
         }
     }
 
-    async fn register(&self, class: WorkClass) -> Option<WorkerId> {
+    /// How the servers see it. `elsewhere`: on a connection that they do not know.
+    fn by(&self, elsewhere: bool) -> By {
+        let connection = self.connection.filter(|_| !elsewhere);
+        let peer = self.connection.map(|_| Arc::new(Peer { credential: Some(1), connection, worker: None }));
+        By { caller: Caller { peer, ..self.tenant.into() }, without_tokens: self.connection.is_some() }
+    }
+
+    async fn register(&self, class: WorkClass, session: bool) -> Option<WorkerId> {
         let kind = if class == WorkClass::Task { TASK } else { KIND };
         let register = RegisterWorker {
             // Every life has a session of its own.
             id: Some(Uuid::from_u64_pair(self.cluster.world.lock().rng.draw(), 0x8000_0000_0000_0001)),
             name: self.name.clone().into(),
-            build_id: BUILD.into(),
+            build_id: self.build.into(),
             host: "simulated".into(),
             process_id: "1".into(),
             queue: Some(QUEUE.into()),
@@ -113,7 +147,7 @@ impl Worker {
                 input_schema: None,
                 output_schema: None,
             }],
-            session: true,
+            session,
         };
         match self.cluster.call(self.tenant, register.into(), false).await {
             Answer::Reply(Reply::Registered { worker_id }) => Some(worker_id),
@@ -139,14 +173,25 @@ impl Worker {
         let kind = if class == WorkClass::Task { TASK } else { KIND };
         let claim = Claim {
             class,
-            claimer: Claimer { worker: self.name.clone().into(), session, plain: false, cooperative: true },
+            claimer: Claimer {
+                worker: self.name.clone().into(),
+                session,
+                plain: self.connection.is_some(),
+                cooperative: self.connection.is_none(),
+                build: Some(self.build.into()),
+            },
             queue: QUEUE.into(),
             kinds: vec![ClaimKind { kind: kind.into(), versions: Vec::new(), timeout_ms: None }],
             max: 1 + world.below(3),
             only: None,
-            provisional: world.below(2) == 0,
+            provisional: self.connection.is_none() && world.below(2) == 0,
+            // The others hear of it from the dispatcher alone.
+            held_back: self.build == BUILDS[1],
         };
-        let claimed = self.cluster.poll(self.tenant, claim, connections).await.ok_or(Died)?;
+        if let Some(worker_id) = session.filter(|_| self.connection.is_some() && world.below(3) == 0) {
+            self.cluster.call(self.tenant, SeeWorker { worker_id }.into(), false).await;
+        }
+        let claimed = self.cluster.poll(self.by(false).caller, claim, connections).await.ok_or(Died)?;
         if claimed.is_empty() {
             world.sleep(20 + world.below(50)).await;
         }
@@ -160,14 +205,27 @@ impl Worker {
     }
 
     /// Time passes; or the worker dies or stands still.
-    async fn think(&self, ms: usize) -> Result<(), Died> {
+    async fn think(&self, class: WorkClass, ms: usize) -> Result<(), Died> {
         let world = &self.cluster.world;
-        world.sleep(world.below(ms)).await;
-        if world.strikes(Fault::CrashWorker, || self.name.clone()) {
-            return Err(Died);
-        }
-        if world.strikes(Fault::PauseWorker, || self.name.clone()) {
-            world.sleep(1_000 + world.below(9_000)).await;
+        // Without tokens, it matters what others do meanwhile: they are slower, stand still more often, and wake up when
+        // somebody else has got their work just now.
+        let lease_ms = match class {
+            WorkClass::Task => limits().task_lease_ms,
+            _ => limits().workflow_lease_ms,
+        };
+        let lease_ms = usize::try_from(lease_ms).unwrap_or_default();
+        let (slower, times, shortest, longest) = match self.connection {
+            None => (1, 1, 1_000, 10_000),
+            Some(_) => (2, 2, lease_ms, lease_ms + 1_200),
+        };
+        for _ in 0..times {
+            world.sleep(world.below(ms * slower / times)).await;
+            if world.strikes(Fault::CrashWorker, || self.name.clone()) {
+                return Err(Died);
+            }
+            if world.strikes(Fault::PauseWorker, || self.name.clone()) {
+                world.sleep(shortest + world.below(longest - shortest)).await;
+            }
         }
         Ok(())
     }
@@ -177,11 +235,12 @@ impl Worker {
         let id = item.execution.id;
         record::handed(world, (self.tenant, id), item.token);
         world.say(|| format!("{} got {} claim {}", self.name, super::short(id), item.token));
+        record::of_build(world, &item.execution, self.build);
         if item.provisional {
             return self.activate_provisionally(item).await;
         }
         let history = self.history(&item).await.ok_or(Died)?;
-        self.think(60).await?;
+        self.think(WorkClass::Workflow, 60).await?;
         self.submit(&item, history).await
     }
 
@@ -189,7 +248,7 @@ impl Worker {
     async fn activate_provisionally(&self, item: Activation) -> Result<(), Died> {
         let world = &self.cluster.world;
         world.lock().figures.provisional += 1;
-        self.think(8).await?;
+        self.think(WorkClass::Workflow, 8).await?;
         let (execution_id, token) = (item.execution.id, item.token);
         if world.below(5) == 0 {
             return self.report_on(GiveBackWorkflow { execution_id, token }.into(), true).await;
@@ -207,13 +266,18 @@ impl Worker {
     async fn submit(&self, item: &Activation, history: Vec<LoggedEvent>) -> Result<(), Died> {
         let (world, id) = (&self.cluster.world, item.execution.id);
         let decision = program::decide(id, &history);
-        let failed = world.below(40) == 0;
-        let (commands, outcome) = match failed {
-            true => {
+        // Not twice in a row: too many equal refusals would end it.
+        let may_be_refused = item.execution.activation_failures == 0;
+        let (commands, outcome) = match world.below(40) {
+            0 => {
                 let (code, message) = ("SIMULATED".into(), "it could not be replayed".into());
                 (Vec::new(), Outcome::ActivationFailed { code, message })
             }
-            false => (decision.commands, decision.outcome),
+            1 if may_be_refused => {
+                let value = Payload::from(vec![b'1'; Limits::default().payload_bytes + 1]);
+                (vec![Command::SetState { name: "large".into(), value }], Outcome::Suspended)
+            }
+            _ => (decision.commands, decision.outcome),
         };
         let submit = SubmitActivation {
             execution_id: id,
@@ -221,7 +285,11 @@ impl Worker {
             base_sequence: history.last().map(|logged| logged.event.sequence),
             commands,
             outcome,
-            build_id: Some(BUILD.into()),
+            // As clients of the public protocol count that go on from the history.
+            unread_signals: 0,
+            first_number: self.connection.map(|_| history.len() as i64 + 1),
+            build_id: Some(self.build.into()),
+            clean_up: None,
         };
         self.report_on(submit.into(), item.provisional).await
     }
@@ -272,7 +340,12 @@ impl Worker {
         world.say(|| format!("{} got task {} claim {}", self.name, super::short(task_id), item.token));
         // What it knows of the workflow may be old by the time of the report.
         let known = self.known(&item).await;
-        self.think(300).await?;
+        self.think(WorkClass::Task, 300).await?;
+        if self.connection.is_some() && world.below(3) == 0 {
+            // Its server has seen it poll meanwhile.
+            let extend = ExtendTask { task_id, token: item.token };
+            self.cluster.call(self.tenant, extend.into(), false).await;
+        }
         let input = program::read(Some(&item.task.input));
         let failures = input["failures"].as_i64().unwrap_or_default();
         let token = Some(item.token);
@@ -281,6 +354,7 @@ impl Worker {
                 task_id,
                 token,
                 error: "not yet".into(),
+                failure: Failure::of_kind("NOT_YET"),
                 non_retryable: false,
                 next_delay_ms: None,
             }
@@ -298,7 +372,7 @@ impl Worker {
     /// A worker may have the task's workflow in memory, as the session that ran it last.
     async fn known(&self, item: &TaskDelivery) -> Option<Known> {
         let (tenant, id) = (self.tenant, item.task.execution_id?);
-        if self.cluster.world.below(2) == 0 {
+        if self.connection.is_some() || self.cluster.world.below(2) == 0 {
             return None;
         }
         let read =
@@ -307,7 +381,7 @@ impl Worker {
         let activation =
             Activation { token: execution.epoch, execution, new_events: None, provisional: false };
         let history = self.history(&activation).await?;
-        Some(Known { worker: self.name.clone(), execution: activation.execution, history })
+        Some(Known { worker: self.name.clone(), build: self.build, execution: activation.execution, history })
     }
 
     /// Reports until there is an answer, or too many times.
@@ -319,7 +393,9 @@ impl Worker {
         let world = &self.cluster.world;
         let mut unwritten = false;
         for _ in 0..TRIES {
-            match self.cluster.call(self.tenant, op.clone(), true).await {
+            // Now and then a report comes on another connection than the claim was made on.
+            let elsewhere = world.below(8) == 0;
+            match self.cluster.call(self.by(elsewhere), op.clone(), true).await {
                 Answer::Reply(_) => return Ok(()),
                 Answer::Refused(refusal) if may_try_again(refusal.code) => {}
                 // It is not written yet, or never was.
@@ -329,6 +405,9 @@ impl Worker {
                 Answer::Refused(refusal) => {
                     match refusal.code {
                         Code::StaleClaim | Code::ExecutionFinished => world.lock().figures.stale += 1,
+                        // A signal came first: the execution is handed out again.
+                        Code::EndDeferred => world.lock().figures.deferred_ends += 1,
+                        Code::PayloadTooLarge => self.has_ended_claim(&op).await,
                         _ => world.violated("unexpected refusal", format!("{}: {refusal}", op.name())),
                     }
                     return Ok(());
@@ -338,5 +417,18 @@ impl Worker {
             world.sleep(50 + world.below(200)).await;
         }
         if unwritten { Ok(()) } else { Err(Died) }
+    }
+
+    /// P12: a refusal that nothing helps ends the claim, however long the worker lives.
+    async fn has_ended_claim(&self, op: &Op) {
+        let Op::SubmitActivation(op) = op else { return };
+        let world = &self.cluster.world;
+        world.lock().figures.refused += 1;
+        let rows = world.snapshot().await;
+        let row = rows.executions.iter().find(|row| row.key() == (self.tenant, op.execution_id));
+        if row.is_some_and(|row| row.status == ExecutionStatus::Running && op.token == Some(row.epoch)) {
+            let message = format!("claim {:?} of {} outlasts its refusal", op.token, op.execution_id);
+            world.violated("P12", message);
+        }
     }
 }

@@ -149,6 +149,9 @@ impl World {
                 invariants::Promised::P6 => "P6",
                 invariants::Promised::P7 => "P7",
                 invariants::Promised::P8 => "P8",
+                invariants::Promised::P11 => "P11",
+                invariants::Promised::P12 => "P12",
+                invariants::Promised::P13 => "P13",
             };
             let all: Vec<String> = found.iter().map(ToString::to_string).collect();
             self.violated(check, all.join("; "));

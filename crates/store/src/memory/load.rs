@@ -75,6 +75,12 @@ impl MemoryTables {
                 let silent = self.workers.values().filter(|row| row.last_heartbeat_ms < *before_ms);
                 loaded.workers.extend(silent.take(*limit).cloned());
             }
+            Scan::NewestWithKey { tenant_id, name } => {
+                let started = self.executions.values().filter(|row| {
+                    row.tenant_id == *tenant_id && !row.purging && row.idempotency_key.as_ref() == Some(name)
+                });
+                loaded.executions.extend(started.max_by_key(|row| (row.created_ms, row.id)).cloned());
+            }
             Scan::ExpiredKeys { until_ms, limit } => {
                 let mut expired: Vec<_> =
                     self.keys.values().filter(|row| row.expires_ms <= *until_ms).collect();

@@ -173,6 +173,11 @@ impl Store for MemoryStore {
         let found = self.tables().worker_list(tenant).into_iter().find(|(worker, _)| worker.id == id);
         Ok(found)
     }
+    async fn workers_named(&self, tenant: TenantId, name: &str) -> StoreResult<Vec<Worker>> {
+        let all = self.tables().worker_list(tenant).into_iter().map(|(worker, _)| worker);
+        Ok(all.filter(|worker| &*worker.name == name).collect())
+    }
+
     async fn paused_queue_list(&self, tenant: TenantId) -> StoreResult<Vec<PausedQueue>> {
         rows!(self.queues, usize::MAX, |row| row.tenant_id == tenant)
     }

@@ -96,6 +96,7 @@ impl MemoryTables {
                 && filter.kind.as_ref().is_none_or(|kind| row.kind == *kind)
                 && filter.queue.as_ref().is_none_or(|queue| row.queue == *queue)
                 && (!filter.open_only || !row.status.is_terminal())
+                && filter.key.as_ref().is_none_or(|key| row.idempotency_key.as_ref() == Some(key))
                 && filter.parent_id.is_none_or(|parent| row.parent_id == Some(parent))
                 && filter.created_from_ms.is_none_or(|from| row.created_ms >= from)
                 && filter.created_before_ms.is_none_or(|before| row.created_ms < before)
@@ -173,7 +174,13 @@ impl MemoryTables {
 }
 
 fn payloads(task: &Task) -> TaskPayloads {
-    TaskPayloads { input: Some(task.input.clone()), output: task.output.clone(), error: task.error.clone() }
+    let Task { input, output, error, failure, .. } = task;
+    TaskPayloads {
+        input: Some(input.clone()),
+        output: output.clone(),
+        error: error.clone(),
+        failure: failure.clone(),
+    }
 }
 
 fn oldest(finished: impl Iterator<Item = (i64, Uuid)>, before_ms: i64, limit: usize) -> Vec<Uuid> {

@@ -32,7 +32,7 @@ fn from_sqlstate(state: &str, text: String) -> StoreError {
         // A unique key (a batch's tombstone), or a lock that was not given in time.
         "23505" | "55P03" => StoreError::Conflict(text),
         // Damaged data or index.
-        "XX001" | "XX002" => StoreError::Fatal(text),
+        "XX001" | "XX002" => StoreError::Damaged(text),
         _ => match &state[..2] {
             "40" => StoreError::Conflict(text),
             // Bad data, over-long index entries, statements that do not fit the schema: trying again is no help.
@@ -88,6 +88,6 @@ mod tests {
         for state in ["53100", "57P01", "57014", "58030", "08006", "25006", "XX000"] {
             assert!(matches!(meaning(state), StoreError::Unavailable(_)), "{state}");
         }
-        assert!(matches!(meaning("XX001"), StoreError::Fatal(_)));
+        assert!(matches!(meaning("XX001"), StoreError::Damaged(_)));
     }
 }

@@ -83,7 +83,10 @@ pub(super) fn execution_list_sql<'a>(
     };
     match &filter.label {
         None => {
-            conditions.and_fixed(&format!("t.{LISTED}"));
+            // A key is shared by few: its index and no other one is to be walked.
+            if filter.key.is_none() {
+                conditions.and_fixed(&format!("t.{LISTED}"));
+            }
             conditions.and("t.tenant_id = ?", tenant.value());
         }
         Some((name, value)) => {
@@ -105,6 +108,9 @@ pub(super) fn execution_list_sql<'a>(
     }
     if filter.open_only {
         conditions.and_fixed("t.outcome = 0");
+    }
+    if let Some(key) = &filter.key {
+        conditions.and("t.idempotency_key = ?", key.value());
     }
     if let Some(parent_id) = &filter.parent_id {
         conditions.and("t.parent_id = ?", parent_id.value());

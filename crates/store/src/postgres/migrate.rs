@@ -18,6 +18,13 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0003_turn.sql"),
     include_str!("migrations/0004_audit.sql"),
     include_str!("migrations/0005_task_listing.sql"),
+    include_str!("migrations/0006_reporter.sql"),
+    include_str!("migrations/0007_deferred_end.sql"),
+    include_str!("migrations/0008_clean_up.sql"),
+    include_str!("migrations/0009_equal_refusals.sql"),
+    include_str!("migrations/0010_workflow_key.sql"),
+    include_str!("migrations/0011_failure.sql"),
+    include_str!("migrations/0012_worker_process.sql"),
 ];
 
 /// Any number that no other program uses on the same database ("flovyn" in ASCII).

@@ -12,6 +12,7 @@ mod connect;
 mod connection;
 mod error;
 mod inspect;
+mod integrity;
 mod lanes;
 mod list;
 mod load;
@@ -39,6 +40,7 @@ use flovyn_engine::state::*;
 use tokio::sync::mpsc;
 
 use crate::inspect::Inspect;
+use crate::integrity::{Integrity, OnProgress};
 use crate::port::*;
 use crate::value::{Field, Value};
 use connect::{Connector, Purpose};
@@ -104,6 +106,11 @@ impl PostgresStore {
             connector: Arc::clone(&connector),
         };
         Self { shared: Arc::new(shared), notifier: notify::Notifier::start(connector) }
+    }
+
+    /// Checks tables and indexes by PostgreSQL's own means, as far as they are there. Nothing is left changed.
+    pub async fn integrity(url: &str, on_progress: &OnProgress) -> StoreResult<Integrity> {
+        integrity::check(&Connector::new(url)?, on_progress).await
     }
 
     /// What has gone over the wire for batches and reads.
@@ -249,6 +256,11 @@ impl Store for PostgresStore {
     ) -> StoreResult<Option<(Worker, Vec<WorkerCapability>)>> {
         query::worker_get(&self.shared, tenant, id).await
     }
+    async fn workers_named(&self, tenant: TenantId, name: &str) -> StoreResult<Vec<Worker>> {
+        let values = vec![tenant.value(), Value::Text(name)];
+        self.shared.records("WHERE t.tenant_id = $1 AND t.name = $2 ORDER BY t.id", values).await
+    }
+
     async fn paused_queue_list(&self, tenant: TenantId) -> StoreResult<Vec<PausedQueue>> {
         self.shared.records("WHERE t.tenant_id = $1 ORDER BY t.name", vec![tenant.value()]).await
     }

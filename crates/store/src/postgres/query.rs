@@ -235,7 +235,7 @@ pub(super) async fn execution_ends(
 /// Events with the payloads of those own tasks that they are rendered with.
 pub(super) fn event_page_sql() -> String {
     format!(
-        "SELECT {}, p.id IS NOT NULL, p.input, p.output, p.error FROM workflow_event t \
+        "SELECT {}, p.id IS NOT NULL, p.input, p.output, p.error, p.failure FROM workflow_event t \
          LEFT JOIN task_execution p ON p.tenant_id = t.tenant_id AND p.id = t.subject AND t.kind = ANY($5) \
          WHERE t.tenant_id = $1 AND t.execution_id = $2 AND t.sequence > $3 ORDER BY t.sequence LIMIT $4",
         columns::<Event>()
@@ -268,6 +268,7 @@ fn logged_event(row: &Row) -> StoreResult<LoggedEvent> {
             input: payload(first + 1)?,
             output: payload(first + 2)?,
             error: codec::get::<Option<&str>>(row, first + 3)?.map(Text::from),
+            failure: payload(first + 4)?,
         }),
     };
     Ok(LoggedEvent { event, task })

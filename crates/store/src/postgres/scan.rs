@@ -57,6 +57,11 @@ pub(super) fn add<'a>(round: &mut Round<'a>, scan: &'a Scan) {
         Scan::SilentWorkers { before_ms, limit } => {
             rows::<Worker>(round, "t.last_heartbeat_ms < $1", &[Value::Int(*before_ms)], *limit);
         }
+        Scan::NewestWithKey { tenant_id, name } => {
+            let of_key = "t.tenant_id = $1 AND t.idempotency_key = $2 AND t.purging = 0";
+            let newest = "t.created_ms DESC, t.id DESC";
+            rows_by::<Execution>(round, of_key, &[tenant_id.value(), name.value()], newest, 1);
+        }
         Scan::ExpiredKeys { until_ms, limit } => {
             let order = "t.expires_ms, t.tenant_id, t.space, t.name";
             rows_by::<IdempotencyKey>(round, "t.expires_ms <= $1", &[Value::Int(*until_ms)], order, *limit);

@@ -132,6 +132,7 @@ async fn executions_are_listed_by_index() {
         // Mostly completed, some failed, few open.
         ("status", "CASE WHEN n % 100 = 0 THEN n % 3 WHEN n % 20 = 1 THEN 4 ELSE 3 END"),
         ("finished_ms", "CASE WHEN n % 100 <> 0 THEN n END"),
+        ("idempotency_key", "CASE WHEN n % 2 = 0 THEN 'key-' || n % 1000 END"),
     ];
     fill::<Execution>(&client, 20_000, &columns).await;
     let of_execution = ("execution_id", columns[0].1);
@@ -146,6 +147,7 @@ async fn executions_are_listed_by_index() {
         (ExecutionFilter { kind: Some("k3".into()), ..none() }, "workflow_execution_kind"),
         (ExecutionFilter { queue: Some("q3".into()), ..none() }, "workflow_execution_queue"),
         (ExecutionFilter { label: Some(("a".into(), "v3".into())), ..none() }, "execution_label_value"),
+        (ExecutionFilter { key: Some("key-4".into()), ..none() }, "workflow_execution_key"),
     ];
     for (filter, index) in cases {
         let (text, values) = list::execution_list_sql(&TENANT, &filter, PAGE);

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use rusqlite::Connection;
 
 use super::error::store_error;
-use super::{connect, migrate};
+use super::{connect, held, migrate};
 use crate::port::{StoreError, StoreResult};
 
 /// A copy of a database.
@@ -32,6 +32,7 @@ pub fn backup(database: &Path, file: &Path) -> StoreResult<Copied> {
         return Err(StoreError::Unavailable(format!("there is no database {}", database.display())));
     }
     refuse_existing(file)?;
+    held::refuse_other_name(database)?;
     let source = connect::open_reader(database)?;
     migrate::version(&source)?;
     let draft = Draft::new(file)?;
@@ -50,7 +51,7 @@ pub fn restore(file: &Path, database: &Path) -> StoreResult<Copied> {
         return Err(StoreError::Unavailable(format!("there is no file {}", file.display())));
     }
     verify(file)?;
-    let _lock = connect::lock(database)?;
+    let _lock = held::lock_name(database)?;
     refuse_existing(database)?;
     let draft = Draft::new(database)?;
     fs::copy(file, &draft.0).map_err(|error| failed(database, error))?;

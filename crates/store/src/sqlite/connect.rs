@@ -1,7 +1,6 @@
-//! Opening the file: the lock that keeps other processes out, and the settings that durability rests on.
+//! Opening the file, with the settings that durability rests on.
 
-use std::fs::{File, TryLockError};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use rusqlite::config::DbConfig;
@@ -24,26 +23,6 @@ const WRITER_CACHE_KIB: i64 = 8_192;
 
 /// Nobody else writes; this covers a person with the `sqlite3` shell.
 pub(super) const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// Takes the lock that one process at a time can hold, until the file is dropped.
-pub(super) fn lock(database: &Path) -> StoreResult<File> {
-    let mut path = database.as_os_str().to_owned();
-    path.push(".lock");
-    let path = PathBuf::from(path);
-    let file = File::options().create(true).truncate(false).write(true).open(&path);
-    let file =
-        file.map_err(|error| StoreError::Unavailable(format!("cannot open {}: {error}", path.display())))?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => Err(StoreError::Unavailable(format!(
-            "another process has the database open ({} is locked): stop it, or use another data directory",
-            path.display()
-        ))),
-        Err(TryLockError::Error(error)) => {
-            Err(StoreError::Unavailable(format!("cannot lock {}: {error}", path.display())))
-        }
-    }
-}
 
 /// Refuses a SQLite that is known to lose data.
 pub(super) fn check_library(version_number: i32) -> StoreResult<()> {

@@ -19,11 +19,10 @@ pub(super) fn store_error(error: rusqlite::Error) -> StoreError {
         | ErrorCode::OutOfMemory
         | ErrorCode::CannotOpen
         | ErrorCode::PermissionDenied => StoreError::Unavailable(text),
-        ErrorCode::SystemIoFailure
-        | ErrorCode::DatabaseCorrupt
-        | ErrorCode::NotADatabase
-        | ErrorCode::ReadOnly
-        | ErrorCode::FileLockingProtocolFailed => StoreError::Fatal(text),
+        ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase => StoreError::Damaged(text),
+        ErrorCode::SystemIoFailure | ErrorCode::ReadOnly | ErrorCode::FileLockingProtocolFailed => {
+            StoreError::Fatal(text)
+        }
         _ => StoreError::Refused(text),
     }
 }

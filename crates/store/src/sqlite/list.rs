@@ -113,6 +113,7 @@ pub(super) fn executions(tenant: TenantId, filter: &ExecutionFilter) -> Listing<
     if let Some(status) = &filter.status {
         listing.add_status(status, status.is_terminal());
     }
+    listing.add_if("t.idempotency_key = ?", filter.key.as_ref());
     listing.add_if("t.parent_id = ?", filter.parent_id.as_ref());
     if filter.open_only {
         listing.conditions.push("t.outcome IS NULL".into());
@@ -128,6 +129,9 @@ pub(super) fn executions(tenant: TenantId, filter: &ExecutionFilter) -> Listing<
 /// What is likely to be found in the fewest rows comes first: most executions are completed, few share a parent.
 fn execution_index(filter: &ExecutionFilter) -> &'static str {
     match filter {
+        _ if filter.key.is_some() && filter.label.is_none() => {
+            "workflow_execution t INDEXED BY execution_by_key"
+        }
         _ if filter.label.is_some() => {
             "execution_label l INDEXED BY label_by_value CROSS JOIN workflow_execution t \
              ON t.tenant_id = l.tenant_id AND t.id = l.execution_id"

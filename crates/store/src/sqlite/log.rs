@@ -17,6 +17,7 @@ use rusqlite::wal::CheckpointMode;
 
 use super::connect::{BUSY_TIMEOUT, open_checkpointer};
 use super::error::store_error;
+use super::held::with_suffix;
 use crate::port::{StoreError, StoreResult};
 
 /// Pages in the log from which it is moved into the database: 4 MiB. The disk takes so much in a moment; commits meanwhile wait for
@@ -107,6 +108,7 @@ impl Log {
 fn minor(moved: StoreResult<()>, pages: i32) -> StoreResult<()> {
     match moved {
         Err(StoreError::Fatal(why)) => Err(StoreError::Fatal(format!("a checkpoint failed: {why}"))),
+        Err(error @ StoreError::Damaged(_)) => Err(error),
         Err(error) => {
             tracing::debug!(%error, pages, "a checkpoint was not completed");
             Ok(())
@@ -163,10 +165,8 @@ impl Room {
 }
 
 /// The log's name.
-fn beside(database: &Path) -> PathBuf {
-    let mut path = database.as_os_str().to_owned();
-    path.push("-wal");
-    path.into()
+pub(super) fn beside(database: &Path) -> PathBuf {
+    with_suffix(database, "-wal")
 }
 
 /// Moves the log into the database while the writer goes on. Dropping it waits for a move under way.

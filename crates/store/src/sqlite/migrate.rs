@@ -10,6 +10,13 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0002_quota.sql"),
     include_str!("migrations/0003_audit.sql"),
     include_str!("migrations/0004_task_outcome.sql"),
+    include_str!("migrations/0005_reporter.sql"),
+    include_str!("migrations/0006_deferred_end.sql"),
+    include_str!("migrations/0007_clean_up.sql"),
+    include_str!("migrations/0008_equal_refusals.sql"),
+    include_str!("migrations/0009_workflow_key.sql"),
+    include_str!("migrations/0010_failure.sql"),
+    include_str!("migrations/0011_worker_process.sql"),
 ];
 
 /// Brings the database to the schema of this binary.

@@ -1,6 +1,6 @@
 //! The embedded store: one SQLite file, one connection that writes, a few that read.
 //!
-//! The file belongs to one process at a time, held by a lock beside it.
+//! The file belongs to one process at a time, whatever name it is opened by.
 
 mod apply;
 mod backup;
@@ -8,7 +8,9 @@ mod cache;
 mod codec;
 mod connect;
 mod error;
+mod held;
 mod inspect;
+mod integrity;
 mod list;
 mod load;
 mod loader;
@@ -22,10 +24,10 @@ mod session;
 mod sql;
 #[cfg(test)]
 mod tests;
+mod volume;
 mod writer;
 
 use std::collections::BTreeSet;
-use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -36,9 +38,11 @@ use flovyn_engine::invariants::{InspectPage, Part};
 use flovyn_engine::snapshot::Snapshot;
 use flovyn_engine::state::*;
 use rusqlite::Connection;
+use tokio::sync::watch;
 
 use crate::clock::{Clock, SystemClock};
 use crate::inspect::Inspect;
+use crate::integrity::FileHealth;
 use crate::port::{
     AuditFilter, ExecutionFilter, LoggedEvent, Page, QueueDepth, SharedDecider, Store, StoreResult,
     TaskFilter, TransactOptions,
@@ -47,6 +51,8 @@ use crate::value::{Field, Value};
 
 pub use backup::{Copied, backup, restore};
 use codec::{limit, pair, rows};
+use held::Held;
+pub use integrity::{FileCheck, check};
 pub use reader::SqliteReader;
 use scan::owned;
 
@@ -59,11 +65,21 @@ pub struct Options {
     pub readers: usize,
     /// Called by the thread that writes every two seconds: it may give up memory that it keeps for itself.
     pub thread_rests: fn(),
+    /// How much of the file is checked before it is used.
+    pub check: FileCheck,
+    /// Whether statements, pages and threads that only make the next write faster are released at rest.
+    pub releases_at_rest: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { clock: Arc::new(SystemClock), readers: READERS, thread_rests: || () }
+        Self {
+            clock: Arc::new(SystemClock),
+            readers: READERS,
+            thread_rests: || (),
+            check: FileCheck::default(),
+            releases_at_rest: true,
+        }
     }
 }
 
@@ -76,9 +92,13 @@ impl std::fmt::Debug for Options {
 pub struct SqliteStore {
     clock: Arc<dyn Clock>,
     // Closed in this order: the connection that goes last tidies the log away, which only the writer can.
+    /// None: the file was checked when it was opened, or only a sample of it was wanted.
+    _check: Option<integrity::Background>,
     readers: pool::Readers,
     writer: writer::Writer,
-    _lock: Arc<File>,
+    health: Arc<FileHealth>,
+    // Last: see there.
+    held: Arc<Held>,
 }
 
 impl std::fmt::Debug for SqliteStore {
@@ -92,13 +112,24 @@ impl SqliteStore {
     pub fn open(path: impl AsRef<Path>, options: Options) -> StoreResult<Self> {
         let path = path.as_ref();
         connect::check_library(rusqlite::version_number())?;
-        let lock = Arc::new(connect::lock(path)?);
+        let held = Arc::new(Held::take(path)?);
+        let health = Arc::new(FileHealth::new(held::with_suffix(held.database(), "-damaged")));
+        let opened = Self::open_held(held, Arc::clone(&health), options);
+        opened.inspect_err(|error| health.report(error))
+    }
+
+    fn open_held(held: Arc<Held>, health: Arc<FileHealth>, options: Options) -> StoreResult<Self> {
+        let path = held.database();
         let mut conn = connect::open_writer(path)?;
+        let is_checked = integrity::at_open(&mut conn, path, options.check, &health)?;
         migrate::migrate(&mut conn)?;
-        let readers = pool::Readers::open(path, options.readers, Some(Arc::clone(&lock)))?;
-        let writer =
-            writer::Writer::start(conn, Arc::clone(&options.clock), readers.pool(), options.thread_rests)?;
-        Ok(Self { clock: options.clock, readers, writer, _lock: lock })
+        let readers =
+            pool::Readers::open(path, options.readers, Some(Arc::clone(&held)), Some(Arc::clone(&health)))?;
+        let thread_rests = options.releases_at_rest.then_some(options.thread_rests);
+        let writer = writer::Writer::start(conn, Arc::clone(&options.clock), readers.pool(), thread_rests)?;
+        let checks = !is_checked && options.check != FileCheck::Quick;
+        let check = checks.then(|| integrity::Background::start(&held, &health)).transpose()?;
+        Ok(Self { clock: options.clock, _check: check, readers, writer, health, held })
     }
 
     async fn read<T: Send + 'static>(
@@ -121,7 +152,19 @@ impl Inspect for SqliteStore {
 impl Store for SqliteStore {
     /// One process writes here and a commit says how it ended: no batch id is needed, and no row is ever busy.
     async fn transact(&self, batch: SharedDecider, _options: TransactOptions) -> StoreResult<()> {
-        self.writer.transact(batch).await
+        self.writer.transact(batch).await.inspect_err(|error| self.health.report(error))
+    }
+
+    fn file_health(&self) -> Option<Arc<FileHealth>> {
+        Some(Arc::clone(&self.health))
+    }
+
+    fn serves_at(&self, addresses: &str) {
+        self.held.say(addresses);
+    }
+
+    fn closes(&self) -> Option<watch::Receiver<()>> {
+        Some(self.held.closes())
     }
 
     fn overlaps_batches(&self) -> bool {
@@ -230,6 +273,11 @@ impl Store for SqliteStore {
     ) -> StoreResult<Option<(Worker, Vec<WorkerCapability>)>> {
         self.read(move |conn| query::worker_get(conn, tenant, id)).await
     }
+    async fn workers_named(&self, tenant: TenantId, name: &str) -> StoreResult<Vec<Worker>> {
+        let (name, tail) = (name.to_owned(), "WHERE tenant_id = ?1 AND name = ?2 ORDER BY id");
+        self.read(move |conn| rows(conn, tail, &[tenant.value(), Value::Text(&name)])).await
+    }
+
     async fn paused_queue_list(&self, tenant: TenantId) -> StoreResult<Vec<PausedQueue>> {
         self.read(move |conn| rows(conn, "WHERE tenant_id = ?1 ORDER BY name", &[tenant.value()])).await
     }

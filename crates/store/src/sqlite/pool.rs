@@ -1,7 +1,6 @@
 //! A few connections that only read. Each read runs on a blocking thread in a short transaction of its own, so it
 //! sees one state of the database and holds no checkpoint up.
 
-use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -11,6 +10,8 @@ use tokio::sync::Semaphore;
 
 use super::connect::{give_up_pages, open_reader};
 use super::error::store_error;
+use super::held::Held;
+use crate::integrity::FileHealth;
 use crate::port::{StoreError, StoreResult};
 
 /// Reads between two rests that count as none: the loops look now and then.
@@ -32,18 +33,27 @@ pub(super) struct Pool {
     was_busy: AtomicBool,
     /// Reads may outlive the store that began them: the file stays locked until the last connection is closed. Whoever
     /// only reads holds no lock.
-    _lock: Option<Arc<File>>,
+    _held: Option<Arc<Held>>,
+    /// Is told of damage that a read meets. None: nobody has to stop then.
+    health: Option<Arc<FileHealth>>,
 }
 
 impl Readers {
-    pub(super) fn open(path: &Path, count: usize, lock: Option<Arc<File>>) -> StoreResult<Self> {
+    /// `held` and `health`: of the store that these belong to. None: they only look at a file that another process may hold.
+    pub(super) fn open(
+        path: &Path,
+        count: usize,
+        held: Option<Arc<Held>>,
+        health: Option<Arc<FileHealth>>,
+    ) -> StoreResult<Self> {
         let idle = Mutex::new(vec![open_reader(path)?]);
         let pool = Pool {
             path: path.to_owned(),
             idle,
             reads: AtomicUsize::new(0),
             was_busy: AtomicBool::new(false),
-            _lock: lock,
+            _held: held,
+            health,
         };
         Ok(Self { permits: Arc::new(Semaphore::new(count.max(1))), pool: Arc::new(pool) })
     }
@@ -61,10 +71,14 @@ impl Readers {
         let permit = Arc::clone(&self.permits).acquire_owned().await.map_err(|_| stopped())?;
         let pool = Arc::clone(&self.pool);
         let work = move || {
+            let health = pool.health.clone();
             let lease = Lease::take(pool)?;
             let result = lease.run(query);
             drop(lease);
             drop(permit);
+            if let (Err(error), Some(health)) = (&result, health) {
+                health.report(error);
+            }
             result
         };
         let done = tokio::task::spawn_blocking(work).await;
@@ -138,7 +152,7 @@ mod tests {
         let path = directory.path().join("test.db");
         let writer = open_writer(&path).unwrap();
         writer.execute_batch("CREATE TABLE t (n INTEGER); INSERT INTO t VALUES (7)").unwrap();
-        let readers = Readers::open(&path, 2, None).unwrap();
+        let readers = Readers::open(&path, 2, None, None).unwrap();
         // How often the statement has run before.
         let read = || {
             readers.read(|conn| {

@@ -226,16 +226,18 @@ pub(super) fn event_page(
 }
 
 fn task_payloads(conn: &Connection, tenant: TenantId, task: TaskId) -> StoreResult<Option<TaskPayloads>> {
-    let sql = "SELECT input, output, error FROM task_execution WHERE tenant_id = ?1 AND id = ?2";
+    let sql = "SELECT input, output, error, failure FROM task_execution WHERE tenant_id = ?1 AND id = ?2";
     let mut statement = conn.prepare_cached(sql).map_err(store_error)?;
     let found = statement.query_row(pair(tenant, task), |row| {
         let input: Vec<u8> = row.get(0)?;
         let output: Option<Vec<u8>> = row.get(1)?;
         let error: Option<String> = row.get(2)?;
+        let failure: Option<Vec<u8>> = row.get(3)?;
         Ok(TaskPayloads {
             input: Some(Payload::from(input)),
             output: output.map(Payload::from),
             error: error.map(Text::from),
+            failure: failure.map(Payload::from),
         })
     });
     found.optional().map_err(store_error)

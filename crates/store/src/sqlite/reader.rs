@@ -1,7 +1,7 @@
 //! A database that is only read, also while a server has it open.
 //!
-//! SQLite itself lets any number of processes read beside the one that writes. The lock file keeps a second writer out and
-//! is not asked for here. Reads are short, so that they hold no checkpoint up.
+//! SQLite itself lets any number of processes read beside the one that writes. The locks keep a second writer out and
+//! are not asked for here. Reads are short, so that they hold no checkpoint up.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use flovyn_engine::invariants::{InspectPage, Part};
 
-use super::{connect, inspect, migrate, pool};
+use super::{connect, held, inspect, migrate, pool};
 use crate::clock::{Clock, SystemClock};
 use crate::inspect::Inspect;
 use crate::port::{StoreError, StoreResult};
@@ -33,8 +33,9 @@ impl SqliteReader {
         if !path.is_file() {
             return Err(StoreError::Unavailable(format!("there is no database {}", path.display())));
         }
+        held::refuse_other_name(path)?;
         migrate::check(&connect::open_reader(path)?)?;
-        Ok(Self { readers: pool::Readers::open(path, 1, None)?, clock: Arc::new(SystemClock) })
+        Ok(Self { readers: pool::Readers::open(path, 1, None, None)?, clock: Arc::new(SystemClock) })
     }
 }
 

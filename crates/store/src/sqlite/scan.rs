@@ -21,6 +21,8 @@ pub(super) const OPEN_PROMISES: &str = "INDEXED BY promise_of_execution WHERE te
      AND execution_id = ?2 AND status = ?4 ORDER BY id LIMIT ?3";
 /// Reads the whole table, which is as long as there are workers, and seldom.
 const SILENT_WORKERS: &str = "WHERE last_heartbeat_ms < ?1 ORDER BY tenant_id, id LIMIT ?2";
+pub(super) const NEWEST_WITH_KEY: &str = "INDEXED BY execution_by_key WHERE tenant_id = ?1 \
+     AND idempotency_key = ?2 AND purging = 0 ORDER BY created_ms DESC, id DESC LIMIT ?3";
 pub(super) const EXPIRED_KEYS: &str = "INDEXED BY key_by_expiry WHERE expires_ms <= ?1 \
      ORDER BY expires_ms, tenant_id, space, name LIMIT ?2";
 pub(super) const AUDIT_BEFORE: &str =
@@ -67,6 +69,10 @@ pub(super) fn load_scan(conn: &Connection, scan: &Scan, loaded: &mut Loaded) -> 
         }
         Scan::SilentWorkers { before_ms, limit: wanted } => {
             loaded.workers.extend(rows(conn, SILENT_WORKERS, &[Value::Int(*before_ms), limit(*wanted)])?);
+        }
+        Scan::NewestWithKey { tenant_id, name } => {
+            let values = [tenant_id.value(), name.value(), limit(1)];
+            loaded.executions.extend(rows(conn, NEWEST_WITH_KEY, &values)?);
         }
         Scan::ExpiredKeys { until_ms, limit: wanted } => {
             loaded.keys.extend(rows(conn, EXPIRED_KEYS, &[Value::Int(*until_ms), limit(*wanted)])?);

@@ -33,7 +33,7 @@ pub(super) struct Session {
     /// When it last wrote, until it has given up what it kept for that.
     pub(super) wrote_at: Option<Instant>,
     /// Set by the first fatal error: the file can no longer be trusted, so nothing is written after it.
-    broken: Option<String>,
+    broken: Option<StoreError>,
 }
 
 impl Session {
@@ -79,17 +79,19 @@ impl Session {
     /// A transaction. Whatever fails in it leaves nothing behind.
     fn in_transaction(&mut self, work: impl FnOnce(&mut Self) -> StoreResult<()>) -> StoreResult<()> {
         if let Some(why) = &self.broken {
-            return Err(StoreError::Fatal(why.clone()));
+            return Err(why.clone());
         }
         let began = Instant::now();
         let begun = execute(&self.conn, "BEGIN IMMEDIATE").map_err(store_error);
         let result = begun.and_then(|()| work(self)).map_err(|error| match self.roll_back() {
-            Err(worse) if !matches!(error, StoreError::Fatal(_)) => worse,
+            Err(worse) if !error.is_final() => worse,
             _ => error,
         });
         self.slow.store(began.elapsed() > SLOW, Ordering::Relaxed);
-        if let Err(StoreError::Fatal(why)) = &result {
-            self.broken = Some(why.clone());
+        if let Err(error) = &result
+            && error.is_final()
+        {
+            self.broken = Some(error.clone());
         }
         result
     }
@@ -134,7 +136,7 @@ impl Session {
             return Ok(());
         };
         match error.sqlite_error_code() {
-            Some(ErrorCode::DiskFull) => Err(store_error(error)),
+            Some(ErrorCode::DiskFull | ErrorCode::DatabaseCorrupt) => Err(store_error(error)),
             _ => Err(StoreError::Fatal(format!("a commit failed: {error}"))),
         }
     }
@@ -153,7 +155,7 @@ impl Session {
         if self.broken.is_none()
             && let Err(error) = self.log.tend(&self.conn)
         {
-            self.broken = Some(error.to_string());
+            self.broken = Some(error);
         }
     }
 }

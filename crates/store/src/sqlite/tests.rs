@@ -183,6 +183,7 @@ fn a_backlog_is_jumped_over() {
 fn scans_of_a_batch_search_by_index() {
     let conn = database();
     assert_tail::<Execution>(&conn, CHILDREN, "execution_child (tenant_id=? AND parent_id=? AND id>?)");
+    assert_tail::<Execution>(&conn, NEWEST_WITH_KEY, "execution_by_key (tenant_id=? AND idempotency_key=?)");
     for tail in [OPEN_TASKS, TASKS] {
         assert_tail::<Task>(&conn, tail, "task_of_execution (tenant_id=? AND execution_id=?)");
     }
@@ -225,6 +226,10 @@ fn each_filter_of_executions_walks_an_index() {
         (
             ExecutionFilter { queue: Some("q".into()), ..all.clone() },
             "execution_by_queue (tenant_id=? AND queue=?",
+        ),
+        (
+            ExecutionFilter { key: Some("k".into()), ..all.clone() },
+            "execution_by_key (tenant_id=? AND idempotency_key=?",
         ),
         (
             ExecutionFilter { parent_id: Some(Uuid::nil()), ..all.clone() },

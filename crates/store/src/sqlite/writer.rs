@@ -55,12 +55,12 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    /// Its thread tells the readers now and then to rest.
+    /// Its thread releases now and then what has not been needed. `thread_rests`: called then; `None`: nothing is ever released.
     pub(super) fn start(
         conn: Connection,
         clock: Arc<dyn Clock>,
         readers: Weak<Pool>,
-        thread_rests: fn(),
+        thread_rests: Option<fn()>,
     ) -> StoreResult<Self> {
         let loader = Arc::new(Mutex::new(Loader::new(&conn, clock)));
         let session = Session::new(conn)?;
@@ -124,7 +124,8 @@ struct Deciding {
     waiting: Arc<AtomicUsize>,
     writing: Writing,
     readers: Weak<Pool>,
-    thread_rests: fn(),
+    /// `None`: it never releases anything.
+    thread_rests: Option<fn()>,
 }
 
 impl Deciding {
@@ -145,6 +146,7 @@ impl Deciding {
 
     /// Gives up what has not been needed for a while.
     fn rest(&mut self) {
+        let Some(thread_rests) = self.thread_rests else { return };
         if lock(&self.parts.loader).rest_if_idle() {
             self.writing.end();
         }
@@ -154,7 +156,7 @@ impl Deciding {
         if let Some(readers) = self.readers.upgrade() {
             readers.rest();
         }
-        (self.thread_rests)();
+        thread_rests();
     }
 
     fn take(&mut self, batch: SharedDecider, reply: Reply) {
@@ -277,7 +279,7 @@ mod tests {
     fn start(directory: &tempfile::TempDir) -> Writer {
         let mut conn = connect::open_writer(&directory.path().join("test.db")).unwrap();
         migrate::migrate(&mut conn).unwrap();
-        Writer::start(conn, Arc::new(SystemClock), Weak::new(), || ()).unwrap()
+        Writer::start(conn, Arc::new(SystemClock), Weak::new(), Some(|| ())).unwrap()
     }
 
     /// Of few requests: notes on which thread it runs, and how long it takes.
@@ -410,7 +412,8 @@ mod tests {
         let loader = Arc::new(Mutex::new(Loader::new(&conn, Arc::new(SystemClock))));
         let parts = Parts { loader, session: Arc::new(Mutex::new(Session::new(conn).unwrap())) };
         let (waiting, writing) = (Arc::new(AtomicUsize::new(2)), Writing::new(&parts));
-        let mut deciding = Deciding { parts, waiting, writing, readers: Weak::new(), thread_rests };
+        let mut deciding =
+            Deciding { parts, waiting, writing, readers: Weak::new(), thread_rests: Some(thread_rests) };
         for number in [1, 2] {
             let (batch, _found) = looks(Wants::default(), Some(insert([number])));
             let (reply, answer) = oneshot::channel();
@@ -422,7 +425,16 @@ mod tests {
             deciding.rest();
             assert!(deciding.writing.thread.is_none());
         }
-        assert_eq!(RESTED.load(Ordering::Relaxed), 4, "whenever it looks what it can give up");
+        assert_eq!(RESTED.load(Ordering::Relaxed), 4, "whenever it looks what it can release");
+        let (batch, _found) = looks(Wants::default(), Some(insert([3])));
+        deciding.waiting.store(1, Ordering::SeqCst);
+        let (reply, answer) = oneshot::channel();
+        deciding.take(batch, reply);
+        answer.await.unwrap().unwrap();
+        *lock(&deciding.parts.loader).used_at() = Instant::now().checked_sub(RESTS_AFTER);
+        deciding.thread_rests = None;
+        deciding.rest();
+        assert!(deciding.writing.thread.is_some(), "it never releases anything");
     }
 
     #[tokio::test]

@@ -111,6 +111,7 @@ fn summary(event: &Event) -> Markup {
         @if let Some(name) = name { (document::inline(&name, 80)) }
         @if let Some(id) = id { code { (parts::short(&id)) } }
         @if let Some(ms) = facts.duration_ms { span.muted { " " (times::duration(ms)) } }
+        @if let Some(failure) = facts.failure_type { " " span.tag { (document::inline(&failure, 80)) } }
         @if let Some(more) = more { span.muted { " " (document::inline(&more, 160)) } }
     }
 }

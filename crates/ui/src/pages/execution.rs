@@ -123,9 +123,17 @@ fn head(visitor: &Visitor, whole: &Whole, own: &str) -> Markup {
             (fact(if row.has_ended() { "Took" } else { "So far" }, Some(html! { span.figures { (times::duration(took)) } })))
             (fact("Events", Some(html! { span.figures { (parts::number(row.last_sequence)) } })))
             (fact("Priority", (row.priority_seconds != 0).then(|| html! { (row.priority_seconds) " s" })))
+            (fact("Failure", row.failure_type.as_ref().map(|name| html! { span.tag { (document::inline(name, 80)) } })))
+            (fact("Signals not read", (row.unread_signals > 0).then(|| html! {
+                span.tag { (parts::number(row.unread_signals)) }
+            })))
             (fact("Parent", row.parent_id.as_ref().map(link)))
             (fact("Retry of", row.retry_of.as_ref().map(link)))
-            (fact("Key", row.idempotency_key.as_ref().map(|key| html! { code { (document::inline(key, 80)) } })))
+            (fact("Key", row.idempotency_key.as_ref().map(|key| html! {
+                a href=(visitor.page(&format!("/executions?q={}", encode(&format!("key:{key}"))))) {
+                    code { (document::inline(key, 80)) }
+                }
+            })))
             (fact("Labels", (!row.labels.is_empty()).then(|| labels(visitor, row))))
         }
     }
@@ -193,6 +201,7 @@ fn payloads(row: &Execution, own: &str) -> Markup {
             (document::json("Input", row.input.as_deref(), Some(&format!("{own}/raw/input"))))
             @if let Some(error) = &row.error {
                 (document::text(if row.status == "CANCELLED" { "Reason" } else { "Error" }, error))
+                @if let Some(details) = &row.failure_details { (document::json("Details", Some(details), None)) }
             } @else if row.output.is_some() {
                 (document::json("Output", row.output.as_deref(), Some(&format!("{own}/raw/output"))))
             } @else {

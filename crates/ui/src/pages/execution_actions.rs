@@ -25,7 +25,15 @@ pub(super) fn buttons(visitor: &Visitor, row: &Execution, own: &str) -> Markup {
             p.muted { "It ends at once, whatever its worker does. Its children go on." }
             (reason())
         };
+        let held_back = row.waiting_on.iter().any(|one| one.kind == "ACTIVATION_BACKOFF");
+        let release = html! {
+            p.muted { "A worker of any build may take it now, also one that has failed on it." }
+        };
         return html! {
+            @if held_back {
+                (form::opener("release", "Release", "primary"))
+                (form::dialog(visitor, "release", "Release this execution?", &path("release"), "Release it", release))
+            }
             (form::opener("signal", "Signal", ""))
             (form::opener("cancel", "Cancel", "danger"))
             (form::opener("terminate", "Terminate", "danger quiet-danger"))

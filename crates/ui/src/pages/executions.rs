@@ -22,15 +22,20 @@ const SINCE: &[(&str, &str, i64)] = &[
     ("7d", "7 days", 7 * 86_400_000),
 ];
 
-/// What REST is asked. `q` is a kind, or `name:value` of a label.
+/// What REST is asked. `q` is a kind, `key:` and a key, or `name:value` of a label.
 fn api(visitor: &Visitor, chosen: &Chosen) -> String {
     let q = chosen.q.trim();
-    let (kind, label) = if q.contains(':') { ("", q) } else { (q, "") };
+    let (kind, key, label) = match q.strip_prefix("key:") {
+        Some(key) => ("", key, ""),
+        None if q.contains(':') => ("", "", q),
+        None => (q, "", ""),
+    };
     let since = SINCE.iter().find(|(name, ..)| *name == chosen.since);
     let after = since.map(|(.., ms)| times::iso(times::now_ms() - ms)).unwrap_or_default();
     let pairs = [
         ("status", chosen.status.as_str()),
         ("kind", kind),
+        ("key", key),
         ("label", label),
         ("taskQueue", chosen.queue.trim()),
         ("createdAfter", &after),
@@ -71,7 +76,7 @@ fn is_id(text: &str) -> bool {
 fn filters(list: &List<'_>, definitions: &Definitions) -> Markup {
     let search = html! {
         input.search type="search" name="q" value=(list.chosen.q) list="kinds" data-search autocomplete="off"
-            placeholder="Kind, id, or label:value" aria-label="Search executions";
+            placeholder="Kind, id, key:name or label:value" aria-label="Search executions";
         (form::suggestions("kinds", &definitions.workflows))
     };
     let since = html! {
@@ -90,8 +95,9 @@ fn list_or_nothing(list: &List<'_>, found: &Executions) -> Markup {
         return html! { (table(list.visitor, &found.executions)) (list.pages(found.next_cursor.as_ref())) };
     }
     if !list.chosen.is_nothing() {
-        return list
-            .nothing_matches("Kinds and queues are compared as a whole; a label is written name:value.");
+        return list.nothing_matches(
+            "Kinds, keys and queues are compared as a whole; a key is written key:name, a label name:value.",
+        );
     }
     let about = "An execution is one run of a workflow. Start one with the button above, or from a terminal; it waits \
                  until a worker has its kind.";

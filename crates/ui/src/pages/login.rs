@@ -1,7 +1,7 @@
 //! Signing in with a credential that REST accepts, and signing out.
 
 use axum::extract::State;
-use axum::http::header::SET_COOKIE;
+use axum::http::header::{RETRY_AFTER, SET_COOKIE};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Redirect, Response};
 use flovyn_rest_types::Me;
@@ -109,6 +109,13 @@ pub(crate) async fn post(
             let problem = "The server does not accept this. Check that it is whole and has not expired; tokens of workers \
                            are for workers only.";
             refuse(StatusCode::UNAUTHORIZED, problem)
+        }
+        Err(Failure::Refused(status, refusal)) if refusal.is_of_tries() => {
+            let problem = "The server does not accept this, and too many that it does not accept were tried. Wait a minute, then \
+                           try again.";
+            let mut response = refuse(status, problem);
+            response.headers_mut().extend(refusal.retry_after.map(|seconds| (RETRY_AFTER, seconds.into())));
+            response
         }
         Err(failure) => failure.into_response(),
     }

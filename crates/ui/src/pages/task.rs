@@ -137,9 +137,21 @@ fn head(visitor: &Visitor, task: &Task) -> Markup {
             (fact("Finished", task.completed_ms.map(times::moment)))
             (fact(if task.has_ended() { "Took" } else { "So far" }, took.map(|ms| html! { span.figures { (times::duration(ms)) } })))
             (fact("Worker", task.worker_id.as_ref().map(|worker| html! { code { (document::inline(worker, 60)) } })))
+            (fact("Failure", failure(task.failure_type.as_deref(), task.retryable)))
             (fact("Key", task.idempotency_key.as_ref().map(|key| html! { code { (document::inline(key, 80)) } })))
         }
     }
+}
+
+/// What a failure is called, and whether trying again cannot help. `None`: neither is known.
+fn failure(failure_type: Option<&str>, retryable: Option<bool>) -> Option<Markup> {
+    let is_last = retryable == Some(false);
+    (failure_type.is_some() || is_last).then(|| {
+        html! {
+            @if let Some(name) = failure_type { span.tag { (document::inline(name, 80)) } }
+            @if is_last { " " span.tag { "not retryable" } }
+        }
+    })
 }
 
 fn payloads(task: &Task) -> Markup {
@@ -148,6 +160,7 @@ fn payloads(task: &Task) -> Markup {
             (document::json("Input", task.input.as_deref(), None))
             @if let Some(error) = &task.error {
                 (document::text(if task.status == "FAILED" { "Error" } else { "Last error" }, error))
+                @if let Some(details) = &task.failure_details { (document::json("Details", Some(details), None)) }
             } @else if task.output.is_some() {
                 (document::json("Output", task.output.as_deref(), None))
             } @else {
@@ -173,8 +186,10 @@ fn attempts_section(task: &Task, attempts: &[Attempt]) -> Markup {
                             span { (times::moment(attempt.started_ms)) }
                             span.figures.muted { (times::duration(attempt.duration_ms)) }
                             @if let Some(worker) = &attempt.worker_id { code.muted { (document::inline(worker, 40)) } }
+                            @if let Some(failure) = failure(attempt.failure_type.as_deref(), attempt.retryable) { (failure) }
                         }
                         @if let Some(error) = &attempt.error { (document::text("Error", error)) }
+                        @if let Some(details) = &attempt.failure_details { (document::json("Details", Some(details), None)) }
                     }
                 }
             }

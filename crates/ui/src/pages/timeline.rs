@@ -29,6 +29,8 @@ pub(super) struct Facts {
     pub(super) key: Option<String>,
     pub(super) workflow_kind: Option<String>,
     pub(super) error: Option<String>,
+    /// What a failure is called. `None`: nothing failed, or it has no name.
+    pub(super) failure_type: Option<String>,
     pub(super) reason: Option<String>,
     pub(super) cancelled: bool,
 }

@@ -42,7 +42,7 @@ fn card(worker: &Worker) -> Markup {
                 (fact("Process", (!worker.process_id.is_empty()).then(|| html! { code { (document::inline(&worker.process_id, 40)) } })))
                 (fact("Build", (!worker.build_id.is_empty()).then(|| html! { code { (document::inline(&worker.build_id, 24)) } })))
                 (fact("Since", Some(times::moment(worker.registered_ms))))
-                (fact("Last heard", Some(times::moment(worker.last_heartbeat_ms))))
+                (fact("Last heard", Some(times::real_moment(worker.last_heartbeat_ms))))
             }
             (kinds("Workflows", &worker.workflows))
             (kinds("Tasks", &worker.tasks))

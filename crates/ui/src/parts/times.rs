@@ -8,6 +8,12 @@ pub(crate) fn moment(ms: i64) -> Markup {
     html! { time datetime=(iso(ms)) title=(exact(ms)) data-ago { (ago(ms, now_ms())) } }
 }
 
+/// The same for what happens by the real time also where a server has a clock of its own, such as signs of life.
+pub(crate) fn real_moment(ms: i64) -> Markup {
+    let now_ms = Timestamp::now().as_millisecond();
+    html! { time datetime=(iso(ms)) title=(exact(ms)) data-ago data-real { (ago(ms, now_ms)) } }
+}
+
 /// A moment of a day, for rows that stand close together.
 pub(crate) fn clock(ms: i64) -> Markup {
     html! { time datetime=(iso(ms)) title=(exact(ms)) { (written(ms, "%H:%M:%S%.3f")) } }
@@ -26,8 +32,23 @@ fn written(ms: i64, format: &str) -> String {
     Timestamp::from_millisecond(ms).map(|time| time.strftime(format).to_string()).unwrap_or_default()
 }
 
+tokio::task_local! {
+    /// The time of a server whose clock is not this machine's.
+    static NOW_MS: i64;
+}
+
+/// Renders pages as of this time rather than that of this machine.
+pub async fn as_of<F: Future>(now_ms: i64, render: F) -> F::Output {
+    NOW_MS.scope(now_ms, render).await
+}
+
 pub(crate) fn now_ms() -> i64 {
-    Timestamp::now().as_millisecond()
+    NOW_MS.try_with(|now_ms| *now_ms).unwrap_or_else(|_| Timestamp::now().as_millisecond())
+}
+
+/// How far the server's clock is ahead of this machine's. `None`: it is the same.
+pub(crate) fn ahead_ms() -> Option<i64> {
+    NOW_MS.try_with(|now_ms| now_ms - Timestamp::now().as_millisecond()).ok()
 }
 
 /// From one moment to another, or to now.

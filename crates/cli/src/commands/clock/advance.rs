@@ -1,19 +1,27 @@
 //! `flovyn clock advance`
 
+use std::pin::pin;
+use std::time::Duration;
+
 use clap::Args;
 use serde::Deserialize;
 use serde_json::json;
+use tokio::time::{Instant, interval_at};
 
 use crate::client::answers::Answer;
 use crate::exit::Failure;
 use crate::input::Span;
 use crate::remote::Session;
+use crate::view::note;
 use crate::view::words::moment;
+
+/// How often to say how far it is.
+const LOOK: Duration = Duration::from_secs(1);
 
 #[derive(Args)]
 #[command(after_help = "\
 The clock goes from one due moment to the next, and work that was handed out finishes in
-between. Prints the time it is then.
+between. Prints the time it is then, and on the way, on stderr, how far it is.
 
 Examples:
   flovyn clock advance 30d
@@ -32,8 +40,25 @@ struct Now {
 impl Advance {
     pub(crate) async fn run(self, session: &Session) -> Result<(), Failure> {
         let Span(ms) = self.duration;
-        let now: Answer<Now> =
-            session.client.post_to_root(&["_", "clock", "advance"], &json!({ "ms": ms })).await?;
+        let body = json!({ "ms": ms });
+        let mut advanced = pin!(session.client.post_to_root_patiently(&["_", "clock", "advance"], &body));
+        let mut look = interval_at(Instant::now() + LOOK, LOOK);
+        let mut told_ms = 0;
+        // Work that is started on the way takes its time: as long as the server is there, it goes on.
+        let now: Answer<Now> = loop {
+            tokio::select! {
+                biased;
+                now = &mut advanced => break now?,
+                _ = look.tick() => {
+                    let _: serde_json::Value = session.client.get_from_root(&["_", "health", "live"]).await?;
+                    let now_ms = session.client.now_ms();
+                    if told_ms != 0 && told_ms != now_ms {
+                        note(&format!("the clock is at {}", moment(now_ms)));
+                    }
+                    told_ms = now_ms;
+                }
+            }
+        };
         if session.out.is_json() {
             session.out.json(&now.sent)
         } else {

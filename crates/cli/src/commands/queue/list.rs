@@ -8,11 +8,11 @@ use crate::exit::Failure;
 use crate::remote::Session;
 use crate::terminal::Colour;
 use crate::view::table::{Cell, cut, whole};
-use crate::view::words::{age, now_ms};
+use crate::view::words::age;
 
 #[derive(Args)]
 #[command(after_help = "\
-Numbers are exact up to 10,000. OLDEST is since when the first one in line has been ready.
+Numbers are exact up to 10,000. OLDEST is since when the first queued item has been ready.
 
 Examples:
   flovyn queue list")]
@@ -25,7 +25,7 @@ impl List {
         let mut listing = Listing::new(session, columns);
         listing.add(&found.queues, |queue| {
             let state = if queue.paused { "paused" } else { "active" };
-            let oldest = queue.oldest_ms.map(|ms| age(ms, now_ms()));
+            let oldest = queue.oldest_ms.map(|ms| age(ms, session.client.now_ms()));
             [
                 Cell::from(&queue.name),
                 Cell::painted(state, queue.paused.then_some(Colour::Yellow)),

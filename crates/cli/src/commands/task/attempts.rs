@@ -24,8 +24,15 @@ pub(crate) struct Attempts {
 impl Attempts {
     pub(crate) async fn run(self, session: &Session) -> Result<(), Failure> {
         let found: answers::Attempts = session.client.get(&["tasks", &self.id, "attempts"]).await?;
-        let columns =
-            [whole("ATTEMPT"), whole("STATUS"), whole("STARTED"), whole("TOOK"), cut("WORKER"), cut("ERROR")];
+        let columns = [
+            whole("ATTEMPT"),
+            whole("STATUS"),
+            whole("STARTED"),
+            whole("TOOK"),
+            cut("WORKER"),
+            cut("FAILURE"),
+            cut("ERROR"),
+        ];
         let mut listing = Listing::new(session, columns);
         listing.add(&found.attempts, |attempt| {
             [
@@ -34,6 +41,7 @@ impl Attempts {
                 Cell::from(moment(attempt.started_ms)),
                 Cell::from(duration(attempt.finished_ms - attempt.started_ms)),
                 Cell::from(attempt.worker_id.as_deref().unwrap_or_default()),
+                Cell::from(super::failure(attempt.failure_type.as_deref(), attempt.retryable)),
                 Cell::from(attempt.error.as_deref().unwrap_or_default()),
             ]
         })?;

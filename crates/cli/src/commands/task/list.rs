@@ -44,7 +44,9 @@ impl List {
     pub(crate) async fn run(self, session: &Session) -> Result<(), Failure> {
         let none = "No standalone tasks. Create one with: flovyn task create TYPE";
         let page = |limit, cursor| self.page(session, limit, cursor);
-        Listing::new(session, COLUMNS).run(self.limit, none, row, page).await
+        Listing::new(session, COLUMNS)
+            .run(self.limit, none, |one| row(one, session.client.now_ms()), page)
+            .await
     }
 
     async fn page(

@@ -16,7 +16,7 @@ use crate::exit::Failure;
 use crate::remote::Session;
 use crate::view::status_colour;
 use crate::view::table::{Cell, Column, cut, whole};
-use crate::view::words::{age, now_ms};
+use crate::view::words::age;
 
 #[derive(Subcommand)]
 #[allow(clippy::large_enum_variant, reason = "there is one, and it is made once")]
@@ -35,6 +35,16 @@ pub(crate) enum Task {
     Cancel(cancel::Cancel),
     /// Send a failed standalone task on its way again.
     Retry(retry::Retry),
+}
+
+/// What is known of a failure beside its error, in a few words; empty if nothing is.
+pub(super) fn failure(failure_type: Option<&str>, retryable: Option<bool>) -> String {
+    match (failure_type, retryable) {
+        (Some(name), Some(false)) => format!("{name}, not retryable"),
+        (Some(name), _) => name.to_owned(),
+        (None, Some(false)) => "not retryable".to_owned(),
+        (None, _) => String::new(),
+    }
 }
 
 impl Verbs for Task {
@@ -64,14 +74,14 @@ fn attempts(task: &TaskAnswer, of: &str) -> String {
 pub(super) const COLUMNS: [Column; 6] =
     [whole("ID"), cut("TYPE"), whole("STATUS"), whole("ATTEMPT"), whole("CREATED"), cut("DETAILS")];
 
-pub(super) fn row(task: &TaskAnswer) -> [Cell; 6] {
+pub(super) fn row(task: &TaskAnswer, now_ms: i64) -> [Cell; 6] {
     let progress = task.progress_details.as_deref().filter(|_| task.status == "RUNNING");
     [
         Cell::from(&task.id),
         Cell::from(&task.task_type),
         Cell::painted(&task.status, status_colour(&task.status)),
         Cell::from(attempts(task, "/")),
-        Cell::from(age(task.created_ms, now_ms())),
+        Cell::from(age(task.created_ms, now_ms)),
         Cell::from(task.error.as_deref().or(progress).unwrap_or_default()),
     ]
 }

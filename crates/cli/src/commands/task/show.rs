@@ -10,7 +10,7 @@ use crate::follow::{TaskFollower, TaskSeen};
 use crate::input;
 use crate::remote::Session;
 use crate::view::facts::{Facts, log_line, state_line};
-use crate::view::words::{age, duration, moment, now_ms};
+use crate::view::words::{age, duration, moment};
 use crate::view::{pretty, status_colour};
 
 #[derive(Args)]
@@ -41,7 +41,7 @@ impl Show {
             // It was among what was followed.
             (true, true) => {}
             (false, follow) => {
-                let lines = facts(&task.value, now_ms()).lines(out.paint);
+                let lines = facts(&task.value, session.client.now_ms()).lines(out.paint);
                 out.text(if follow { "\n" } else { "" })?;
                 out.lines(&lines)?;
             }
@@ -106,6 +106,9 @@ fn facts(task: &Task, now_ms: i64) -> Facts {
     facts.add_json("Input", task.input.as_deref());
     facts.add_json("Output", task.output.as_deref());
     facts.add_some("Error", task.error.as_deref());
+    let failure = super::failure(task.failure_type.as_deref(), task.retryable);
+    facts.add_some("Failure", Some(&failure));
+    facts.add_json("Details", task.failure_details.as_deref());
     facts.add_waiting(&task.waiting_on, &task.id, now_ms);
     if task.status == "FAILED" && task.workflow_execution_id.is_none() {
         facts.add("Next", &format!("send it on its way again with: flovyn task retry {}", task.id));

@@ -26,7 +26,7 @@ pub(crate) struct Create {
     /// For people; the slug unless given.
     #[arg(long)]
     name: Option<String>,
-    /// How long finished work is kept; for ever unless given.
+    /// How long finished work is kept; unlimited unless given.
     #[arg(long, value_name = "DURATION")]
     retention: Option<Span>,
 }

@@ -1,6 +1,7 @@
 //! `flovyn tenant`: whose data it is.
 
 mod create;
+mod show;
 
 use clap::Subcommand;
 
@@ -12,12 +13,15 @@ use crate::remote::Session;
 pub(crate) enum Tenant {
     /// Make a tenant. Takes the role server-admin.
     Create(create::Create),
+    /// Show a tenant's id, name and retention
+    Show(show::Show),
 }
 
 impl Verbs for Tenant {
     async fn run(self, session: &Session) -> Result<(), Failure> {
         match self {
             Self::Create(create) => create.run(session).await,
+            Self::Show(show) => show.run(session).await,
         }
     }
 }

@@ -8,7 +8,7 @@ use crate::exit::Failure;
 use crate::remote::Session;
 use crate::terminal::Colour;
 use crate::view::table::{Cell, cut, whole};
-use crate::view::words::{age, now_ms};
+use crate::view::words::age;
 
 #[derive(Args)]
 #[command(after_help = "\
@@ -19,7 +19,7 @@ pub(crate) struct List {}
 impl List {
     pub(crate) async fn run(self, session: &Session) -> Result<(), Failure> {
         let found: WorkerTokens = session.client.get(&["worker-tokens"]).await?;
-        let now_ms = now_ms();
+        let now_ms = session.client.now_ms();
         let columns = [whole("ID"), cut("NAME"), whole("STATE"), whole("CREATED"), whole("EXPIRES")];
         let mut listing = Listing::new(session, columns);
         listing.add(&found.worker_tokens, |token| {

@@ -3,6 +3,7 @@
 use clap::Args;
 use serde_json::json;
 
+use super::named;
 use crate::client::answers::{Answer, StatusNow};
 use crate::exit::Failure;
 use crate::input;
@@ -14,8 +15,8 @@ use crate::view::note;
 Examples:
   flovyn workflow cancel 01a1e259-e972-72ed-ab63-ea102818ba7e --reason 'changed my mind'")]
 pub(crate) struct Cancel {
-    /// The execution's id.
-    #[arg(value_parser = input::id)]
+    /// The execution's id, or `key:` and its key.
+    #[arg(value_parser = input::execution)]
     id: String,
     /// Kept in the history.
     #[arg(long, default_value = "")]
@@ -28,7 +29,7 @@ pub(crate) struct Cancel {
 impl Cancel {
     pub(crate) async fn run(self, session: &Session) -> Result<(), Failure> {
         let body = json!({ "reason": self.reason, "cascade": !self.no_cascade });
-        let path = ["workflow-executions", self.id.as_str(), "cancel"];
+        let path = named::action(&self.id, "cancel");
         let now: Answer<StatusNow> = session.client.post(&path, &body).await?;
         if session.out.is_json() {
             return session.out.json(&now.sent);

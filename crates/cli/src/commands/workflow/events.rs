@@ -3,6 +3,7 @@
 use clap::Args;
 
 use super::history;
+use super::named;
 use crate::client::answers::{Execution, LogEvent};
 use crate::commands::list::Listing;
 use crate::commands::outcome;
@@ -24,8 +25,8 @@ Examples:
   flovyn workflow events --follow 01a1e259-e972-72ed-ab63-ea102818ba7e
   flovyn workflow events -o json 01a1e259-e972-72ed-ab63-ea102818ba7e | jq '.[-1].data'")]
 pub(crate) struct Events {
-    /// The execution's id.
-    #[arg(value_parser = input::id)]
+    /// The execution's id, or `key:` and its key.
+    #[arg(value_parser = input::execution)]
     id: String,
     /// Only events after this one.
     #[arg(long, value_name = "SEQUENCE", default_value_t = 0)]
@@ -39,7 +40,8 @@ pub(crate) struct Events {
 }
 
 impl Events {
-    pub(crate) async fn run(self, session: &Session) -> Result<(), Failure> {
+    pub(crate) async fn run(mut self, session: &Session) -> Result<(), Failure> {
+        self.id = named::id(session, self.id).await?;
         if self.follow {
             return self.follow(session).await;
         }

@@ -4,6 +4,7 @@ use clap::Args;
 use serde_json::value::RawValue;
 
 use super::history;
+use super::named;
 use crate::client::answers::Answer;
 use crate::exit::Failure;
 use crate::input;
@@ -19,15 +20,16 @@ was sent.
 Examples:
   flovyn workflow export 01a1e259-e972-72ed-ab63-ea102818ba7e > order.json")]
 pub(crate) struct Export {
-    /// The execution's id.
-    #[arg(value_parser = input::id)]
+    /// The execution's id, or `key:` and its key.
+    #[arg(value_parser = input::execution)]
     id: String,
 }
 
 impl Export {
     /// Printed while it comes: a history may be long.
     pub(crate) async fn run(self, session: &Session) -> Result<(), Failure> {
-        let (client, out, id) = (&session.client, session.out, self.id.as_str());
+        let id = named::id(session, self.id).await?;
+        let (client, out, id) = (&session.client, session.out, id.as_str());
         let execution: Box<RawValue> = client.get(&["workflow-executions", id]).await?;
         let one = |value: &RawValue| out.verbatim(std::iter::once(value));
         out.text(&format!("{{\n\"execution\": {},\n\"events\": [", one(&execution)))?;

@@ -9,7 +9,7 @@ use crate::input;
 use crate::remote::Session;
 use crate::view::status_colour;
 use crate::view::table::{Cell, cut, whole};
-use crate::view::words::{age, duration, now_ms};
+use crate::view::words::{age, duration};
 
 #[derive(Args)]
 #[command(after_help = "\
@@ -17,6 +17,7 @@ Examples:
   flovyn workflow list
   flovyn workflow list --status failed --since 2h
   flovyn workflow list --kind order --label customer=ada --limit 500
+  flovyn workflow list --key cart-ada
   flovyn workflow list --status waiting -o json | jq -r '.[].id'")]
 pub(crate) struct List {
     /// Only those in this status.
@@ -31,6 +32,9 @@ pub(crate) struct List {
     /// Only those with this label.
     #[arg(long, value_name = "NAME=VALUE", value_parser = input::label)]
     label: Option<(String, String)>,
+    /// Only those that were started with this workflow key or idempotency key.
+    #[arg(long, value_parser = input::name)]
+    key: Option<String>,
     /// Only children of this execution.
     #[arg(long, value_name = "ID")]
     parent: Option<String>,
@@ -61,7 +65,9 @@ impl List {
             [whole("ID"), cut("KIND"), whole("STATUS"), cut("QUEUE"), whole("STARTED"), whole("TOOK")];
         let none = "No executions. Start one with: flovyn workflow start KIND";
         let page = |limit, cursor| self.page(session, limit, cursor);
-        Listing::new(session, columns).run(self.limit, none, |one| row(one, now_ms()), page).await
+        Listing::new(session, columns)
+            .run(self.limit, none, |one| row(one, session.client.now_ms()), page)
+            .await
     }
 
     async fn page(
@@ -75,6 +81,7 @@ impl List {
             ("kind", self.kind.clone()),
             ("taskQueue", self.queue.clone()),
             ("label", self.label.as_ref().map(|(name, value)| format!("{name}:{value}"))),
+            ("key", self.key.clone()),
             ("parentId", self.parent.clone()),
             ("createdAfter", self.since.clone()),
             ("createdBefore", self.before.clone()),

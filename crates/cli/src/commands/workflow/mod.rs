@@ -5,6 +5,8 @@ mod events;
 mod export;
 mod history;
 mod list;
+mod named;
+mod release;
 mod retry;
 mod show;
 mod signal;
@@ -40,6 +42,8 @@ pub(crate) enum Workflow {
     Cancel(cancel::Cancel),
     /// End an execution at once, whatever it is doing.
     Terminate(terminate::Terminate),
+    /// Retry a held-back execution now, by a worker of any build.
+    Release(release::Release),
     /// Start a failed or cancelled execution again, as a new one with the same input.
     Retry(retry::Retry),
     /// Print an execution with its whole history, tasks and state as one JSON document.
@@ -60,6 +64,7 @@ impl Verbs for Workflow {
             Self::Signal(signal) => signal.run(session).await,
             Self::Cancel(cancel) => cancel.run(session).await,
             Self::Terminate(terminate) => terminate.run(session).await,
+            Self::Release(release) => release.run(session).await,
             Self::Retry(retry) => retry.run(session).await,
             Self::Export(export) => export.run(session).await,
         }

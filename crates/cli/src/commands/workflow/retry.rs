@@ -3,6 +3,7 @@
 use clap::Args;
 use serde_json::json;
 
+use super::named;
 use crate::client::answers::{Answer, Started};
 use crate::exit::Failure;
 use crate::input;
@@ -16,14 +17,15 @@ Examples:
   flovyn workflow list --status failed -o json | jq -r '.[].id' |
     xargs -n1 flovyn workflow retry")]
 pub(crate) struct Retry {
-    /// Id of the execution that failed or was cancelled.
-    #[arg(value_parser = input::id)]
+    /// Id of the execution that failed or was cancelled, or `key:` and its key.
+    #[arg(value_parser = input::execution)]
     id: String,
 }
 
 impl Retry {
     pub(crate) async fn run(self, session: &Session) -> Result<(), Failure> {
-        let path = ["workflow-executions", self.id.as_str(), "retry"];
+        let id = named::id(session, self.id).await?;
+        let path = ["workflow-executions", id.as_str(), "retry"];
         let started: Answer<Started> = session.client.post(&path, &json!({})).await?;
         if session.out.is_json() {
             return session.out.json(&started.sent);

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use clap::Args;
 
 use super::history;
+use super::named;
 use crate::client::answers::{Answer, Execution, LogEvent};
 use crate::commands::outcome;
 use crate::exit::Failure;
@@ -17,7 +18,7 @@ use crate::view::facts::{Facts, log_line, state_line};
 use crate::view::pretty;
 use crate::view::status_colour;
 use crate::view::timeline::Timeline;
-use crate::view::words::{age, duration, moment, now_ms};
+use crate::view::words::{age, duration, moment};
 
 #[derive(Args)]
 #[command(after_help = "\
@@ -28,8 +29,8 @@ Examples:
   flovyn workflow show --follow 01a1e259-e972-72ed-ab63-ea102818ba7e
   flovyn workflow show -o json 01a1e259-e972-72ed-ab63-ea102818ba7e | jq .waitingOn")]
 pub(crate) struct Show {
-    /// The execution's id.
-    #[arg(value_parser = input::id)]
+    /// The execution's id, or `key:` and its key.
+    #[arg(value_parser = input::execution)]
     id: String,
     /// Show what happens as it happens, until the execution has ended.
     #[arg(long, short)]
@@ -40,7 +41,8 @@ pub(crate) struct Show {
 }
 
 impl Show {
-    pub(crate) async fn run(self, session: &Session) -> Result<(), Failure> {
+    pub(crate) async fn run(mut self, session: &Session) -> Result<(), Failure> {
+        self.id = named::id(session, self.id).await?;
         let execution = self.fetch(session).await?;
         if self.follow {
             self.follow(session, &execution.value).await?;
@@ -63,14 +65,14 @@ impl Show {
 
     async fn show(&self, session: &Session, execution: &Execution) -> Result<(), Failure> {
         let out = session.out;
-        out.lines(&facts(execution, now_ms()).lines(out.paint))?;
+        out.lines(&facts(execution, session.client.now_ms()).lines(out.paint))?;
         if self.no_timeline {
             return Ok(());
         }
         let events = history::events(&session.client, &execution.id, 0, usize::MAX).await?;
         let events: Vec<&LogEvent> = events.iter().map(|event| &event.value).collect();
         let work = history::work(&session.client, &execution.id, &events).await?;
-        let timeline = Timeline::new(&events, &work, str::to_owned, now_ms());
+        let timeline = Timeline::new(&events, &work, str::to_owned, session.client.now_ms());
         out.line("")?;
         out.lines(&timeline.lines(out.paint, out.width))
     }
@@ -142,6 +144,12 @@ fn facts(execution: &Execution, now_ms: i64) -> Facts {
     facts.add_json("Output", execution.output.as_deref());
     let error = if execution.status == "CANCELLED" { "Reason" } else { "Error" };
     facts.add_some(error, execution.error.as_deref());
+    facts.add_some("Failure", execution.failure_type.as_deref());
+    facts.add_json("Details", execution.failure_details.as_deref());
+    if execution.unread_signals > 0 {
+        let count = execution.unread_signals;
+        facts.add("Not read", &format!("{count} {}", if count == 1 { "signal" } else { "signals" }));
+    }
     facts.add_waiting(&execution.waiting_on, &execution.id, now_ms);
     if matches!(execution.status.as_str(), "FAILED" | "CANCELLED") {
         let id = &execution.id;

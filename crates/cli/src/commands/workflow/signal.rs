@@ -4,6 +4,7 @@ use clap::Args;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
+use super::named;
 use crate::exit::Failure;
 use crate::input;
 use crate::remote::Session;
@@ -14,10 +15,11 @@ use crate::view::note;
 A signal is kept until the workflow asks for it: it cannot come too early.
 
 Examples:
-  flovyn workflow signal 01a1e259-e972-72ed-ab63-ea102818ba7e courier --value '\"Grace\"'")]
+  flovyn workflow signal 01a1e259-e972-72ed-ab63-ea102818ba7e courier --value '\"Grace\"'
+  flovyn workflow signal key:cart-ada add --value '{\"item\": \"tea\"}'")]
 pub(crate) struct Signal {
-    /// The execution's id.
-    #[arg(value_parser = input::id)]
+    /// The execution's id, or `key:` and its key.
+    #[arg(value_parser = input::execution)]
     id: String,
     /// The signal's name, as the workflow asks for it.
     #[arg(value_parser = input::name)]
@@ -37,7 +39,7 @@ struct Body<'a> {
 impl Signal {
     pub(crate) async fn run(self, session: &Session) -> Result<(), Failure> {
         let body = Body { name: &self.name, value: self.value.as_deref() };
-        let path = ["workflow-executions", self.id.as_str(), "signal"];
+        let path = named::action(&self.id, "signal");
         let answer: Box<RawValue> = session.client.post(&path, &body).await?;
         if session.out.is_json() {
             return session.out.json(&answer);

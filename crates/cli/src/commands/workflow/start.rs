@@ -57,6 +57,9 @@ pub(crate) struct Start {
     /// It fails when it takes longer than this.
     #[arg(long, value_name = "DURATION")]
     execution_timeout: Option<Span>,
+    /// How long it may clean up after a cancel request; as long as it makes progress unless given.
+    #[arg(long, value_name = "DURATION")]
+    cancel_grace: Option<Span>,
     /// Wait until it has ended and print its output, as `flovyn workflow wait` does.
     #[arg(long)]
     wait: bool,
@@ -86,6 +89,8 @@ struct Body<'a> {
     scheduled_at: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     execution_timeout: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cancel_grace: Option<String>,
 }
 
 impl Start {
@@ -101,6 +106,7 @@ impl Start {
             priority_seconds: self.priority,
             scheduled_at: self.at.clone().or(after.map_err(Failure::usage)?),
             execution_timeout: self.execution_timeout.map(Span::seconds),
+            cancel_grace: self.cancel_grace.map(Span::seconds),
         };
         let path = ["workflows", self.kind.as_str(), "trigger"];
         let started: Answer<Started> = session.client.post(&path, &body).await?;

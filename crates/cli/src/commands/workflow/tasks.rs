@@ -3,6 +3,7 @@
 use clap::Args;
 
 use super::history;
+use super::named;
 use crate::commands::list::Listing;
 use crate::commands::task;
 use crate::exit::Failure;
@@ -16,8 +17,8 @@ Examples:
   flovyn task attempts TASK_ID        # every attempt of one of them
   flovyn task logs --follow TASK_ID   # what it logs")]
 pub(crate) struct Tasks {
-    /// The execution's id.
-    #[arg(value_parser = input::id)]
+    /// The execution's id, or `key:` and its key.
+    #[arg(value_parser = input::execution)]
     id: String,
     /// How many at most.
     #[arg(long, value_name = "NUMBER", default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
@@ -25,10 +26,18 @@ pub(crate) struct Tasks {
 }
 
 impl Tasks {
-    pub(crate) async fn run(self, session: &Session) -> Result<(), Failure> {
+    pub(crate) async fn run(mut self, session: &Session) -> Result<(), Failure> {
+        self.id = named::id(session, self.id).await?;
         let page =
             async |limit, cursor| Ok(history::tasks_page(&session.client, &self.id, limit, cursor).await?);
         let listing = Listing::new(session, task::COLUMNS);
-        listing.run(self.limit, "It has scheduled no tasks.", task::row, page).await
+        listing
+            .run(
+                self.limit,
+                "It has scheduled no tasks.",
+                |one| task::row(one, session.client.now_ms()),
+                page,
+            )
+            .await
     }
 }

@@ -3,6 +3,7 @@
 use clap::Args;
 use serde_json::json;
 
+use super::named;
 use crate::client::answers::{Answer, StatusNow};
 use crate::exit::Failure;
 use crate::input;
@@ -17,8 +18,8 @@ clean up.
 Examples:
   flovyn workflow terminate 01a1e259-e972-72ed-ab63-ea102818ba7e --reason stuck")]
 pub(crate) struct Terminate {
-    /// The execution's id.
-    #[arg(value_parser = input::id)]
+    /// The execution's id, or `key:` and its key.
+    #[arg(value_parser = input::execution)]
     id: String,
     /// Kept in the history.
     #[arg(long, default_value = "")]
@@ -27,7 +28,7 @@ pub(crate) struct Terminate {
 
 impl Terminate {
     pub(crate) async fn run(self, session: &Session) -> Result<(), Failure> {
-        let path = ["workflow-executions", self.id.as_str(), "terminate"];
+        let path = named::action(&self.id, "terminate");
         let now: Answer<StatusNow> = session.client.post(&path, &json!({ "reason": self.reason })).await?;
         if session.out.is_json() {
             return session.out.json(&now.sent);

@@ -2,6 +2,7 @@
 
 use clap::Args;
 
+use super::named;
 use crate::client::ClientError;
 use crate::client::answers::{Answer, Execution};
 use crate::commands::outcome;
@@ -24,8 +25,8 @@ Examples:
   flovyn workflow wait 01a1e259-e972-72ed-ab63-ea102818ba7e
   flovyn workflow wait --timeout 5m 01a1e259-e972-72ed-ab63-ea102818ba7e || echo it did not complete")]
 pub(crate) struct Wait {
-    /// The execution's id.
-    #[arg(value_parser = input::id)]
+    /// The execution's id, or `key:` and its key.
+    #[arg(value_parser = input::execution)]
     id: String,
     /// Wait no longer than this. The execution goes on all the same.
     #[arg(long, value_name = "DURATION")]
@@ -34,7 +35,8 @@ pub(crate) struct Wait {
 
 impl Wait {
     pub(crate) async fn run(self, session: &Session) -> Result<(), Failure> {
-        until_end(session, &self.id, self.timeout).await
+        let id = named::id(session, self.id).await?;
+        until_end(session, &id, self.timeout).await
     }
 }
 

@@ -65,6 +65,8 @@ impl Feed {
             return;
         }
         let mut item_bytes = FIRST_ITEM_BYTES;
+        // What other builds have failed on before this worker came. Later the dispatcher sends for it.
+        let mut held_back = self.class == WorkClass::Workflow;
         while let Ok(first) = self.credit.acquire().await {
             tokio::select! {
                 biased;
@@ -75,9 +77,9 @@ impl Feed {
             let Ok(room) = self.outbound.reserve().await else { return };
             let more = (self.credit.available_permits() / self.feeds).min(self.most_items(item_bytes) - 1);
             let Ok(more) = self.credit.try_acquire_many(more as u32) else { continue };
-            let claim = self.claim(1 + more.num_permits());
+            let claim = self.claim(1 + more.num_permits(), std::mem::take(&mut held_back));
             let claimed = tokio::select! {
-                claimed = self.call.poll(claim, WAIT) => claimed,
+                claimed = self.call.poll(claim, WAIT, std::future::pending()) => claimed,
                 () = self.outbound.closed() => return,
                 () = self.pulse.falls_silent() => continue,
             };
@@ -138,7 +140,7 @@ impl Feed {
         (PUSH_BYTES / item_bytes.max(1)).clamp(1, most)
     }
 
-    fn claim(&self, max: usize) -> Claim {
+    fn claim(&self, max: usize, held_back: bool) -> Claim {
         Claim {
             class: self.class,
             claimer: self.claimer.clone(),
@@ -147,6 +149,7 @@ impl Feed {
             max,
             only: None,
             provisional: self.provisional,
+            held_back,
         }
     }
 

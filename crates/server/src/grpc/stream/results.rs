@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use flovyn_engine::ids::Text;
 use flovyn_engine::request::{
-    Claimer, Continuation, FailTask, GiveBackTask, GiveBackWorkflow, HeartbeatTask,
+    Claimer, Continuation, FailTask, Failure, GiveBackTask, GiveBackWorkflow, HeartbeatTask,
 };
 use flovyn_engine::state::{ExecutionStatus, TaskStatus};
 use flovyn_engine::{Code, Op, Reply};
@@ -16,7 +17,7 @@ use uuid::Uuid;
 use super::super::call::Call;
 use super::super::commands::submission;
 use super::super::convert::id;
-use super::super::status::{ERROR_CODE, may_repeat, not_read, refuse};
+use super::super::status::{ERROR_CODE, may_repeat, not_read, refuse, refused};
 use super::super::task_execution::{completion, failure};
 use super::sessions::{Held, Holdings};
 
@@ -31,8 +32,9 @@ pub(super) async fn settle(
     activations: Vec<v1::ActivationResult>,
     tasks: Vec<v1::TaskResult>,
     claimer: &Claimer,
+    build: &Text,
 ) -> Vec<v1::ResultAck> {
-    let activations = activations.into_iter().map(|result| (result.r#ref, activation(result)));
+    let activations = activations.into_iter().map(|result| (result.r#ref, activation(result, build)));
     let tasks = tasks.into_iter().map(|result| (result.r#ref, task(call, result, claimer)));
     let mut all = activations.chain(tasks).map(|(number, op)| one(call, holdings, number, op)).peekable();
     let mut groups = Vec::new();
@@ -45,15 +47,32 @@ pub(super) async fn settle(
 /// What a result is about, and the request it stands for.
 type Settled = Result<(Uuid, Option<i64>, Op), Status>;
 
-fn activation(result: v1::ActivationResult) -> Settled {
+fn activation(result: v1::ActivationResult, build: &Text) -> Settled {
     if let Some(claim) = result.give_back {
         let execution_id = id("give_back.id", &claim.id)?;
         let give_back = GiveBackWorkflow { execution_id, token: claim.claim_token };
         return Ok((execution_id, Some(claim.claim_token), give_back.into()));
     }
     let missing = || refuse(Code::InvalidCommand, "an activation result has no content");
-    let submit = submission(result.submit.ok_or_else(missing)?)?;
-    Ok((submit.execution_id, submit.token, submit.into()))
+    // If it is refused, the execution waits for a worker of another build, or for its time.
+    let known = |build_id: &mut Option<Text>| {
+        if build_id.is_none() && !build.is_empty() {
+            *build_id = Some(build.clone());
+        }
+    };
+    match submission(result.submit.ok_or_else(missing)?) {
+        Ok(mut submit) => {
+            known(&mut submit.build_id);
+            Ok((submit.execution_id, submit.token, submit.into()))
+        }
+        Err(unread) => {
+            let (id, token, mut op) = unread.about()?;
+            if let Op::RefuseActivation(op) = &mut op {
+                known(&mut op.build_id);
+            }
+            Ok((id, token, op))
+        }
+    }
 }
 
 fn task(call: &Call, result: v1::TaskResult, claimer: &Claimer) -> Settled {
@@ -106,32 +125,62 @@ async fn one(call: &Call, holdings: &Holdings, number: u64, settled: Settled) ->
             );
         }
         Err(status) => {
-            let code = status.metadata().get(ERROR_CODE).and_then(|value| value.to_str().ok());
-            ack.code = code.unwrap_or("FLV0090").to_owned();
-            ack.message = status.message().to_owned();
+            (ack.code, ack.message) = told(&status);
             ack.retryable = may_repeat(&status);
         }
     }
     ack
 }
 
-/// Heartbeats of tasks. Those whose task should stop are named in the answer.
-pub(super) async fn heartbeats(call: &Call, messages: Vec<v1::TaskHeartbeat>) -> Vec<v1::CancelNotice> {
-    let one = |message: v1::TaskHeartbeat| async move {
-        let task_id = id("task_execution_id", &message.task_execution_id).ok()?;
-        let token = message.claim_token;
-        let heartbeat = HeartbeatTask { task_id, token: Some(token), details: message.details };
-        match call.api().service().heartbeat(call.tenant_id(), heartbeat).await {
-            Ok(false) => None,
-            Ok(true) => Some(notice(task_id, token)),
-            // The claim has ended: whoever still works on it should stop.
-            Err(refusal) if matches!(refusal.code, Code::StaleClaim | Code::TaskNotFound) => {
-                Some(notice(task_id, token))
+/// Heartbeats of tasks. Those whose task should stop are named in the answer, and those that were refused.
+pub(super) async fn heartbeats(
+    call: &Call,
+    messages: Vec<v1::TaskHeartbeat>,
+) -> (Vec<v1::CancelNotice>, Vec<v1::HeartbeatRefused>) {
+    let answers = join_all(messages.into_iter().map(|message| heartbeat(call, message))).await;
+    let (mut cancels, mut refused) = (Vec::new(), Vec::new());
+    for answer in answers.into_iter().flatten() {
+        match answer {
+            Ok(cancel) => cancels.push(cancel),
+            Err(refusal) => refused.push(refusal),
+        }
+    }
+    (cancels, refused)
+}
+
+/// Nothing: the task is to go on.
+async fn heartbeat(
+    call: &Call,
+    message: v1::TaskHeartbeat,
+) -> Option<Result<v1::CancelNotice, v1::HeartbeatRefused>> {
+    let (named, token) = (message.task_execution_id, message.claim_token);
+    let status = match id("task_execution_id", &named) {
+        Err(status) => status,
+        Ok(task_id) => {
+            let heartbeat = HeartbeatTask { task_id, token: Some(token), details: message.details };
+            match call.api().service().heartbeat(call.tenant_id(), heartbeat).await {
+                Ok(false) => return None,
+                Ok(true) => return Some(Ok(notice(task_id, token))),
+                // The claim has ended: whoever still works on it should stop.
+                Err(refusal) if matches!(refusal.code, Code::StaleClaim | Code::TaskNotFound) => {
+                    return Some(Ok(notice(task_id, token)));
+                }
+                Err(refusal) => refused(refusal),
             }
-            Err(_) => None,
         }
     };
-    join_all(messages.into_iter().map(one)).await.into_iter().flatten().collect()
+    // Its worker sends another one soon.
+    if may_repeat(&status) {
+        return None;
+    }
+    let (code, message) = told(&status);
+    Some(Err(v1::HeartbeatRefused { task_execution_id: named, claim_token: token, code, message }))
+}
+
+/// The code and the message of a refusal.
+fn told(status: &Status) -> (String, String) {
+    let code = status.metadata().get(ERROR_CODE).and_then(|value| value.to_str().ok());
+    (code.unwrap_or("FLV0090").to_owned(), status.message().to_owned())
 }
 
 pub(super) fn notice(task_id: Uuid, token: i64) -> v1::CancelNotice {
@@ -158,6 +207,7 @@ pub(super) async fn release(call: &Call, held: Vec<(Uuid, Held)>, why: Why) {
                 task_id: id,
                 token: Some(held.token),
                 error: "the worker's connection was lost".into(),
+                failure: Failure::default(),
                 non_retryable: false,
                 next_delay_ms: Some(0),
             }

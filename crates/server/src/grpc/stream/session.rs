@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use axum::http::HeaderValue;
 use flovyn_auth::AuthError;
-use flovyn_engine::Code;
+use flovyn_engine::ids::Text;
 use flovyn_engine::request::{Claimer, HeartbeatWorker};
 use flovyn_engine::state::{TaskStatus, WorkClass};
+use flovyn_engine::{Code, Limits};
 use flovyn_proto::v1;
 use flovyn_service::TaskCancel;
 use futures::StreamExt;
@@ -18,7 +19,9 @@ use tokio::time::MissedTickBehavior;
 use tonic::{Status, Streaming};
 use uuid::Uuid;
 
+use super::super::MAX_MESSAGE_BYTES;
 use super::super::call::Call;
+use super::super::convert::non_empty;
 use super::super::status::{not_allowed, refuse};
 use super::super::worker_lifecycle;
 use super::feed::Feed;
@@ -62,6 +65,8 @@ struct Session {
     credential: Option<HeaderValue>,
     /// As whom it claims work.
     claimer: Arc<Claimer>,
+    /// Of the worker. Empty: it has named none.
+    build: Text,
     holdings: Arc<Holdings>,
     connection: u64,
     outbound: Outbound,
@@ -154,19 +159,25 @@ async fn begin(
     // What it was given and does not name never reached it, or was lost with it.
     results::release(call, forgotten.into_iter().chain(strays).collect(), Why::Lost).await;
     let limits = call.api().service().limits();
-    let welcome =
-        v1::StreamWelcome { session_id: hello.session.to_string(), lease_ms: limits.session_lease_ms, lost };
+    let welcome = v1::StreamWelcome {
+        session_id: hello.session.to_string(),
+        lease_ms: limits.session_lease_ms,
+        lost,
+        limits: Some(told(limits)),
+    };
     let claimer = Claimer {
         worker: hello.register.name.clone(),
         session: Some(hello.session),
         plain: false,
         cooperative: true,
+        build: non_empty(&hello.register.build_id),
     };
     let session = Session {
         call: call.clone(),
         id: hello.session,
         credential,
         claimer: Arc::new(claimer),
+        build: hello.register.build_id.clone(),
         holdings,
         connection,
         outbound: outbound.clone(),
@@ -176,6 +187,17 @@ async fn begin(
     };
     session.send(v1::ServerFrame { welcome: Some(welcome), ..v1::ServerFrame::default() }).await;
     Ok(session)
+}
+
+/// What a worker has to keep to.
+fn told(limits: &Limits) -> v1::StreamLimits {
+    let bytes = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
+    v1::StreamLimits {
+        payload_bytes: bytes(limits.payload_bytes),
+        text_bytes: bytes(limits.text_bytes),
+        commands: bytes(limits.commands),
+        frame_bytes: bytes(MAX_MESSAGE_BYTES),
+    }
 }
 
 /// Claims that the worker brings along: those that are still its own, and the names of the others.
@@ -313,12 +335,13 @@ impl Session {
         if frame.heartbeat {
             self.heartbeat().await;
         }
-        let cancels = results::heartbeats(&self.call, frame.task_heartbeats).await;
-        if !cancels.is_empty() {
-            self.cancel(cancels).await;
+        let (cancels, refused_heartbeats) = results::heartbeats(&self.call, frame.task_heartbeats).await;
+        if !cancels.is_empty() || !refused_heartbeats.is_empty() {
+            self.send(v1::ServerFrame { cancels, refused_heartbeats, ..v1::ServerFrame::default() }).await;
         }
+        let (activations, tasks) = (frame.activations, frame.tasks);
         let acks =
-            results::settle(&self.call, &self.holdings, frame.activations, frame.tasks, &self.claimer).await;
+            results::settle(&self.call, &self.holdings, activations, tasks, &self.claimer, &self.build).await;
         if !acks.is_empty() {
             self.send(v1::ServerFrame { acks, ..v1::ServerFrame::default() }).await;
         }

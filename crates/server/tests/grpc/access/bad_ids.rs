@@ -37,12 +37,27 @@ async fn the_nil_id_is_refused_in_every_id_field() {
     spoil(Database::Sqlite, |place| is_id(&place.path), nil, expect).await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn another_spelling_of_an_id_is_refused_in_every_id_field() {
+    for other in [
+        "0190AAAA-0000-7000-8000-0000000000FF",
+        "0190aaaa00007000800000000000000f",
+        "{0190aaaa-0000-7000-8000-00000000000f}",
+        "urn:uuid:0190aaaa-0000-7000-8000-00000000000f",
+    ] {
+        spoil(Database::Sqlite, |place| is_id(&place.path), other.as_bytes(), expect).await;
+    }
+}
+
 /// What a caller sends comes back in the message of the error, and that travels as a header.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_very_long_id_is_refused_like_any_other() {
     let server = TestServer::start(Database::Sqlite).await;
     for length in [10_000, 100_000, 3 << 20] {
-        let message = v1::GetExecutionRequest { workflow_execution_id: "\u{e9}".repeat(length / 2) };
+        let message = v1::GetExecutionRequest {
+            workflow_execution_id: "\u{e9}".repeat(length / 2),
+            ..v1::GetExecutionRequest::default()
+        };
         let outcome = send(&server, "WorkflowClient/GetExecution", &message, TOKEN).await;
         assert!(outcome.is(Code::InvalidArgument, "FLV0004"), "{length}: {:?} {}", outcome.grpc, outcome.flv);
         assert!(outcome.message.len() < 2_000, "{}", outcome.message.len());

@@ -85,7 +85,9 @@ fn empty(field: &str) -> Expect {
     match field {
         "ReportExecutionSpans:spans.workflow_id" => Expect::Fine,
         // Does not restrict.
-        "ListExecutions:kind" => Expect::Fine,
+        "ListExecutions:kind" | "ListExecutions:key" => Expect::Fine,
+        // Neither a key nor an id.
+        "GetExecution:key" => Expect::Refused(Code::InvalidArgument, "FLV0004"),
         // Its kind is optional on the wire: a missing one is a mistake of the command.
         _ if field.ends_with("schedule_child_workflow.workflow_kind") => {
             Expect::Refused(Code::InvalidArgument, "FLV0009")
@@ -97,7 +99,10 @@ fn empty(field: &str) -> Expect {
 fn long(field: &str) -> Expect {
     match field {
         // Nothing has such a name; and spans are for the log only.
-        "ListExecutions:kind" | "ReportExecutionSpans:spans.workflow_id" => Expect::Fine,
+        "ListExecutions:kind" | "ListExecutions:key" | "ReportExecutionSpans:spans.workflow_id" => {
+            Expect::Fine
+        }
+        "GetExecution:key" => Expect::Refused(Code::NotFound, "FLV0031"),
         _ => Expect::Refused(Code::InvalidArgument, "FLV0003"),
     }
 }

@@ -54,6 +54,8 @@ async fn impossible_times_of_a_start_are_refused() {
         bad(method, "timeout 0", "FLV0006", &start(|start| start.execution_timeout_ms = Some(0))),
         bad(method, "timeout max", "FLV0006", &start(|start| start.execution_timeout_ms = Some(i64::MAX))),
         bad(method, "timeout min", "FLV0006", &start(|start| start.execution_timeout_ms = Some(i64::MIN))),
+        bad(method, "grace -1", "FLV0006", &start(|start| start.cancel_grace_ms = Some(-1))),
+        bad(method, "grace max", "FLV0006", &start(|start| start.cancel_grace_ms = Some(i64::MAX))),
         bad(method, "schedule -1", "FLV0006", &start(|start| start.scheduled_at_ms = Some(-1))),
         bad(method, "schedule max", "FLV0006", &start(|start| start.scheduled_at_ms = Some(i64::MAX))),
         bad(method, "priority max", "FLV0006", &start(|start| start.priority_seconds = i32::MAX)),
@@ -73,6 +75,27 @@ async fn impossible_times_of_a_start_are_refused() {
         cases.push(bad("WorkflowDispatch/SignalWithStartWorkflow", "ttl", "FLV0005", &message));
     }
     all_refused(&world, cases).await;
+}
+
+/// It is refused, and the task has failed: its worker may do nothing else for it.
+#[tokio::test(flavor = "multi_thread")]
+async fn impossible_delays_before_the_next_attempt_are_refused() {
+    for ms in [-1, i64::MAX, i64::MIN] {
+        let world = World::new().await;
+        let task_execution_id = world.ids.task.clone();
+        let failed = v1::FailTaskRequest {
+            task_execution_id: task_execution_id.clone(),
+            claim_token: Some(world.ids.task_token),
+            next_retry_delay_ms: Some(ms),
+            ..Default::default()
+        };
+        let outcome = send(&world.server, "TaskExecution/FailTask", &failed, TOKEN).await;
+        assert!(outcome.is(Code::InvalidArgument, "FLV0006"), "{ms}: {outcome:?}");
+        let get = v1::GetTaskRequest { task_execution_id };
+        let found = send(&world.server, "WorkflowClient/GetTask", &get, TOKEN).await;
+        assert_eq!(found.reply::<v1::TaskInfo>().status, "FAILED");
+        assert_goes_on(&world.server).await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -106,13 +129,6 @@ async fn impossible_times_of_a_task_are_refused() {
             "FLV0007",
             &v1::SubmitTaskRequest { retry_policy: Some(policy), ..plain() },
         ));
-        let failed = v1::FailTaskRequest {
-            task_execution_id: world.ids.task.clone(),
-            claim_token: Some(world.ids.task_token),
-            next_retry_delay_ms: Some(ms),
-            ..Default::default()
-        };
-        cases.push(bad("TaskExecution/FailTask", "next delay", "FLV0006", &failed));
     }
     for factor in [f64::NAN, f64::INFINITY, 0.0, -1.0, 101.0] {
         let policy = v1::RetryPolicy { initial_ms: 1, factor, cap_ms: 10 };
@@ -127,6 +143,28 @@ async fn impossible_times_of_a_task_are_refused() {
         cases.push(bad(method, "retries", "FLV0007", &v1::SubmitTaskRequest { max_retries, ..plain() }));
     }
     all_refused(&world, cases).await;
+}
+
+/// Each with a task of its own: the refusal fails the task, and says so.
+#[tokio::test(flavor = "multi_thread")]
+async fn failures_that_cannot_be_kept_fail_their_task() {
+    for (failure_type, details, code) in [("A\0B", &b""[..], "FLV0002"), ("", b"{\"open\"", "FLV0001")] {
+        let world = World::new().await;
+        let failed = v1::FailTaskRequest {
+            task_execution_id: world.ids.task.clone(),
+            claim_token: Some(world.ids.task_token),
+            failure_type: failure_type.into(),
+            failure_details: details.into(),
+            ..Default::default()
+        };
+        let path = "/flovyn.v1.TaskExecution/FailTask";
+        let outcome = super::wire::call(&world.server, path, vec![failed.encode_to_vec()], TOKEN).await;
+        assert!(outcome.is(Code::InvalidArgument, code), "{outcome:?}");
+        let id = format!("id: {}", world.ids.task);
+        let is_it = |row: &&String| row.starts_with("Task {") && row.contains(&id);
+        let rows = world.rows().await;
+        assert!(rows.iter().find(is_it).expect("the task").contains("status: Failed"), "{rows:?}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -177,8 +215,12 @@ async fn values_outside_a_choice_are_refused() {
     let task = || world.ids.task.clone();
     let mut cases = Vec::new();
     for level in ["", "FATAL", "INFO ", "1"] {
-        let line =
-            v1::LogMessageRequest { task_execution_id: task(), level: level.into(), message: "m".into() };
+        let line = v1::LogMessageRequest {
+            task_execution_id: task(),
+            level: level.into(),
+            message: "m".into(),
+            claim_token: None,
+        };
         cases.push(bad("TaskExecution/LogMessage", "level", "FLV0011", &line));
     }
     for kind in [5, 99, -1, i32::MAX] {

@@ -70,11 +70,11 @@ fn making(ids: &Ids) -> Vec<CommandData> {
 #[tokio::test(flavor = "multi_thread")]
 async fn commands_of_ones_own_execution_do_not_reach_into_another_tenant() {
     let world = World::new().await;
-    let execution = own_execution(&world).await;
     let rows = world.rows().await;
     for data in acting(&world.ids) {
-        let absent = submit(&world, &execution, rename(&data)).await;
-        let foreign = submit(&world, &execution, data.clone()).await;
+        // A refusal ends the claim of the execution.
+        let absent = submit(&world, &own_execution(&world).await, rename(&data)).await;
+        let foreign = submit(&world, &own_execution(&world).await, data.clone()).await;
         // What is not there and what is somebody else's look the same.
         assert_eq!((foreign.grpc, &foreign.flv), (absent.grpc, &absent.flv), "{data:?}");
         assert_eq!(foreign.grpc, Code::NotFound, "{data:?}: {foreign:?}");

@@ -39,7 +39,10 @@ async fn world() -> (World, TempDir) {
 }
 
 async fn get(world: &World, token: &str) -> Outcome {
-    let message = v1::GetExecutionRequest { workflow_execution_id: world.ids.execution.clone() };
+    let message = v1::GetExecutionRequest {
+        workflow_execution_id: world.ids.execution.clone(),
+        ..v1::GetExecutionRequest::default()
+    };
     send(&world.server, "WorkflowClient/GetExecution", &message, token).await
 }
 

@@ -34,7 +34,10 @@ async fn world(database: Database) -> World {
 
 /// Headers: the credential, and what else stands there.
 async fn get(world: &World, token: &str, tenant: Option<&str>) -> Outcome {
-    let message = v1::GetExecutionRequest { workflow_execution_id: world.ids.execution.clone() };
+    let message = v1::GetExecutionRequest {
+        workflow_execution_id: world.ids.execution.clone(),
+        ..v1::GetExecutionRequest::default()
+    };
     let bearer = format!("Bearer {token}");
     let mut headers = vec![("authorization", bearer.as_str())];
     headers.extend(tenant.map(|tenant| ("flovyn-tenant", tenant)));

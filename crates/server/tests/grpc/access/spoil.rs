@@ -52,8 +52,8 @@ pub(super) async fn spoil(
                 let Outcome { grpc, flv, message, .. } = &outcome;
                 wrong.push(format!("{name}: expected {expected:?}, got {grpc:?} {flv} {message}"));
             }
-            // Whatever was accepted has used up what the next request names.
-            if outcome.grpc == Code::Ok || streams(entry.path) {
+            // Whatever was accepted has used up what the next request names, and a refused report its claim.
+            if outcome.grpc == Code::Ok || streams(entry.path) || reports(entry.path) {
                 world = new_world(database).await;
             }
         }
@@ -69,6 +69,10 @@ async fn new_world(database: Database) -> World {
 
 fn streams(path: &str) -> bool {
     [CONNECT, EXECUTE].contains(&path)
+}
+
+fn reports(path: &str) -> bool {
+    ["SubmitWorkflowCommands", "CompleteTask", "FailTask"].iter().any(|method| path.ends_with(method))
 }
 
 fn fits(path: &str, expected: Expect, outcome: &Outcome) -> bool {

@@ -50,6 +50,7 @@ async fn a_child_fails(server: TestServer) {
         "childExecutionId": child_id.to_string(),
         "childworkflowExecutionId": child_id.to_string(),
         "error": "box too small",
+        "failureType": "ERROR",
     });
     assert_eq!(events[2..], [event("CHILD_WORKFLOW_FAILED", data)]);
 }

@@ -1,11 +1,11 @@
 //! The plain client: one generic call, and what a worker and an application do with it.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tonic::client::Grpc;
 use tonic::codegen::http::uri::PathAndQuery;
-use tonic::transport::Channel;
+use tonic::transport::{Channel, Endpoint};
 use tonic::{Request, Status};
 use tonic_prost::ProstCodec;
 use uuid::Uuid;
@@ -45,6 +45,12 @@ impl Plain {
         Self { channel: server.channel() }
     }
 
+    /// A client whose server is away.
+    pub(super) fn nowhere() -> Self {
+        // Nobody listens on this port.
+        Self { channel: Endpoint::from_static("http://127.0.0.1:1").connect_lazy() }
+    }
+
     /// Any rpc, by `Service/Rpc`.
     pub(super) async fn call<Q, R>(&self, rpc: &str, message: Q) -> Result<R, Status>
     where
@@ -62,6 +68,16 @@ impl Plain {
 
     /// Registers a worker for these kinds; returns the id that the server gave it.
     pub(super) async fn register(&self, name: &str, workflows: &[&str], tasks: &[&str]) -> String {
+        self.register_process((name, "", ""), workflows, tasks).await
+    }
+
+    /// A process registers: by name, host and number.
+    pub(super) async fn register_process(
+        &self,
+        (name, host, process): (&str, &str, &str),
+        workflows: &[&str],
+        tasks: &[&str],
+    ) -> String {
         let workflow = |kind: &&str| WorkflowCapability {
             kind: (*kind).into(),
             version: "1.0.0".into(),
@@ -73,9 +89,10 @@ impl Plain {
             worker_version: "1.0.0".into(),
             worker_type: "UNIFIED".into(),
             org_id: TENANT.to_string(),
+            host_name: host.into(),
+            process_id: process.into(),
             workflows: workflows.iter().map(workflow).collect(),
             tasks: tasks.iter().map(task).collect(),
-            ..WorkerRegistrationRequest::default()
         };
         let reply: WorkerRegistrationResponse =
             self.call("WorkerLifecycle/RegisterWorker", request).await.unwrap();
@@ -100,7 +117,23 @@ impl Plain {
         self.poll_workflow_as(WORKER, QUEUE, LONG_POLL_SECONDS).await.expect("no workflow came")
     }
 
+    /// Polls for so long, as workers do: again when a poll brings nothing.
     pub(super) async fn poll_workflow_as(
+        &self,
+        worker: &str,
+        queue: &str,
+        seconds: i64,
+    ) -> Option<WorkflowExecution> {
+        let until = Until::from_now(seconds);
+        loop {
+            let found = self.poll_workflow_once(worker, queue, until.seconds_left()).await;
+            if found.is_some() || until.is_over() {
+                return found;
+            }
+        }
+    }
+
+    pub(super) async fn poll_workflow_once(
         &self,
         worker: &str,
         queue: &str,
@@ -143,6 +176,14 @@ impl Plain {
     pub(super) async fn suspend(&self, id: &str, mut commands: Vec<WorkflowCommand>) {
         commands.push(suspend("Waiting for something"));
         self.submit(id, commands, SUSPENDED).await.unwrap();
+    }
+
+    /// Suspends without commands, as the activation before did. Nothing tells it from that one sent again, so the execution
+    /// is activated once more.
+    pub(super) async fn suspend_again(&self, id: &str) {
+        self.suspend(id, Vec::new()).await;
+        self.claim(id).await;
+        self.suspend(id, Vec::new()).await;
     }
 
     pub(super) async fn complete(&self, id: &str, output: Value) {
@@ -195,6 +236,21 @@ impl Plain {
         &self,
         worker: &str,
         queue: &str,
+        seconds: i64,
+    ) -> Option<TaskExecutionInfo> {
+        let until = Until::from_now(seconds);
+        loop {
+            let found = self.poll_task_once(worker, queue, until.seconds_left()).await;
+            if found.is_some() || until.is_over() {
+                return found;
+            }
+        }
+    }
+
+    pub(super) async fn poll_task_once(
+        &self,
+        worker: &str,
+        queue: &str,
         timeout_seconds: i64,
     ) -> Option<TaskExecutionInfo> {
         let request = PollTaskRequest {
@@ -212,6 +268,20 @@ impl Plain {
         assert!(found.is_none(), "{found:?}");
     }
 
+    /// A standalone task; returns its id.
+    pub(super) async fn submit_task(&self, kind: &str) -> String {
+        let request = SubmitTaskRequest {
+            org_id: TENANT.to_string(),
+            kind: kind.into(),
+            input: json_bytes(Value::Null),
+            max_retries: 3,
+            queue: QUEUE.into(),
+            ..SubmitTaskRequest::default()
+        };
+        let reply: SubmitTaskResponse = self.call("TaskExecution/SubmitTask", request).await.unwrap();
+        reply.task_execution_id
+    }
+
     pub(super) async fn complete_task(&self, id: impl ToString, output: Value) -> Result<(), Status> {
         let request = CompleteTaskRequest { task_execution_id: id.to_string(), output: json_bytes(output) };
         self.call("TaskExecution/CompleteTask", request).await
@@ -220,6 +290,23 @@ impl Plain {
     pub(super) async fn fail_task(&self, id: impl ToString, error: &str) -> Result<(), Status> {
         let request = FailTaskRequest { task_execution_id: id.to_string(), error: error.into() };
         self.call("TaskExecution/FailTask", request).await
+    }
+}
+
+/// How long to go on polling.
+struct Until(Instant);
+
+impl Until {
+    fn from_now(seconds: i64) -> Self {
+        Self(Instant::now() + Duration::from_secs(seconds.unsigned_abs()))
+    }
+
+    fn seconds_left(&self) -> i64 {
+        i64::try_from(self.0.saturating_duration_since(Instant::now()).as_secs()).unwrap()
+    }
+
+    fn is_over(&self) -> bool {
+        Instant::now() >= self.0
     }
 }
 

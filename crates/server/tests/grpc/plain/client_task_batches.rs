@@ -1,7 +1,6 @@
 //! Task ids that clients make themselves, in whole workflows and in batches.
 
 use serde_json::json;
-use tonic::Code;
 use uuid::Uuid;
 
 use super::client::{Plain, event, kinds};
@@ -75,8 +74,7 @@ async fn the_same_batch_sent_twice(server: TestServer) {
     let batch = vec![schedule(task_id, "charge", json!(1)), timer("sleep-1", 86_400_000)];
     client.submit(&id, batch.clone(), SUSPENDED).await.unwrap();
     let log = client.events(&id).await;
-    let parked = client.submit(&id, batch.clone(), SUSPENDED).await.unwrap_err();
-    assert_eq!(parked.code(), Code::FailedPrecondition);
+    client.submit(&id, batch.clone(), SUSPENDED).await.expect("the same batch is answered alike");
     assert_eq!(client.events(&id).await, log);
     assert_eq!(client.poll_task().await.task_execution_id, task_id.to_string());
     client.assert_no_task().await;

@@ -40,13 +40,17 @@ fn scheduled(id: Uuid, kind: &str) -> Event {
 async fn happy_path(server: TestServer) {
     let client = Plain::of(&server);
     let id = started(&client).await;
-    // Any UUID will do, and it comes back in canonical form.
+    // Any UUID will do, but it has one spelling.
     let task_id = Uuid::from_u128(0xa5a5_0000_0000_5000_8000_0000_0000_abcd);
     let upper = ScheduleTask {
         task_execution_id: task_id.to_string().to_uppercase(),
         ..task_data(task_id, "charge", json!(1))
     };
-    client.suspend(&id, vec![task(upper)]).await;
+    let refused = client.submit(&id, vec![task(upper)], SUSPENDED).await.unwrap_err();
+    assert!(refused.code() == Code::InvalidArgument && refused.message().contains("FLV0004"), "{refused}");
+    // The refusal has ended the claim: the execution comes again.
+    client.claim(&id).await;
+    client.suspend(&id, vec![task(task_data(task_id, "charge", json!(1)))]).await;
     assert_eq!(client.events(&id).await[1..], [scheduled(task_id, "charge")]);
     let delivered = client.poll_task().await;
     assert_eq!((delivered.task_execution_id, delivered.workflow_execution_id), (task_id.to_string(), id));
@@ -159,7 +163,8 @@ async fn a_batch_is_atomic(server: TestServer) {
     assert_eq!(kinds(&client.events(&id).await), ["WORKFLOW_STARTED"]);
     client.assert_no_task().await;
     assert!(client.query_reply(&id, "step").await.error.is_some());
-    // Nothing of it stands in the way of the corrected batch.
+    // Nothing of it stands in the way of the corrected batch, when the execution comes again.
+    client.claim(&id).await;
     client.suspend(&id, vec![schedule(task_id, "charge", json!(1)), timer("sleep-1", 86_400_000)]).await;
     assert_eq!(client.poll_task().await.task_execution_id, task_id.to_string());
     assert_eq!(kinds(&client.events(&id).await[1..]), ["TASK_SCHEDULED", "TIMER_STARTED"]);

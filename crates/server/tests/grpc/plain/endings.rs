@@ -9,7 +9,37 @@ use super::commands::{COMPLETED, FAILED, SUSPENDED, complete, fail, operation, s
 use super::messages::{GetEventsRequest, GetEventsResponse};
 use crate::common::{TestServer, on_both};
 
-on_both!(failed, without_a_suspend_command, unspecified_commands_are_ignored, refused, after_the_end);
+on_both!(
+    failed,
+    without_a_suspend_command,
+    unspecified_commands_are_ignored,
+    refused,
+    running_means_that_the_workflow_goes_on,
+    after_the_end,
+    an_end_over_a_signal_is_refused_and_the_client_is_asked_again,
+);
+
+const RUNNING: i32 = 1;
+
+/// The public protocol's event types; some of its clients take any other for OPERATION_COMPLETED.
+const KNOWN: &[&str] = &["WORKFLOW_STARTED", "WORKFLOW_SUSPENDED", "WORKFLOW_COMPLETED", "SIGNAL_RECEIVED"];
+
+async fn an_end_over_a_signal_is_refused_and_the_client_is_asked_again(server: TestServer) {
+    let client = Plain::of(&server);
+    let id = client.start("order", json!(null)).await;
+    client.claim(&id).await;
+    client.signal(&id, "add", json!(1)).await.unwrap();
+    let refused = client.submit(&id, vec![complete(json!([]))], COMPLETED).await.unwrap_err();
+    assert_eq!(refused.code(), Code::FailedPrecondition);
+    assert_eq!(refused.metadata().get("flovyn-error-code").unwrap(), "FLV0063");
+    let events = client.claim(&id).await;
+    assert_eq!(kinds(&events), ["WORKFLOW_STARTED", "SIGNAL_RECEIVED", "WORKFLOW_SUSPENDED"]);
+    client.complete(&id, json!([1])).await;
+    let events = client.events(&id).await;
+    assert!(kinds(&events).iter().all(|kind| KNOWN.contains(kind)), "{:?}", kinds(&events));
+    assert_eq!(events.last(), Some(&event("WORKFLOW_COMPLETED", json!({ "output": [1] }))));
+    client.assert_no_workflow().await;
+}
 
 async fn failed(server: TestServer) {
     let client = Plain::of(&server);
@@ -59,11 +89,25 @@ async fn refused(server: TestServer) {
     let early = client.submit(&id, vec![complete(json!(1))], COMPLETED).await.unwrap_err();
     assert_eq!(early.code(), Code::FailedPrecondition);
     client.claim(&id).await;
-    for (commands, status) in [(vec![], COMPLETED), (vec![], FAILED), (vec![], 1), (vec![], 0)] {
+    for (commands, status) in [(vec![], COMPLETED), (vec![], FAILED), (vec![], 0)] {
         let wrong = client.submit(&id, commands, status).await.unwrap_err();
         assert_eq!(wrong.code(), Code::InvalidArgument, "status {status}");
     }
-    // The claim is still good.
+    // The first of them has ended the claim, and the execution comes again.
+    client.claim(&id).await;
+    client.complete(&id, json!(1)).await;
+}
+
+/// The public enumeration has it, and no client sends it.
+async fn running_means_that_the_workflow_goes_on(server: TestServer) {
+    let client = Plain::of(&server);
+    let id = client.start("order", json!(null)).await;
+    client.claim(&id).await;
+    client.submit(&id, vec![operation("draw", json!(4))], RUNNING).await.unwrap();
+    client.assert_no_workflow().await;
+    client.signal(&id, "go", json!(null)).await.unwrap();
+    let events = client.claim(&id).await;
+    assert_eq!(kinds(&events), ["WORKFLOW_STARTED", "OPERATION_COMPLETED", "SIGNAL_RECEIVED"]);
     client.complete(&id, json!(1)).await;
 }
 

@@ -73,7 +73,12 @@ async fn a_failing_task_is_retried(server: TestServer) {
     assert_eq!(client.poll_task().await.execution_count, 2);
     client.fail_task(task_id, "card declined again").await.unwrap();
     let events = client.claim(&id).await;
-    let failed = json!({"taskExecutionId": task_id.to_string(), "error": "card declined again"});
+    let failed = json!({
+        "taskExecutionId": task_id.to_string(),
+        "error": "card declined again",
+        "attempts": 2,
+        "retryable": true,
+    });
     assert_eq!(events[2..], [event("TASK_FAILED", failed)]);
     client.assert_no_task().await;
     client.complete(&id, json!("given up")).await;

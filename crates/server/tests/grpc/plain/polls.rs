@@ -14,8 +14,10 @@ async fn a_poll_ends_at_its_timeout(server: TestServer) {
     client.register("flows", &["order"], &[]).await;
     // Unregistered, registered, and registered for nothing of this class.
     for worker in [WORKER, "flows"] {
-        let (workflow, task) =
-            tokio::join!(client.poll_workflow_as(worker, QUEUE, 1), client.poll_task_as(worker, QUEUE, 1),);
+        let (workflow, task) = tokio::join!(
+            client.poll_workflow_once(worker, QUEUE, 1),
+            client.poll_task_once(worker, QUEUE, 1),
+        );
         assert!(workflow.is_none() && task.is_none());
     }
 }
@@ -27,7 +29,10 @@ async fn a_drain_ends_long_polls(server: TestServer) {
         let client = client.clone();
         // Longer than the test may take: only the drain can end them.
         tokio::spawn(async move {
-            tokio::join!(client.poll_workflow_as(worker, QUEUE, 300), client.poll_task_as(worker, QUEUE, 300))
+            tokio::join!(
+                client.poll_workflow_once(worker, QUEUE, 300),
+                client.poll_task_once(worker, QUEUE, 300)
+            )
         })
     });
     // The fourth is for tasks of a worker that has none: it waits outside the dispatch.

@@ -44,7 +44,7 @@ async fn a_task_completed_while_claimed(server: TestServer) {
     client.suspend(&id, vec![]).await;
     let events = client.claim(&id).await;
     assert_eq!(kinds(&events[3..]), ["TASK_COMPLETED", "TASK_COMPLETED"]);
-    client.suspend(&id, vec![]).await;
+    client.suspend_again(&id).await;
     client.assert_no_workflow().await;
 }
 

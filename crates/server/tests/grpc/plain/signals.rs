@@ -24,7 +24,7 @@ async fn in_every_state(server: TestServer) {
     assert_eq!(client.signal(&id, "add", json!({"n": 2})).await.unwrap(), 3);
     client.suspend(&id, vec![]).await;
     assert_eq!(client.claim(&id).await.len(), 3);
-    client.suspend(&id, vec![]).await;
+    client.suspend_again(&id).await;
     client.assert_no_workflow().await;
 
     // Parked. The same value twice is two signals.

@@ -43,7 +43,10 @@ impl App {
     }
 
     pub(crate) async fn get(&mut self, id: &str) -> v1::ExecutionInfo {
-        let get = v1::GetExecutionRequest { workflow_execution_id: id.into() };
+        let get = v1::GetExecutionRequest {
+            workflow_execution_id: id.into(),
+            ..v1::GetExecutionRequest::default()
+        };
         self.client.get_execution(signed(get)).await.unwrap().into_inner()
     }
 

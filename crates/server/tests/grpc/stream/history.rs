@@ -45,6 +45,8 @@ async fn fifty_thousand_events_and_twenty_megabytes(server: TestServer) {
             claim_token: Some(activation.claim_token),
             base_sequence: Some(last_sequence(&mut app, &id).await),
             activation_failure: None,
+            unread_signals: 0,
+            clean_up: None,
         };
         assert_eq!(worker.submit_raw(submit).await.code, "", "step {step}");
         app.signal(&id, "next", "null").await;
@@ -66,6 +68,8 @@ async fn fifty_thousand_events_and_twenty_megabytes(server: TestServer) {
         claim_token: Some(activation.claim_token),
         base_sequence: Some(last_sequence(&mut app, &id).await),
         activation_failure: None,
+        unread_signals: 0,
+        clean_up: None,
     };
     assert_eq!(cold.submit_raw(submit).await.code, "");
     assert_eq!(app.result(&id).await.status, "COMPLETED");

@@ -71,6 +71,8 @@ async fn waiting_for_its_task(
         claim_token: Some(first.claim_token + 1),
         base_sequence: Some(3),
         activation_failure: None,
+        unread_signals: 0,
+        clean_up: None,
     };
     (id, worker.task().await, next)
 }
@@ -287,6 +289,8 @@ async fn a_failed_activation_is_held_back_until_another_build_comes(server: Test
         claim_token: Some(first.claim_token),
         base_sequence: Some(1),
         activation_failure: Some(failure),
+        unread_signals: 0,
+        clean_up: None,
         ..v1::SubmitWorkflowCommandsRequest::default()
     };
     assert_eq!(worker.submit_raw(submit).await.code, "");

@@ -3,10 +3,12 @@
 mod app;
 mod attack;
 mod client;
+mod endings;
 mod execute;
 mod history;
 mod life;
 mod provisional;
+mod refusals;
 mod sessions;
 mod silence;
 mod worker;

@@ -26,6 +26,7 @@ pub(crate) struct Worker {
     tasks: VecDeque<v1::TaskExecutionInfo>,
     acks: VecDeque<v1::ResultAck>,
     cancels: VecDeque<v1::CancelNotice>,
+    refused_heartbeats: VecDeque<v1::HeartbeatRefused>,
     drained: bool,
     next_ref: u64,
 }
@@ -91,6 +92,7 @@ impl Worker {
             tasks: VecDeque::new(),
             acks: VecDeque::new(),
             cancels: VecDeque::new(),
+            refused_heartbeats: VecDeque::new(),
             drained: false,
             next_ref: 0,
         })
@@ -118,6 +120,7 @@ impl Worker {
         self.tasks.extend(frame.tasks);
         self.acks.extend(frame.acks);
         self.cancels.extend(frame.cancels);
+        self.refused_heartbeats.extend(frame.refused_heartbeats);
         self.drained |= frame.drain;
         true
     }
@@ -146,6 +149,15 @@ impl Worker {
                 return found;
             }
             assert!(self.read().await, "the stream ended before a cancel notice");
+        }
+    }
+
+    pub(crate) async fn refused_heartbeat(&mut self) -> v1::HeartbeatRefused {
+        loop {
+            if let Some(found) = self.refused_heartbeats.pop_front() {
+                return found;
+            }
+            assert!(self.read().await, "the stream ended before a refused heartbeat");
         }
     }
 
@@ -186,6 +198,8 @@ impl Worker {
             claim_token: Some(activation.claim_token),
             base_sequence: Some(seen),
             activation_failure: None,
+            unread_signals: 0,
+            clean_up: None,
         };
         self.submit_raw(submit).await
     }
@@ -241,8 +255,8 @@ impl Worker {
             task_execution_id: task.task_execution_id.clone(),
             error: error.into(),
             claim_token: Some(task.claim_token),
-            non_retryable: false,
             next_retry_delay_ms: Some(0),
+            ..v1::FailTaskRequest::default()
         };
         self.task_result(v1::task_result::Result::Fail(fail), None).await
     }

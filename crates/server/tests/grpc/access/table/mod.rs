@@ -100,6 +100,24 @@ pub(super) fn submit(ids: &Ids) -> v1::SubmitWorkflowCommandsRequest {
     }
 }
 
+/// Only these may be silent while they send.
+#[test]
+fn methods_that_take_a_stream_are_known_to_the_limit_on_silence() {
+    let set = prost_types::FileDescriptorSet::decode(flovyn_proto::DESCRIPTORS).unwrap();
+    let mut streams: Vec<String> = Vec::new();
+    for file in set.file {
+        for service in &file.service {
+            let name = format!("/{}.{}", file.package(), service.name());
+            let methods = service.method.iter().filter(|method| method.client_streaming());
+            streams.extend(methods.map(|method| format!("{name}/{}", method.name())));
+        }
+    }
+    streams.sort();
+    let known = flovyn_server::grpc::CLIENT_STREAMS.iter().filter(|path| !path.starts_with("/grpc."));
+    assert_eq!(streams, known.copied().collect::<Vec<_>>());
+    assert!(!streams.is_empty());
+}
+
 #[test]
 fn the_table_has_every_rpc_and_every_id_field_of_each() {
     let messages = Messages::load();

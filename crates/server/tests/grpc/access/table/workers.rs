@@ -69,6 +69,7 @@ fn tasks() -> Vec<Entry> {
             task_execution_id: ids.task.clone(),
             progress: 0.5,
             details: "half".into(),
+            claim_token: Some(ids.task_token),
         }),
         rpc!("TaskExecution/Heartbeat", Missing, |ids| v1::HeartbeatRequest {
             task_execution_id: ids.task.clone(),
@@ -82,12 +83,14 @@ fn tasks() -> Vec<Entry> {
             task_execution_id: ids.task.clone(),
             level: "INFO".into(),
             message: "a line".into(),
+            claim_token: Some(ids.task_token),
         }),
         rpc!("TaskExecution/StreamTaskData", Missing, |ids| v1::StreamTaskDataRequest {
             task_execution_id: ids.task.clone(),
             workflow_execution_id: ids.execution.clone(),
             r#type: v1::StreamEventType::Data.into(),
             payload: "1".into(),
+            claim_token: Some(ids.task_token),
             ..v1::StreamTaskDataRequest::default()
         }),
     ]
@@ -103,13 +106,16 @@ fn state() -> Vec<Entry> {
             task_execution_id: ids.task.clone(),
             key: "key".into(),
             value: "1".into(),
+            claim_token: Some(ids.task_token),
         }),
         rpc!("TaskExecution/ClearState", Missing, |ids| v1::ClearStateRequest {
             task_execution_id: ids.task.clone(),
             key: "key".into(),
+            claim_token: Some(ids.task_token),
         }),
         rpc!("TaskExecution/ClearAllState", Missing, |ids| v1::ClearAllStateRequest {
             task_execution_id: ids.task.clone(),
+            claim_token: Some(ids.task_token),
         }),
         rpc!("TaskExecution/GetStateKeys", Missing, |ids| v1::GetStateKeysRequest {
             task_execution_id: ids.task.clone(),

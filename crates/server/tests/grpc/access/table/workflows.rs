@@ -123,6 +123,16 @@ fn client() -> Vec<Entry> {
     vec![
         rpc!("WorkflowClient/GetExecution", Missing, |ids| v1::GetExecutionRequest {
             workflow_execution_id: ids.execution.clone(),
+            ..v1::GetExecutionRequest::default()
+        }),
+        // The key of this tenant's execution names another one in another tenant.
+        rpc!("WorkflowClient/GetExecution", Own, |_ids| v1::GetExecutionRequest {
+            key: "order-1".into(),
+            ..v1::GetExecutionRequest::default()
+        }),
+        rpc!("WorkflowClient/ListExecutions", Own, |_ids| v1::ListExecutionsRequest {
+            key: "order-1".into(),
+            ..v1::ListExecutionsRequest::default()
         }),
         rpc!("WorkflowClient/ListExecutions", Own, |ids| v1::ListExecutionsRequest {
             parent_id: ids.execution.clone(),

@@ -1,0 +1,205 @@
+//! What workers were told of the outcomes they reported, written down beside the database: one line for each that was
+//! acknowledged. Of one task, one outcome is.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::io::Write;
+use std::path::Path;
+use std::sync::Arc;
+
+use flovyn_engine::snapshot::Snapshot;
+use flovyn_engine::state::{Task, TaskStatus};
+use serde_json::Value;
+use tonic::Status;
+use uuid::Uuid;
+
+use crate::check::Findings;
+use crate::programs;
+
+/// What a report said.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Content {
+    Success,
+    /// Of one attempt: another one follows.
+    Failure,
+}
+
+/// The worker's side.
+#[derive(Debug, Clone)]
+pub(crate) struct Recorder(Arc<File>);
+
+impl Recorder {
+    pub(crate) fn create(folder: &Path) -> Result<Self, String> {
+        Ok(Self(append(folder, "outcomes")?))
+    }
+
+    pub(crate) fn record(&self, task: Uuid, token: i64, content: Content) -> std::io::Result<()> {
+        // In one write: a process that is killed leaves whole lines.
+        (&*self.0).write_all(format!("{task} {token} {content:?}\n").as_bytes())
+    }
+}
+
+/// Refusals that a worker had no reason to expect.
+#[derive(Debug)]
+pub(crate) struct Unexpected(Arc<File>);
+
+impl Unexpected {
+    pub(crate) fn create(folder: &Path) -> Result<Self, String> {
+        Ok(Self(append(folder, "unexpected")?))
+    }
+
+    pub(crate) fn record(&self, what: &str, status: &Status) {
+        let text = status.message().replace('\n', " ");
+        // As for outcomes.
+        let _ = (&*self.0).write_all(format!("{what}: {:?} {text}\n", status.code()).as_bytes());
+    }
+}
+
+fn append(folder: &Path, extension: &str) -> Result<Arc<File>, String> {
+    let path = folder.join(format!("{}.{extension}", std::process::id()));
+    let file = File::options().create(true).append(true).open(&path);
+    Ok(Arc::new(file.map_err(|error| format!("{}: {error}", path.display()))?))
+}
+
+/// An outcome that was acknowledged. A worker reports each of its claims with one content, so the three say what it was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Acknowledged {
+    /// Number of its process.
+    pub(crate) worker: u32,
+    pub(crate) token: i64,
+    pub(crate) content: Content,
+}
+
+/// All of them, by task. A repeat of the same is the same.
+#[derive(Debug, Default)]
+pub(crate) struct Outcomes {
+    pub(crate) of: BTreeMap<Uuid, BTreeSet<Acknowledged>>,
+    /// Processes of workers without tokens.
+    pub(crate) plain: BTreeSet<u32>,
+    unexpected: Vec<String>,
+}
+
+impl Outcomes {
+    /// `plain`: the workers without tokens, dead ones too.
+    pub(crate) fn read(folder: &Path, plain: BTreeSet<u32>) -> Result<Self, String> {
+        let mut outcomes = Self { plain, ..Self::default() };
+        for file in std::fs::read_dir(folder).map_err(|error| error.to_string())? {
+            let path = file.map_err(|error| error.to_string())?.path();
+            let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+            let Some((worker, extension)) = name.split_once('.') else { continue };
+            if !["outcomes", "unexpected"].contains(&extension) {
+                continue;
+            }
+            let text = std::fs::read_to_string(&path).map_err(|error| error.to_string())?;
+            for line in text.lines() {
+                if extension == "unexpected" {
+                    outcomes.unexpected.push(line.to_owned());
+                } else {
+                    let read = worker.parse().ok().and_then(|worker| outcomes.read_line(worker, line));
+                    read.ok_or_else(|| format!("{}: '{line}' is no outcome", path.display()))?;
+                }
+            }
+        }
+        Ok(outcomes)
+    }
+
+    fn read_line(&mut self, worker: u32, line: &str) -> Option<()> {
+        let mut words = line.split(' ');
+        let (task, token) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
+        let content = match words.next()? {
+            "Success" => Content::Success,
+            "Failure" => Content::Failure,
+            _ => return None,
+        };
+        self.of.entry(task).or_default().insert(Acknowledged { worker, token, content });
+        Some(())
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.of.values().map(BTreeSet::len).sum()
+    }
+
+    /// Those that were acknowledged to workers without tokens.
+    pub(crate) fn count_plain(&self) -> usize {
+        let all = self.of.values().flatten();
+        all.filter(|outcome| self.plain.contains(&outcome.worker)).count()
+    }
+
+    /// Tasks of which more than one outcome was acknowledged.
+    fn contested(&self) -> impl Iterator<Item = (Uuid, Vec<Acknowledged>)> {
+        self.of.iter().filter_map(|(task, outcomes)| {
+            let last = outcomes.iter().filter(|outcome| outcome.content == Content::Success);
+            let last: Vec<Acknowledged> = last.copied().collect();
+            (last.len() > 1).then_some((*task, last))
+        })
+    }
+
+    /// One outcome of each task is acknowledged, and it is the one that is stored.
+    pub(crate) fn check(&self, found: &mut Findings, snapshot: &Snapshot) {
+        for (task, outcomes) in self.contested() {
+            found.two_outcomes(format!("of task {task} were acknowledged: {outcomes:?}"));
+        }
+        let tasks: BTreeMap<Uuid, &Task> = snapshot.tasks.iter().map(|row| (row.id, row)).collect();
+        for (id, outcomes) in &self.of {
+            let Some(task) = tasks.get(id) else {
+                found.lost(format!("an outcome of task {id} was acknowledged, and it is not there"));
+                continue;
+            };
+            for outcome in outcomes {
+                let stored = match outcome.content {
+                    Content::Success => author(task) == Some((outcome.worker, outcome.token)),
+                    Content::Failure => has_failed(snapshot, task, *outcome),
+                };
+                if !stored {
+                    let (status, output) = (task.status, author(task));
+                    found.lost(format!(
+                        "task {id}: {outcome:?} was acknowledged; stored is {status:?} {output:?}"
+                    ));
+                }
+            }
+        }
+        for what in &self.unexpected {
+            found.wrong(format!("a worker without tokens was refused {what}"));
+        }
+    }
+}
+
+/// The worker and the claim whose output is stored. `None`: the task has not completed.
+pub(crate) fn author(task: &Task) -> Option<(u32, i64)> {
+    let output: Value = serde_json::from_slice(task.output.as_deref()?).ok()?;
+    let worker = u32::try_from(output["worker"].as_u64()?).ok()?;
+    (task.status == TaskStatus::Completed).then_some((worker, output["token"].as_i64()?))
+}
+
+fn has_failed(snapshot: &Snapshot, task: &Task, outcome: Acknowledged) -> bool {
+    let text = programs::failure(outcome.worker, outcome.token);
+    let attempts = snapshot.attempts.iter().filter(|attempt| attempt.task_id == task.id);
+    attempts.filter_map(|attempt| attempt.error.as_deref()).any(|error| error.contains(&text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn outcomes(lines: &[(u32, &str)]) -> Outcomes {
+        let mut outcomes = Outcomes::default();
+        for (worker, line) in lines {
+            let line = format!("{} {line}", Uuid::nil());
+            assert!(outcomes.read_line(*worker, &line).is_some(), "{line}");
+        }
+        outcomes
+    }
+
+    #[test]
+    fn one_outcome_and_its_repeats_are_one() {
+        let one = outcomes(&[(1, "1 Failure"), (2, "2 Failure"), (1, "3 Success"), (1, "3 Success")]);
+        assert_eq!((one.contested().count(), one.count()), (0, 3));
+    }
+
+    #[test]
+    fn outcomes_of_two_claims_or_of_two_workers_are_two() {
+        for lines in [[(1, "1 Success"), (1, "2 Success")], [(1, "1 Success"), (2, "1 Success")]] {
+            assert_eq!(outcomes(&lines).contested().count(), 1, "{lines:?}");
+        }
+    }
+}

@@ -1,0 +1,36 @@
+//! `flovyn workflow release`
+
+use clap::Args;
+use serde_json::json;
+
+use crate::client::answers::{Answer, StatusNow};
+use crate::exit::Failure;
+use crate::input;
+use crate::remote::Session;
+use crate::view::note;
+
+#[derive(Args)]
+#[command(after_help = "\
+An execution is held back after its worker could not carry out an activation: the code does not
+match the history, it panicked, or the kind is unknown. A worker of another build takes it at
+once; the build that failed waits for the delay that `flovyn workflow show` tells.
+
+Examples:
+  flovyn workflow release 01a1e259-e972-72ed-ab63-ea102818ba7e")]
+pub(crate) struct Release {
+    /// The execution's id.
+    #[arg(value_parser = input::id)]
+    id: String,
+}
+
+impl Release {
+    pub(crate) async fn run(self, session: &Session) -> Result<(), Failure> {
+        let path = ["workflow-executions", self.id.as_str(), "release"];
+        let now: Answer<StatusNow> = session.client.post(&path, &json!({})).await?;
+        if session.out.is_json() {
+            return session.out.json(&now.sent);
+        }
+        note(&format!("Released {}: it is {}.", self.id, now.value.status));
+        Ok(())
+    }
+}

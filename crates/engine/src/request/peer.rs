@@ -1,0 +1,15 @@
+//! What a caller is known by, besides its tenant.
+
+use crate::ids::Text;
+
+/// Identifies the client behind a request, as far as its transport can tell. Clients of the public protocol send no claim
+/// token, so this decides which claim a report belongs to (see `lifecycle/reporter.rs`).
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Peer {
+    /// Fingerprint of the credential. `None`: unknown.
+    pub credential: Option<i64>,
+    /// Number of the connection, never used twice. `None`: unknown, or shared by several workers.
+    pub connection: Option<i64>,
+    /// Name or id of the worker, from clients that say it. `None`: it did not say.
+    pub worker: Option<Text>,
+}

@@ -1,0 +1,246 @@
+//! An execution does not end over a signal that its activation has not seen.
+
+use flovyn_engine::reply::Activation;
+use flovyn_engine::request::*;
+use flovyn_engine::state::*;
+use flovyn_engine::{Code, Limits};
+
+use crate::world::{
+    World, claim, complete, create_promise, done, json, plain_claim, schedule_child, schedule_task,
+    start_timer, submit,
+};
+
+fn signal(execution_id: uuid::Uuid) -> SignalWorkflow {
+    SignalWorkflow { execution_id, name: "add".into(), value: json("1") }
+}
+
+fn failed() -> Outcome {
+    Outcome::Failed { error: "no".into(), failure: Failure::default(), stack_trace: None }
+}
+
+fn kinds(world: &World, id: uuid::Uuid) -> Vec<EventKind> {
+    world.events(id).iter().map(|event| event.kind).collect()
+}
+
+#[test]
+fn an_end_waits_for_a_signal_that_came_after_the_claim() {
+    for outcome in [done(), failed()] {
+        let mut world = World::new();
+        let id = world.start("cart");
+        let first = world.claim_workflow("cart");
+        world.must(signal(id));
+        let commands = vec![start_timer("t", 1_000), create_promise("p", None)];
+        let answer = world.ask(submit(&first, commands, outcome.clone()));
+        assert_eq!(answer.unwrap_err().code, Code::EndDeferred);
+        assert_eq!(
+            kinds(&world, id),
+            [EventKind::WorkflowStarted, EventKind::SignalReceived, EventKind::EndDeferred],
+            "nothing of the activation was carried out"
+        );
+        assert_eq!(world.events(id)[2].number, Some(1), "how far the workflow had read");
+        let second = world.claim_workflow("cart");
+        assert!(
+            second.execution.base_sequence < second.execution.last_signal_sequence,
+            "it is told of the signal"
+        );
+        world.must(submit(&second, Vec::new(), outcome));
+        assert!(world.execution(id).status.is_terminal());
+    }
+}
+
+#[test]
+fn a_client_without_tokens_is_asked_again_too() {
+    let mut world = World::new();
+    let id = world.start("cart");
+    let first = world.claim(plain_claim(WorkClass::Workflow, "cart")).workflows.remove(0);
+    world.must(signal(id));
+    assert_eq!(world.ask(submit(&first, Vec::new(), done())).unwrap_err().code, Code::EndDeferred);
+    let second = world.claim(plain_claim(WorkClass::Workflow, "cart")).workflows.remove(0);
+    world.must(submit(&second, Vec::new(), done()));
+    assert_eq!(world.execution(id).status, ExecutionStatus::Completed);
+}
+
+#[test]
+fn what_is_not_a_signal_holds_up_no_end_and_nothing_holds_up_a_cancel() {
+    let mut world = World::new();
+    let id = world.suspended("cart", vec![start_timer("t", 1_000), start_timer("u", 2_000)]);
+    world.advance(1_000);
+    world.fire_all();
+    let activation = world.claim_workflow("cart");
+    world.advance(1_000);
+    world.fire_all();
+    world.must(submit(&activation, Vec::new(), done()));
+    assert_eq!(world.execution(id).status, ExecutionStatus::Completed);
+
+    let id = world.start("cart");
+    let activation = world.claim_workflow("cart");
+    world.must(signal(id));
+    world.must(submit(&activation, Vec::new(), Outcome::Cancelled { reason: "asked to".into() }));
+    assert_eq!(world.execution(id).status, ExecutionStatus::Cancelled);
+
+    let id = world.start("cart");
+    world.claim_workflow("cart");
+    world.must(signal(id));
+    world.must(TerminateWorkflow { execution_id: id, reason: "now".into() });
+    assert_eq!(world.execution(id).status, ExecutionStatus::Cancelled);
+}
+
+#[test]
+fn signals_that_never_stop_are_refused_before_they_starve_the_end() {
+    let mut world = World::new();
+    let id = world.start("cart");
+    let mut deferred = 0;
+    loop {
+        let activation = world.claim_workflow("cart");
+        match world.ask(signal(id)) {
+            Ok(_) => {}
+            Err(refusal) => {
+                assert_eq!(refusal.code, Code::TooManySignals);
+                world.must(submit(&activation, Vec::new(), done()));
+                break;
+            }
+        }
+        assert_eq!(world.ask(submit(&activation, Vec::new(), done())).unwrap_err().code, Code::EndDeferred);
+        deferred += 1;
+    }
+    assert_eq!(deferred, world.limits.deferred_ends);
+    assert_eq!(world.execution(id).status, ExecutionStatus::Completed);
+}
+
+#[test]
+fn one_that_goes_on_takes_signals_again() {
+    let mut world = World::new();
+    let id = world.start("cart");
+    for _ in 0..world.limits.deferred_ends {
+        let activation = world.claim_workflow("cart");
+        world.must(signal(id));
+        assert_eq!(world.ask(submit(&activation, Vec::new(), done())).unwrap_err().code, Code::EndDeferred);
+    }
+    world.refused(signal(id), Code::TooManySignals);
+    let activation = world.claim_workflow("cart");
+    world.must(submit(&activation, Vec::new(), Outcome::Suspended));
+    world.must(signal(id));
+}
+
+#[test]
+fn signals_that_were_not_read_are_counted_in_the_last_event() {
+    let mut world = World::new();
+    let id = world.start("cart");
+    world.must(signal(id));
+    let activation = world.claim(claim(WorkClass::Workflow, "cart")).workflows.remove(0);
+    world.must(SubmitActivation { unread_signals: 1, ..submit(&activation, Vec::new(), done()) });
+    assert_eq!(world.events(id).last().unwrap().number, Some(1));
+}
+
+/// A worker with a fault: it says again and again that it has seen nothing but the start.
+#[test]
+fn an_end_that_never_sees_the_signal_stands_at_last() {
+    let mut world = World::new();
+    let id = world.start("cart");
+    world.must(signal(id));
+    for _ in 0..world.limits.deferred_ends {
+        let activation = world.claim_workflow("cart");
+        let blind = SubmitActivation { base_sequence: Some(1), ..submit(&activation, Vec::new(), done()) };
+        assert_eq!(world.ask(blind).unwrap_err().code, Code::EndDeferred);
+    }
+    let activation = world.claim_workflow("cart");
+    world.must(SubmitActivation { base_sequence: Some(1), ..submit(&activation, Vec::new(), done()) });
+    assert_eq!(world.execution(id).status, ExecutionStatus::Completed);
+}
+
+/// The reply was lost, and meanwhile the same client has claimed the execution again.
+#[test]
+fn a_deferred_batch_without_a_token_is_not_taken_for_the_next_one() {
+    let mut world = World::new();
+    let id = world.start("cart");
+    let first = world.claim(plain_claim(WorkClass::Workflow, "cart")).workflows.remove(0);
+    let commands = || vec![create_promise("p", None)];
+    let end = SubmitActivation { first_number: Some(2), ..submit(&first, commands(), done()) };
+    world.must(signal(id));
+    assert_eq!(world.ask(end.clone()).unwrap_err().code, Code::EndDeferred);
+    world.claim(plain_claim(WorkClass::Workflow, "cart")).workflows.remove(0);
+    world.refused(end.clone(), Code::StaleClaim);
+    // The history has three events by now: that is where its next batch counts from.
+    world.must(SubmitActivation { first_number: Some(4), ..end });
+    assert_eq!(world.execution(id).status, ExecutionStatus::Completed);
+}
+
+#[test]
+fn a_step_along_with_a_success_never_ends_over_a_signal() {
+    let mut world = World::new();
+    let id = world.suspended("cart", vec![schedule_task(7, "charge")]);
+    let task = world.claim_task("charge");
+    world.must(signal(id));
+    let row = world.execution(id);
+    let step = SubmitActivation {
+        token: Some(row.epoch + 1),
+        // What the worker believes: the success follows what it has seen.
+        base_sequence: Some(row.last_sequence),
+        ..submit(
+            &Activation {
+                token: row.epoch + 1,
+                execution: row.clone(),
+                new_events: None,
+                provisional: false,
+            },
+            Vec::new(),
+            done(),
+        )
+    };
+    let claimer = claim(WorkClass::Workflow, "cart").claimer;
+    let next = Some(Box::new(Continuation { step, claimer }));
+    world.must(CompleteTask { next, ..complete(&task) });
+    assert_eq!(world.execution(id).status, ExecutionStatus::Pending, "it is left to the next activation");
+}
+
+#[test]
+fn a_child_tells_its_parent_once_its_end_stands() {
+    let mut world = World::new();
+    let parent = world.suspended("order", vec![schedule_child(9, "cart")]);
+    let child = world.claim_workflow("cart");
+    world.must(signal(child.execution.id));
+    assert_eq!(world.ask(submit(&child, Vec::new(), done())).unwrap_err().code, Code::EndDeferred);
+    assert_eq!(world.execution(parent).status, ExecutionStatus::Waiting);
+    let child = world.claim_workflow("cart");
+    world.must(submit(&child, Vec::new(), done()));
+    assert_eq!(world.execution(parent).status, ExecutionStatus::Pending);
+}
+
+/// A run that was asked to cancel and returns something else sees its signals first, within its grace time.
+#[test]
+fn a_cancel_request_ends_the_run_in_time_although_signals_come() {
+    let mut world = World::new();
+    let id = world.start("cart");
+    let mut activation = world.claim_workflow("cart");
+    world.must(CancelWorkflow { execution_id: id, reason: "enough".into(), cascade: false });
+    for _ in 0..3 {
+        world.must(signal(id));
+        assert_eq!(world.ask(submit(&activation, Vec::new(), done())).unwrap_err().code, Code::EndDeferred);
+        activation = world.claim_workflow("cart");
+    }
+    world.must(signal(id));
+    let cancelled = Outcome::Cancelled { reason: "enough".into() };
+    world.must(SubmitActivation { unread_signals: 3, ..submit(&activation, Vec::new(), cancelled) });
+    assert_eq!(world.execution(id).status, ExecutionStatus::Cancelled);
+    assert_eq!(world.events(id).last().unwrap().number, Some(4), "with the one that came too late");
+}
+
+#[test]
+fn a_history_has_room_for_a_deferred_end() {
+    let mut world = World::with(Limits { history_events: 6, ..Limits::default() });
+    let id = world.start("cart");
+    for _ in 0..2 {
+        let activation = world.claim_workflow("cart");
+        match world.ask(signal(id)) {
+            Ok(_) => assert_eq!(
+                world.ask(submit(&activation, Vec::new(), done())).unwrap_err().code,
+                Code::EndDeferred
+            ),
+            Err(refusal) => {
+                assert_eq!(refusal.code, Code::HistoryFull);
+                world.must(submit(&activation, Vec::new(), done()));
+            }
+        }
+    }
+    assert_eq!(world.execution(id).status, ExecutionStatus::Completed);
+}

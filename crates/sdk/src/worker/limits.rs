@@ -1,0 +1,153 @@
+//! What the server takes, as it says when it welcomes the worker. What exceeds it is not sent: one frame that is too large ends
+//! the stream for everything that is under way. The failure is reported in its place.
+
+use std::sync::{Mutex, PoisonError};
+
+use flovyn_proto::v1;
+use flovyn_proto::v1::workflow_command::CommandData;
+use prost::Message;
+
+use crate::replay::ActivationError;
+use crate::size::TOO_LARGE;
+
+/// Code of a text that is too long.
+const TEXT_TOO_LONG: &str = "FLV0002";
+/// Code of too many commands.
+const TOO_MANY: &str = "FLV0008";
+/// Of a frame: what stands around its one result.
+const FRAME_BYTES_AROUND: usize = 1 << 10;
+/// So much of an error that is too long is sent.
+const BEGINNING_CHARS: usize = 200;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Limits {
+    payload_bytes: usize,
+    text_bytes: usize,
+    commands: usize,
+    frame_bytes: usize,
+}
+
+impl Default for Limits {
+    /// Of servers that say nothing.
+    fn default() -> Self {
+        Self { payload_bytes: 1 << 20, text_bytes: 64 << 10, commands: 10_000, frame_bytes: 4 << 20 }
+    }
+}
+
+/// Those of the server that the worker was connected to last.
+#[derive(Debug, Default)]
+pub(super) struct Told(Mutex<Limits>);
+
+impl Told {
+    /// `None`: the server says nothing.
+    pub(super) fn set(&self, told: Option<v1::StreamLimits>) {
+        let size = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
+        let limits = told.map_or_else(Limits::default, |told| Limits {
+            payload_bytes: size(told.payload_bytes),
+            text_bytes: size(told.text_bytes),
+            commands: size(told.commands),
+            frame_bytes: size(told.frame_bytes),
+        });
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = limits;
+    }
+
+    pub(super) fn get(&self) -> Limits {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Limits {
+    /// Why an activation is not sent. `None`: it is. The last command may say how the workflow ends.
+    pub(super) fn refuse(&self, submit: &v1::SubmitWorkflowCommandsRequest) -> Option<ActivationError> {
+        let last = submit.commands.last().and_then(|command| command.command_data.as_ref());
+        let output = match last {
+            Some(CommandData::CompleteWorkflow(complete)) => complete.output.len(),
+            _ => 0,
+        };
+        if output > self.payload_bytes {
+            return Some(ActivationError::new(TOO_LARGE, exceeds("output", output, self.payload_bytes)));
+        }
+        // One that ends the workflow is no command to the server.
+        let count = submit.commands.len();
+        if count > self.commands.saturating_add(1) {
+            let message = format!("{count} commands in one activation, the limit is {}", self.commands);
+            return Some(ActivationError::new(TOO_MANY, message));
+        }
+        let size = submit.encoded_len();
+        let limit = self.frame_bytes.saturating_sub(FRAME_BYTES_AROUND);
+        (size > limit).then(|| ActivationError::new(TOO_LARGE, exceeds("the activation", size, limit)))
+    }
+
+    /// The code and the message of a task's output that is not sent. `None`: it is.
+    pub(super) fn refuse_output(&self, output: &[u8]) -> Option<(&'static str, String)> {
+        let (size, limit) = (output.len(), self.payload_bytes);
+        (size > limit).then(|| (TOO_LARGE, exceeds("output", size, limit)))
+    }
+
+    /// The same for an error.
+    pub(super) fn refuse_error(&self, error: &str) -> Option<(&'static str, String)> {
+        let (size, limit) = (error.len(), self.text_bytes);
+        let beginning = || error.chars().take(BEGINNING_CHARS).collect::<String>();
+        let message = || format!("{}; it begins with: {}", exceeds("error", size, limit), beginning());
+        (size > limit).then(|| (TEXT_TOO_LONG, message()))
+    }
+}
+
+fn exceeds(what: &str, size: usize, limit: usize) -> String {
+    format!("{what} has {size} bytes, the limit is {limit}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMITS: Limits = Limits { payload_bytes: 10, text_bytes: 10, commands: 2, frame_bytes: 2_048 };
+
+    fn set_state(bytes: usize) -> v1::WorkflowCommand {
+        let data = v1::SetStateCommand { key: "k".into(), value: vec![b'1'; bytes].into() };
+        v1::WorkflowCommand {
+            command_data: Some(CommandData::SetState(data)),
+            ..v1::WorkflowCommand::default()
+        }
+    }
+
+    fn complete(bytes: usize) -> v1::WorkflowCommand {
+        let data = v1::CompleteWorkflowCommand { output: vec![b'1'; bytes].into() };
+        let command_data = Some(CommandData::CompleteWorkflow(data));
+        v1::WorkflowCommand { command_data, ..v1::WorkflowCommand::default() }
+    }
+
+    fn code(commands: Vec<v1::WorkflowCommand>) -> Option<&'static str> {
+        let submit = v1::SubmitWorkflowCommandsRequest { commands, ..Default::default() };
+        LIMITS.refuse(&submit).map(|error| error.code)
+    }
+
+    #[test]
+    fn what_the_server_would_refuse_is_not_sent() {
+        assert_eq!(code(vec![set_state(1), set_state(1), complete(10)]), None);
+        assert_eq!(code(vec![complete(11)]), Some(TOO_LARGE));
+        assert_eq!(code(vec![set_state(1), set_state(1), set_state(1), complete(1)]), Some(TOO_MANY));
+        assert_eq!(code(vec![set_state(900)]), None);
+        assert_eq!(code(vec![set_state(1_100)]), Some(TOO_LARGE));
+        assert_eq!(LIMITS.refuse_output(&[b'1'; 10]), None);
+        assert_eq!(LIMITS.refuse_output(&[b'1'; 11]).unwrap().0, TOO_LARGE);
+        assert_eq!(LIMITS.refuse_error("0123456789"), None);
+        let (code, message) = LIMITS.refuse_error("0123456789a").unwrap();
+        assert_eq!(code, TEXT_TOO_LONG);
+        assert_eq!(message, "error has 11 bytes, the limit is 10; it begins with: 0123456789a");
+    }
+
+    #[test]
+    fn a_server_that_says_nothing_has_the_usual_limits() {
+        let told = Told::default();
+        told.set(Some(v1::StreamLimits {
+            payload_bytes: 10,
+            text_bytes: 10,
+            commands: 2,
+            frame_bytes: 2_048,
+        }));
+        assert_eq!(told.get(), LIMITS);
+        told.set(None);
+        assert_eq!(told.get(), Limits::default());
+    }
+}

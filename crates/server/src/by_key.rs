@@ -1,0 +1,21 @@
+//! The execution that a key names, for those who only look: the same one that an action by key acts on.
+
+use flovyn_engine::ids::TenantId;
+use flovyn_engine::state::{Execution, HolderClass, KeySpace};
+use flovyn_store::{ExecutionFilter, Page, Store, StoreResult};
+
+/// The execution that was given the key last, as long as the key is there; otherwise the newest that was started with it.
+/// `None`: no execution has or had the key.
+pub(crate) async fn execution(
+    store: &dyn Store,
+    tenant: TenantId,
+    key: &str,
+) -> StoreResult<Option<Execution>> {
+    let holder = store.idempotency_key_get(tenant, KeySpace::Work, key).await?;
+    if let Some(holder) = holder.filter(|holder| holder.holder_class == HolderClass::Workflow) {
+        return Ok(store.execution_get(tenant, holder.holder_id).await?.filter(|row| !row.purging));
+    }
+    let filter = ExecutionFilter { key: Some(key.into()), ..ExecutionFilter::default() };
+    let newest = store.execution_list(tenant, &filter, Page { after: None, offset: 0, limit: 1 }).await?;
+    Ok(newest.into_iter().next())
+}

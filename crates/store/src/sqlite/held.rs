@@ -1,0 +1,253 @@
+//! One process per database file, whatever name it is opened by.
+//!
+//! Two locks keep others out: one on `NAME.lock` beside the file, and one on the file itself, which holds through a hard
+//! link, a symbolic link or a bind mount. It is a `flock`, which SQLite does not use. Closing any descriptor of a file
+//! drops all POSIX locks that this process has on it, those of SQLite included. So the descriptor stays open until the
+//! last connection is closed, and a file that this process has open already is refused before it is opened once more.
+//!
+//! A write-ahead log goes by name. Whoever opens the file by another name would not see it, and what it holds would be
+//! lost: a file that was not closed in order is opened by the same name again, or not at all.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File, TryLockError};
+use std::io::{self, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use rustix::fs::XattrFlags;
+use tokio::sync::watch;
+
+use super::log::beside;
+use super::volume;
+use crate::port::{StoreError, StoreResult};
+
+/// Where a file says by which name and by whom it is open: goes with the file, whatever its name is. Gone once it is closed in order.
+const HOLDER: &str = "user.flovyn.holder";
+const HOLDER_BYTES: usize = 8_192;
+
+/// Device and inode.
+type Identity = (u64, u64);
+
+/// The files that this process holds.
+static HELD: Mutex<BTreeSet<Identity>> = Mutex::new(BTreeSet::new());
+
+/// A database file that no other process may open to write. Dropped after the last connection to it.
+#[derive(Debug)]
+pub(super) struct Held {
+    database: PathBuf,
+    identity: Identity,
+    name: File,
+    file: File,
+    /// Only where a lock on the file itself would shut SQLite's own out.
+    _instead: Option<File>,
+    // Last: whoever waits for it finds the files closed.
+    closed: watch::Sender<()>,
+}
+
+/// Who holds a file, as it is written down there.
+#[derive(Debug, PartialEq, Eq)]
+struct Holder {
+    path: PathBuf,
+    /// Such as `process 17, HTTP 127.0.0.1:8080`.
+    who: String,
+}
+
+impl Holder {
+    fn read(text: &[u8]) -> Option<Self> {
+        let text = String::from_utf8_lossy(text);
+        let (path, who) = text.trim_end().split_once('\n')?;
+        Some(Self { path: path.into(), who: who.to_owned() })
+    }
+
+    /// As the file itself says. Opens nothing.
+    fn of(database: &Path) -> Option<Self> {
+        let mut text = [0; HOLDER_BYTES];
+        let length = rustix::fs::getxattr(database, HOLDER, &mut text[..]).ok()?;
+        Self::read(&text[..length])
+    }
+}
+
+impl Held {
+    /// Takes the file, made empty if it is not there.
+    ///
+    /// # Errors
+    /// When another process holds it, under this name or another one, or when it was left open under another name.
+    pub(super) fn take(path: &Path) -> StoreResult<Self> {
+        if path.to_string_lossy().starts_with("file:") {
+            return Err(StoreError::Refused(format!(
+                "{} is a URI, by which a file can have many names: give its path",
+                path.display()
+            )));
+        }
+        let database = real(path);
+        // Until all is done: of two that come at once only one opens the file.
+        let mut held = HELD.lock().unwrap_or_else(PoisonError::into_inner);
+        let name = lock_name(&database)?;
+        if let Ok(known) = fs::metadata(&database)
+            && held.contains(&identity(&known))
+        {
+            return Err(same_file(path, &database));
+        }
+        let cannot = |doing: &str, error: io::Error| {
+            StoreError::Unavailable(format!("cannot {doing} {}: {error}", path.display()))
+        };
+        let file = File::options().create(true).truncate(false).read(true).write(true).open(&database);
+        let file = file.map_err(|error| cannot("open", error))?;
+        let facts = file.metadata().map_err(|error| cannot("open", error))?;
+        let shared = volume::of(&file);
+        if let Some(shared) = shared {
+            tracing::warn!(
+                database = %path.display(),
+                "the database lies on a network file system ({}), whose locks and fsync may not hold: move it to a disk of \
+                 this machine, or use PostgreSQL",
+                shared.name
+            );
+        }
+        let identity = identity(&facts);
+        let instead = match lock_file(&file, identity, shared) {
+            Ok(instead) => instead,
+            Err(TryLockError::WouldBlock) => return Err(same_file(path, &database)),
+            Err(TryLockError::Error(error)) if shared.is_some() => {
+                tracing::warn!(%error, database = %path.display(), "the file cannot be locked: start no second server on it");
+                None
+            }
+            Err(TryLockError::Error(error)) => return Err(cannot("lock", error)),
+        };
+        refuse_other_name(path)?;
+        held.insert(identity);
+        let closed = watch::Sender::new(());
+        let held = Self { database, identity, name, file, _instead: instead, closed };
+        held.say("");
+        Ok(held)
+    }
+
+    /// Tells those who come in vain at which addresses the holder serves.
+    pub(super) fn say(&self, addresses: &str) {
+        let separator = if addresses.is_empty() { "" } else { ", " };
+        let who = format!("process {}{separator}{addresses}", std::process::id());
+        let text = format!("{}\n{who}\n", self.database.display());
+        // It only makes a message better, which does without.
+        let _ = rewrite(&self.name, &text);
+        let _ = rustix::fs::fsetxattr(&self.file, HOLDER, text.as_bytes(), XattrFlags::empty());
+    }
+
+    /// Closes once the files are closed.
+    pub(super) fn closes(&self) -> watch::Receiver<()> {
+        self.closed.subscribe()
+    }
+
+    pub(super) fn database(&self) -> &Path {
+        &self.database
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        // A log that is still there has something that another name would not lead to.
+        if !beside(&self.database).exists() {
+            let _ = rustix::fs::fremovexattr(&self.file, HOLDER);
+        }
+        HELD.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.identity);
+    }
+}
+
+/// Takes the lock on a name, until the file is dropped. There may be no database of that name yet.
+pub(super) fn lock_name(database: &Path) -> StoreResult<File> {
+    let path = with_suffix(database, ".lock");
+    let file = File::options().create(true).truncate(false).read(true).write(true).open(&path);
+    let file =
+        file.map_err(|error| StoreError::Unavailable(format!("cannot open {}: {error}", path.display())))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => {
+            let holder = fs::read(&path).ok().and_then(|text| Holder::read(&text));
+            let who = holder.map_or_else(String::new, |holder| format!(", by {}", holder.who));
+            Err(StoreError::Unavailable(format!(
+                "another process has the database open ({} is locked{who}): stop it, or use another data directory",
+                path.display()
+            )))
+        }
+        Err(TryLockError::Error(error)) => {
+            Err(StoreError::Unavailable(format!("cannot lock {}: {error}", path.display())))
+        }
+    }
+}
+
+fn same_file(path: &Path, database: &Path) -> StoreError {
+    let holder = Holder::of(database)
+        .map_or_else(String::new, |holder| format!(" as {}, by {}", holder.path.display(), holder.who));
+    StoreError::Unavailable(format!(
+        "another process has the database open: {} is the same file, open{holder}. Stop it, or use another data directory",
+        path.display()
+    ))
+}
+
+/// The lock on the file itself. Where SQLite's own locks would be in its way, one beside it on this machine.
+fn lock_file(
+    file: &File,
+    identity: Identity,
+    shared: Option<volume::Shared>,
+) -> Result<Option<File>, TryLockError> {
+    match shared {
+        Some(shared) if !shared.locks_files => Ok(None),
+        _ if cfg!(target_os = "linux") => file.try_lock().map(|()| None),
+        // Elsewhere a `flock` and SQLite's own locks meet.
+        _ => {
+            let path = std::env::temp_dir().join(format!("flovyn-{}-{}.lock", identity.0, identity.1));
+            let instead = File::options().create(true).truncate(false).write(true).open(path);
+            let instead = instead.map_err(TryLockError::Error)?;
+            instead.try_lock().map(|()| Some(instead))
+        }
+    }
+}
+
+/// Refuses a file that is open by another name, or was left open by one: its log has that name. Opens nothing.
+pub(super) fn refuse_other_name(path: &Path) -> StoreResult<()> {
+    let database = real(path);
+    let Some(holder) = Holder::of(&database).filter(|holder| holder.path != database) else { return Ok(()) };
+    let Ok(facts) = fs::metadata(&database) else { return Ok(()) };
+    let is_same = fs::metadata(&holder.path).is_ok_and(|other| identity(&other) == identity(&facts));
+    // Otherwise the file was moved, which its log should have been, too.
+    let has_log_elsewhere = if is_same { beside(&holder.path).exists() } else { !beside(&database).exists() };
+    if !has_log_elsewhere {
+        return Ok(());
+    }
+    let (name, log) = (holder.path.display(), beside(&holder.path));
+    Err(StoreError::Unavailable(format!(
+        "{} is or was left open as {name}, by {}, and what was written last may be in {}, which does not go by this name: use \
+         that name, or put the log beside it",
+        path.display(),
+        holder.who,
+        log.display()
+    )))
+}
+
+/// Without symbolic links, as SQLite names the files beside it. The file itself may not be there yet.
+fn real(path: &Path) -> PathBuf {
+    if let Ok(real) = fs::canonicalize(path) {
+        return real;
+    }
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    match (fs::canonicalize(folder), path.file_name()) {
+        (Ok(folder), Some(name)) => folder.join(name),
+        _ => path.to_owned(),
+    }
+}
+
+fn identity(facts: &fs::Metadata) -> Identity {
+    (facts.dev(), facts.ino())
+}
+
+fn rewrite(mut file: &File, text: &str) -> io::Result<()> {
+    file.set_len(0)?;
+    io::Seek::rewind(&mut file)?;
+    file.write_all(text.as_bytes())
+}
+
+/// The name of a file beside the database.
+pub(super) fn with_suffix(database: &Path, suffix: &str) -> PathBuf {
+    let mut path = database.as_os_str().to_owned();
+    path.push(suffix);
+    path.into()
+}

@@ -1,0 +1,349 @@
+//! SQLite's own check of its file, and what of it is done when a file is opened.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use rusqlite::{Connection, ErrorCode};
+
+use super::error::store_error;
+use super::held::Held;
+use super::{connect, held};
+use crate::integrity::{Damage, FileHealth, Integrity, OnProgress, Progress};
+use crate::port::{StoreError, StoreResult};
+
+/// Findings of one check.
+const MOST: usize = 1_000;
+/// Steps of SQLite between two calls to whoever watches: of its first part each is a page.
+const STEPS: u32 = 1_000;
+/// Pages of each table and index that are looked at when a large file is opened.
+const SAMPLE: u32 = 64;
+/// The check in the background works so long, and rests three times as long: it leaves the disk to those who wait for it.
+const WORKS: Duration = Duration::from_millis(5);
+const RESTS_AT_MOST: Duration = Duration::from_millis(50);
+
+/// How much of a file is checked before it is used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FileCheck {
+    /// All of a file of up to so many pages. Of a larger one a sample at once, and all of it in the background.
+    UpTo(u64),
+    /// All of it, however long that takes.
+    Full,
+    /// A sample of each table and index, and no more.
+    Quick,
+}
+
+impl Default for FileCheck {
+    /// 32 MiB: a few tenths of a second.
+    fn default() -> Self {
+        Self::UpTo(8_192)
+    }
+}
+
+/// Checks all of a database that is in use or not, and leaves it as it is.
+pub fn check(database: &Path, on_progress: &OnProgress) -> StoreResult<Integrity> {
+    connect::check_library(rusqlite::version_number())?;
+    if !database.is_file() {
+        return Err(StoreError::Unavailable(format!("there is no database {}", database.display())));
+    }
+    held::refuse_other_name(database)?;
+    let mut conn = match connect::open_reader(database) {
+        Err(StoreError::Damaged(what)) => {
+            return Ok(Integrity { damages: vec![damaged_file(what)], ..Default::default() });
+        }
+        opened => opened?,
+    };
+    let pages = pages(&conn).unwrap_or_default();
+    let on_progress = Arc::clone(on_progress);
+    let mut steps = 0;
+    let damages = all(&mut conn, move || {
+        steps += u64::from(STEPS);
+        on_progress(match steps <= pages {
+            true => Progress { done: steps, of: Some(pages), unit: "pages" },
+            false => Progress { done: steps, of: None, unit: "steps of comparing tables with their indexes" },
+        });
+        false
+    })?;
+    Ok(Integrity { damages, checked: format!("{pages} pages"), notes: Vec::new() })
+}
+
+/// What is done before a file is used. Whether that was all of it.
+pub(super) fn at_open(
+    conn: &mut Connection,
+    database: &Path,
+    check: FileCheck,
+    health: &FileHealth,
+) -> StoreResult<bool> {
+    let pages = pages(conn)?;
+    let completely = match check {
+        _ if health.is_suspect() => true,
+        FileCheck::UpTo(limit) => pages <= limit,
+        FileCheck::Full => true,
+        FileCheck::Quick => false,
+    };
+    let found = if completely { all(conn, || false)? } else { sample(conn)? };
+    match refusal(database, &found) {
+        Some(error) => {
+            health.report(&error);
+            Err(error)
+        }
+        None if completely => {
+            health.found_sound();
+            Ok(true)
+        }
+        None => Ok(false),
+    }
+}
+
+/// What somebody who wants to use a damaged file is told.
+fn refusal(database: &Path, found: &[Damage]) -> Option<StoreError> {
+    let first = found.first()?;
+    let more = match found.len() {
+        1 => String::new(),
+        all => format!(" (and {} more, which `flovyn doctor` lists)", all - 1),
+    };
+    Some(StoreError::Damaged(format!("{}: {first}{more}", database.display())))
+}
+
+/// The check of a large file beside those who use it. Dropping it ends it.
+#[derive(Debug)]
+pub(super) struct Background {
+    ends: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Background {
+    pub(super) fn start(held: &Arc<Held>, health: &Arc<FileHealth>) -> StoreResult<Self> {
+        let ends = Arc::<AtomicBool>::default();
+        let (held, health, told) = (Arc::clone(held), Arc::clone(health), Arc::clone(&ends));
+        let work = move || {
+            if let Err(error) = check_beside(&held, &health, told) {
+                health.report(&error);
+                tracing::debug!(%error, "the check of the file ended");
+            }
+        };
+        let thread = std::thread::Builder::new().name("flovyn-check".into()).spawn(work);
+        let thread =
+            thread.map_err(|error| StoreError::Unavailable(format!("no thread for the check: {error}")))?;
+        Ok(Self { ends, thread: Some(thread) })
+    }
+}
+
+impl Drop for Background {
+    fn drop(&mut self) {
+        self.ends.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn check_beside(held: &Held, health: &FileHealth, ends: Arc<AtomicBool>) -> StoreResult<()> {
+    let mut conn = connect::open_reader(held.database())?;
+    let began = Instant::now();
+    let mut rested = Instant::now();
+    let found = all(&mut conn, move || {
+        let worked = rested.elapsed();
+        if worked >= WORKS {
+            std::thread::sleep((worked * 3).min(RESTS_AT_MOST));
+            rested = Instant::now();
+        }
+        ends.load(Ordering::Relaxed)
+    })?;
+    if let Some(error) = refusal(held.database(), &found) {
+        return Err(error);
+    }
+    health.found_sound();
+    tracing::info!(seconds = began.elapsed().as_secs(), "all of the database was checked and is sound");
+    Ok(())
+}
+
+/// All that SQLite's own check finds. `step` is called again and again, and ends it by `true`.
+fn all(conn: &mut Connection, step: impl FnMut() -> bool + Send + 'static) -> StoreResult<Vec<Damage>> {
+    let steps = i32::try_from(STEPS).unwrap_or(i32::MAX);
+    conn.progress_handler(steps, Some(step)).map_err(store_error)?;
+    let found = integrity_check(conn);
+    conn.progress_handler(0, None::<fn() -> bool>).map_err(store_error)?;
+    found
+}
+
+fn integrity_check(conn: &Connection) -> StoreResult<Vec<Damage>> {
+    let trees = match Trees::read(conn) {
+        Ok(trees) => trees,
+        Err(error) => return Ok(vec![at("the schema", Some(1), damage_of(error)?)]),
+    };
+    let mut found = Vec::new();
+    let mut look = || -> rusqlite::Result<()> {
+        let mut statement = conn.prepare(&format!("PRAGMA integrity_check({MOST})"))?;
+        let mut rows = statement.query([])?;
+        while let Some(row) = rows.next()? {
+            let text = row.get_ref(0)?.as_bytes().unwrap_or_default().to_owned();
+            let text = String::from_utf8_lossy(&text).into_owned();
+            // "ok" alone is what a sound file is answered with.
+            let lines = text.lines().filter(|line| *line != "ok" && !line.starts_with("***"));
+            found.extend(lines.map(|line| trees.place(line)));
+        }
+        Ok(())
+    };
+    if let Err(error) = look() {
+        found.push(damaged_file(damage_of(error)?));
+    }
+    Ok(found)
+}
+
+/// The first pages of each table and index, which include the way down from its root.
+fn sample(conn: &Connection) -> StoreResult<Vec<Damage>> {
+    let trees = match Trees::read(conn) {
+        Ok(trees) => trees,
+        Err(error) => return Ok(vec![at("the schema", Some(1), damage_of(error)?)]),
+    };
+    let mut found = Vec::new();
+    for (name, place) in trees.names() {
+        let mut look = || -> rusqlite::Result<()> {
+            let mut statement = conn.prepare_cached(
+                "SELECT pageno FROM (SELECT pageno, pagetype FROM dbstat WHERE name = ?1 LIMIT ?2) \
+                 WHERE pagetype = 'corrupted'",
+            )?;
+            let mut rows = statement.query((name, SAMPLE))?;
+            while let Some(row) = rows.next()? {
+                found.push(at(
+                    place,
+                    row.get::<_, u32>(0).ok().map(u64::from),
+                    "it is no page of a tree".to_owned(),
+                ));
+            }
+            Ok(())
+        };
+        if let Err(error) = look() {
+            found.push(at(place, None, damage_of(error)?));
+        }
+    }
+    Ok(found)
+}
+
+fn pages(conn: &Connection) -> StoreResult<u64> {
+    let pages = conn.query_row("PRAGMA page_count", [], |row| row.get::<_, u32>(0)).map_err(store_error)?;
+    Ok(pages.into())
+}
+
+/// What an error says of the file. One that is not about the file is passed on.
+fn damage_of(error: rusqlite::Error) -> StoreResult<String> {
+    match error.sqlite_error_code() {
+        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase | ErrorCode::SystemIoFailure) => {
+            Ok(error.to_string())
+        }
+        _ => Err(store_error(error)),
+    }
+}
+
+fn damaged_file(what: String) -> Damage {
+    at("the file", None, what)
+}
+
+fn at(place: impl Into<String>, page: Option<u64>, what: String) -> Damage {
+    Damage { place: place.into(), page, what }
+}
+
+/// What the trees of a file are called.
+struct Trees {
+    /// By the page of its root: what it is, such as `table task_execution`.
+    by_root: BTreeMap<u64, String>,
+    /// Name, and what it is.
+    named: Vec<(String, String)>,
+}
+
+impl Trees {
+    fn read(conn: &Connection) -> rusqlite::Result<Self> {
+        let mut trees = Self { by_root: BTreeMap::from([(1, "the schema".to_owned())]), named: Vec::new() };
+        let mut statement =
+            conn.prepare("SELECT rootpage, type, name, tbl_name FROM sqlite_schema WHERE rootpage > 0")?;
+        let mut rows = statement.query([])?;
+        while let Some(row) = rows.next()? {
+            let (root, kind, name): (u32, String, String) = (row.get(0)?, row.get(1)?, row.get(2)?);
+            let place = match kind.as_str() {
+                "index" => format!("index {name} of table {}", row.get::<_, String>(3)?),
+                _ => format!("{kind} {name}"),
+            };
+            trees.by_root.insert(root.into(), place.clone());
+            trees.named.push((name, place));
+        }
+        Ok(trees)
+    }
+
+    fn names(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.named.iter().map(|(name, place)| (name.as_str(), place.as_str()))
+    }
+
+    /// Reads a line of SQLite's check, such as `Tree 14 page 345 cell 3: ...` or `row 7 missing from index x`.
+    fn place(&self, line: &str) -> Damage {
+        if let Some((head, what)) = line.split_once(": ") {
+            let words: Vec<&str> = head.split(' ').collect();
+            let number = |index: usize| words.get(index).and_then(|word| word.parse::<u64>().ok());
+            match words.first() {
+                Some(&"Tree") => {
+                    let root = number(1).unwrap_or_default();
+                    let place = self.by_root.get(&root).cloned();
+                    let place = place.unwrap_or_else(|| format!("the tree at page {root}"));
+                    let rest = words.get(4..).unwrap_or_default().join(" ");
+                    let what = if rest.is_empty() { what.to_owned() } else { format!("{rest}: {what}") };
+                    return at(place, number(3), what);
+                }
+                Some(&"Freelist") => return at("the list of free pages", None, what.to_owned()),
+                Some(&"Page") => return at("the file", number(1), what.to_owned()),
+                _ => {}
+            }
+        }
+        let named = line.split_once("index ").map(|(_, rest)| rest);
+        let column =
+            line.rsplit_once(" in ").and_then(|(_, rest)| rest.split_once('.')).map(|(table, _)| table);
+        let name = named.or(column).unwrap_or_default();
+        let place = self.names().find(|(known, _)| *known == name).map_or("the file", |(_, place)| place);
+        at(place, None, line.to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn trees() -> Trees {
+        Trees {
+            by_root: BTreeMap::from([(14, "table log".to_owned())]),
+            named: vec![
+                ("log".to_owned(), "table log".to_owned()),
+                ("by_time".to_owned(), "index by_time of table log".to_owned()),
+            ],
+        }
+    }
+
+    #[test]
+    fn each_line_of_the_check_names_its_place_and_page() {
+        let lines = [
+            (
+                "Tree 14 page 345 cell 3: Rowid 7 out of order",
+                "table log, page 345: cell 3: Rowid 7 out of order",
+            ),
+            ("Tree 14 page 9: free space corruption", "table log, page 9: free space corruption"),
+            ("Tree 14 page 9 right child: 2nd reference", "table log, page 9: right child: 2nd reference"),
+            ("Tree 77 page 9: x", "the tree at page 77, page 9: x"),
+            ("Page 12: never used", "the file, page 12: never used"),
+            ("Freelist: size is 3 but should be 4", "the list of free pages: size is 3 but should be 4"),
+            (
+                "row 7 missing from index by_time",
+                "index by_time of table log: row 7 missing from index by_time",
+            ),
+            (
+                "wrong # of entries in index by_time",
+                "index by_time of table log: wrong # of entries in index by_time",
+            ),
+            ("NULL value in log.at", "table log: NULL value in log.at"),
+            ("something new", "the file: something new"),
+        ];
+        for (line, expected) in lines {
+            assert_eq!(trees().place(line).to_string(), expected);
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! The two sides of a comparison: where their sources are, and how they are built.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::Outcome;
+use crate::run;
+
+/// One side: its sources, and what was built of them.
+pub(super) struct Side {
+    name: &'static str,
+    sources: PathBuf,
+    target: PathBuf,
+    bench: PathBuf,
+    revision: String,
+}
+
+impl Side {
+    /// The commit to compare with, checked out below the build folder. It is kept there, so that a second comparison need not build
+    /// it again.
+    pub(super) fn base(commit: &str) -> Outcome<Self> {
+        let revision = git(&["rev-parse", "--short=10", "--verify", &format!("{commit}^{{commit}}")])?;
+        let sources = run::target().join("bench-compare").join(&revision);
+        if !sources.join("Cargo.toml").exists() {
+            git(&["worktree", "prune"])?;
+            let folder = sources.to_string_lossy().into_owned();
+            git(&["worktree", "add", "--detach", "--force", &folder, &revision])?;
+        }
+        let target = sources.join("target");
+        Ok(Self::at("base", sources, target, revision))
+    }
+
+    /// This checkout, with whatever is not committed.
+    pub(super) fn this() -> Self {
+        let revision =
+            git(&["describe", "--always", "--dirty", "--abbrev=10"]).unwrap_or_else(|_| "unknown".into());
+        Self::at("this", run::repository(), run::target(), revision)
+    }
+
+    fn at(name: &'static str, sources: PathBuf, target: PathBuf, revision: String) -> Self {
+        let bench = target.join("release").join("flovyn-bench");
+        Self { name, sources, target, bench, revision }
+    }
+
+    pub(super) fn name(&self) -> &'static str {
+        self.name
+    }
+
+    pub(super) fn revision(&self) -> &str {
+        &self.revision
+    }
+
+    /// The program that measures. It runs the server and the worker of its own build.
+    pub(super) fn bench(&self) -> &Path {
+        &self.bench
+    }
+
+    pub(super) fn build(&self) -> Outcome<()> {
+        let mut command =
+            run::cargo(["build", "--release", "--locked", "--bin", "flovyn", "--bin", "flovyn-bench"]);
+        command.args(["--package", "flovyn", "--package", "flovyn-bench"]);
+        run::require_success(command.current_dir(&self.sources).env("CARGO_TARGET_DIR", &self.target))
+    }
+}
+
+/// What git prints, without the end of the line.
+fn git(arguments: &[&str]) -> Outcome<String> {
+    let mut command = Command::new("git");
+    command.args(arguments).current_dir(run::repository());
+    run::output_of(&mut command).map(|text| text.trim().to_owned())
+}
