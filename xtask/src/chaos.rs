@@ -162,8 +162,7 @@ pub(crate) fn run_short(cluster: &Cluster) -> Outcome<()> {
             store: *store,
             seconds: *seconds,
             seed: None,
-            // They are in the long forms: see the limits in docs/de-duplication.md.
-            plain_workers: Some(0),
+            plain_workers: None,
             release: false,
         };
         let mut command = chaos(wanted);

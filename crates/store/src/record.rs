@@ -177,7 +177,7 @@ record!(
         open_tasks: i64, open_timers: i64, open_promises: i64, open_children: i64, buffered_signals: i64,
         delivered_signals: i64, state_keys: i64, alarm_ms: Option<i64>, lease_alarm_ms: Option<i64>, purging: bool,
         accepted_digest: Option<i64>, claim_credential: Option<i64>, claim_connection: Option<i64>, claim_lost_ms: Option<i64>,
-        last_signal_sequence: i64, deferred_ends: i64, equal_refusals: i64,
+        last_signal_sequence: i64, runs_again: i64, equal_refusals: i64,
         cancel_grace_ms: Option<i64>, clean_up_until_ms: Option<i64>,
     )
 );

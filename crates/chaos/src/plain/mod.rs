@@ -30,13 +30,18 @@ const HEARTBEAT_EVERY: Duration = Duration::from_millis(500);
 /// What clients of the public protocol do in two ways.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Dialect {
-    /// Registers, polls under the id that it was given, sends heartbeats, and numbers its commands on from the history.
+    /// Registers, polls under the id that it was given, sends heartbeats, numbers its commands on from the history, and ends a
+    /// batch with SUSPEND.
     Registered,
-    /// Polls under a name that nobody knows, and numbers the commands of every batch from 1.
+    /// Polls under a name that nobody knows, numbers the commands of every batch from 1, and has no command for suspending.
     Unknown,
 }
 
 impl Dialect {
+    fn says_suspend(self) -> bool {
+        self == Self::Registered
+    }
+
     /// Kinds of workflows that it runs.
     fn kinds(self) -> Vec<String> {
         let mut kinds = vec!["noop", "chain", "fanout", "timer", "signal", "parent", "child"];

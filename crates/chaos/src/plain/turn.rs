@@ -21,7 +21,10 @@ pub(super) async fn run(client: &Client, dialect: Dialect, execution: &v1::Workf
         Dialect::Unknown => 1,
     };
     let (end, status) = match outcome {
-        Ok(None) => (None, v1::WorkflowStatus::Suspended),
+        Ok(None) => {
+            let suspend = || CommandData::SuspendWorkflow(v1::SuspendWorkflowCommand::default());
+            (dialect.says_suspend().then(suspend), v1::WorkflowStatus::Suspended)
+        }
         Ok(Some(value)) => {
             let complete = v1::CompleteWorkflowCommand { output: Bytes::from(value.to_string()) };
             (Some(CommandData::CompleteWorkflow(complete)), v1::WorkflowStatus::Completed)

@@ -28,8 +28,9 @@
 //! stale too if it is numbered from an older history than the one accepted last.
 //!
 //! An ambiguous report is refused: to count it could end somebody else's claim, and to answer it like the one before could
-//! tell its sender that a report has counted which has not. An activation that only suspends is an exception: the
-//! execution is run once more, since many of them in a row are alike. See `docs/de-duplication.md`.
+//! tell its sender that a report has counted which has not. An activation that only suspends is an exception, since many of
+//! them in a row are alike: `may_lack_events` in `rules/submit.rs` decides whether the execution waits or runs again. See
+//! `docs/de-duplication.md`.
 
 use crate::code::{Code, Refusal};
 use crate::ids::WorkerId;
@@ -207,7 +208,12 @@ fn identify(claim: &ClaimOf<'_>, peer: Option<&Peer>) -> Option<bool> {
     {
         return Some(false);
     }
-    (claim.connection.is_some() && claim.connection == peer.connection).then_some(true)
+    is_on_its_connection(*claim, Some(peer)).then_some(true)
+}
+
+/// Whether a report comes on the connection that made the claim, so that its client has received the claim.
+pub(crate) fn is_on_its_connection(claim: ClaimOf<'_>, peer: Option<&Peer>) -> bool {
+    claim.connection.is_some() && claim.connection == peer.and_then(|peer| peer.connection)
 }
 
 /// The refusal of a stale report, which says what to do.

@@ -92,10 +92,10 @@ fn signal(
             format!("execution {} has {} signals it has not seen", execution.id, execution.buffered_signals);
         return Err(Refusal::new(Code::TooManySignals, message));
     }
-    if execution.deferred_ends >= work.limits.deferred_ends {
+    if execution.runs_again >= work.limits.deferred_ends {
         let message = format!(
             "the end of execution {} was deferred {} times for new signals; it refuses signals until it has ended or gone on",
-            execution.id, execution.deferred_ends
+            execution.id, execution.runs_again
         );
         return Err(Refusal::new(Code::TooManySignals, message));
     }

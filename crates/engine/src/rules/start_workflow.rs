@@ -254,7 +254,7 @@ fn new_row(
         delivered_signals: 0,
         state_keys: 0,
         last_signal_sequence: 0,
-        deferred_ends: 0,
+        runs_again: 0,
         alarm_ms: None,
         lease_alarm_ms: None,
         purging: false,

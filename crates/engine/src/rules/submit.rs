@@ -12,10 +12,14 @@ use crate::limits::Limits;
 use crate::note::Noted;
 use crate::planted::{Bug, planted};
 use crate::reply::Reply;
-use crate::request::{Command, Outcome, SubmitActivation};
+use crate::request::{Command, Outcome, Peer, SubmitActivation};
 use crate::rules::{Rule, Work, refused, submit_command};
 use crate::state::{Execution, ExecutionStatus, SmallEnum};
 use crate::working_set::Needs;
+
+/// How often in a row an execution runs again because nothing shows that its client has received the last claim. A client
+/// behind a proxy that spreads requests over connections never shows it, and its executions have to wait in the end.
+const UNPROVEN_SUSPENDS: i64 = 2;
 
 impl Rule for SubmitActivation {
     fn check(&self, limits: &Limits) -> Result<(), Refusal> {
@@ -47,10 +51,13 @@ impl Rule for SubmitActivation {
             let what = format!("execution {}", execution.id);
             Err(reporter::refuse(&what, execution.status.name(), claim, self.token, why))
         };
-        let only_again = self.token.is_none() && self.only_suspends_again(&execution, content);
+        let only_suspends = self.token.is_none() && self.only_suspends();
         match reporter::judge(claim, self.token, work.peer, content, work.now.lease_ms) {
-            // It may be the one before, sent again: then the events of this claim have not been seen.
-            Verdict::Holder | Verdict::Ambiguous if only_again => return Ok(run_once_more(work, execution)),
+            Verdict::Holder | Verdict::Ambiguous if only_suspends => {
+                if self.may_lack_events(&execution, claim, work.peer, content) {
+                    return Ok(run_again(work, execution));
+                }
+            }
             Verdict::Holder if self.is_outdated(&execution) => return stale(Why::OlderHistory),
             Verdict::Holder => {}
             // The reply got lost and the worker sent the batch again.
@@ -102,7 +109,7 @@ impl SubmitActivation {
         // A command may have been answered on the spot by an event that the worker has yet to see.
         let unseen = unseen || execution.last_external_sequence > seen_sequence;
         execution.accepted_epoch = execution.epoch;
-        execution.deferred_ends = 0;
+        execution.runs_again = 0;
         execution.accepted_digest = content.map(|content| content.digest);
         self.end(work, &mut execution, unseen)?;
         if overlooked || self.ends() && self.token.is_none() {
@@ -127,10 +134,33 @@ impl SubmitActivation {
         self.token.is_none() && self.first_number.is_some_and(|number| number <= execution.base_sequence)
     }
 
-    /// Whether it has no commands, suspends, and so did the one accepted last.
-    fn only_suspends_again(&self, execution: &Execution, content: Option<Content>) -> bool {
+    fn only_suspends(&self) -> bool {
+        self.commands.is_empty() && self.outcome == Outcome::Suspended
+    }
+
+    /// Whether a batch that only suspends may come from before the claim that it would end. It may be a copy, sent again by a
+    /// client that lost the answer, while the claim itself was lost on its way. An execution that waits on the word of such
+    /// a batch could wait forever.
+    ///
+    /// A number says which events the client had read. Without a number, the connection that made the claim is proof that the
+    /// claim has arrived, unless the batch before had the same content. A client that has neither is asked
+    /// [`UNPROVEN_SUSPENDS`] times.
+    fn may_lack_events(
+        &self,
+        execution: &Execution,
+        claim: ClaimOf<'_>,
+        peer: Option<&Peer>,
+        content: Option<Content>,
+    ) -> bool {
+        if let Some(number) = self.first_number {
+            return number <= execution.last_external_sequence || self.is_outdated(execution);
+        }
         let same = content.is_some_and(|content| execution.accepted_digest == Some(content.digest));
-        same && self.commands.is_empty() && self.outcome == Outcome::Suspended
+        let asked = execution.runs_again;
+        match reporter::is_on_its_connection(claim, peer) {
+            true => same && asked == 0,
+            false => asked < UNPROVEN_SUSPENDS,
+        }
     }
 
     /// A client without tokens that had two claims of one execution, one after the other, reports on both. If the reports cross,
@@ -182,7 +212,7 @@ impl SubmitActivation {
     /// and where the workflow is to find the signals when it decides anew.
     fn defer_end(&self, work: &mut Work<'_>, mut execution: Execution) -> Refusal {
         let sequence = execution.last_signal_sequence;
-        execution.deferred_ends += 1;
+        execution.runs_again += 1;
         let mut data =
             EventData::new(EventKind::EndDeferred).text(format!("a signal came first, at {sequence}"));
         data.number = self.base_sequence.filter(|_| self.token.is_some());
@@ -348,14 +378,12 @@ impl SubmitActivation {
 /// Whether its end was deferred as often as may be, and all its signals have been delivered: a worker that never says it has
 /// seen them would be asked without an end.
 fn was_asked_often(execution: &Execution, limits: &Limits) -> bool {
-    execution.deferred_ends >= limits.deferred_ends
-        && execution.buffered_signals == execution.delivered_signals
+    execution.runs_again >= limits.deferred_ends && execution.buffered_signals == execution.delivered_signals
 }
 
 /// Ends the claim and has the execution claimed again: whoever sent this activation, its events are delivered once more.
-fn run_once_more(work: &mut Work<'_>, mut execution: Execution) -> Reply {
-    // The next activation like it is taken for what it is.
-    execution.accepted_digest = None;
+fn run_again(work: &mut Work<'_>, mut execution: Execution) -> Reply {
+    execution.runs_again += 1;
     execution::make_pending(work, &mut execution);
     let status = execution.status;
     work.set.executions.put(execution);

@@ -122,8 +122,9 @@ pub struct Execution {
     pub state_keys: i64,
     /// Sequence of the newest signal. 0: none.
     pub last_signal_sequence: i64,
-    /// How often in a row an end was not carried out because of a signal that its activation had not seen.
-    pub deferred_ends: i64,
+    /// How many activations in a row were not carried out, so that the workflow runs again: an end because of a signal that it
+    /// had not seen, or a suspend that may lack events.
+    pub runs_again: i64,
 
     /// When its row in `due` fires, on the product's clock and on the clock of leases.
     pub alarm_ms: Option<i64>,

@@ -20,6 +20,7 @@ mod quotas;
 mod refusals;
 mod retries;
 mod scene;
+mod suspends;
 mod tenants;
 mod wake_ups;
 mod world;

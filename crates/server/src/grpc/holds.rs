@@ -20,7 +20,7 @@ use flovyn_engine::state::WorkClass;
 /// Polls of one class in a row after which a client is taken to poll for nothing else.
 const ALONE: u32 = 20;
 const SHARE: u32 = 10;
-pub(super) const SHORTEST: Duration = Duration::from_millis(50);
+pub(super) const SHORTEST: Duration = Duration::from_millis(20);
 const LONGEST: Duration = Duration::from_secs(5);
 const LONGEST_WITH_CALLS: Duration = Duration::from_millis(500);
 
@@ -164,9 +164,9 @@ mod tests {
     #[test]
     fn the_table_of_holds() {
         // A client that is not known yet.
-        assert_eq!(held_after([], Workflow, 0), Some(50));
+        assert_eq!(held_after([], Workflow, 0), Some(20));
         // It stands still for a tenth of the time it was quiet.
-        for (quiet_ms, held_ms) in [(100, 50), (500, 50), (2_000, 200), (30_000, 3_000), (3_600_000, 5_000)] {
+        for (quiet_ms, held_ms) in [(100, 20), (500, 50), (2_000, 200), (30_000, 3_000), (3_600_000, 5_000)] {
             assert_eq!(held_after([], Task, quiet_ms), Some(held_ms), "{quiet_ms}");
             let with_calls = held_after([(0, Calls)], Task, quiet_ms);
             assert_eq!(with_calls, Some(held_ms.min(500)), "{quiet_ms}");
@@ -174,24 +174,24 @@ mod tests {
         // Work, results and calls make it busy again.
         for busy in [Answered(1), Reports, Calls] {
             let seen = [(0, Begins(Task)), (60_000, busy)];
-            assert_eq!(held_after(seen, Workflow, 60_000), Some(50));
+            assert_eq!(held_after(seen, Workflow, 60_000), Some(20));
         }
         assert_eq!(held_after([(0, Begins(Task)), (60_000, Answered(0))], Workflow, 60_000), Some(5_000));
 
         // In turns for ever.
         let turns = (0..100).map(|turn| if turn % 2 == 0 { Workflow } else { Task });
-        assert_eq!(held_after(in_turn(turns), Workflow, 0), Some(50));
+        assert_eq!(held_after(in_turn(turns), Workflow, 0), Some(20));
         // One class alone, up to the first of the other.
-        assert_eq!(held_after(in_turn([Workflow; 19]), Workflow, 0), Some(50));
+        assert_eq!(held_after(in_turn([Workflow; 19]), Workflow, 0), Some(20));
         assert_eq!(held_after(in_turn([Workflow; 20]), Workflow, 0), AS_ASKED);
-        assert_eq!(held_after(in_turn([Workflow; 20]), Task, 0), Some(50));
+        assert_eq!(held_after(in_turn([Workflow; 20]), Task, 0), Some(20));
         // With work in hand, its result may be waiting for the end of the poll.
         let with_work = |mut seen: Vec<(u64, Seen)>, more: Vec<Seen>| {
             seen.extend(more.into_iter().map(|seen| (0, seen)));
             seen
         };
         let seen = with_work(in_turn([Task; 30]), vec![Begins(Task), Answered(1)]);
-        assert_eq!(held_after(seen, Task, 0), Some(50));
+        assert_eq!(held_after(seen, Task, 0), Some(20));
         let seen = with_work(in_turn([Task; 30]), vec![Begins(Task), Answered(1), Reports]);
         assert_eq!(held_after(seen, Task, 0), AS_ASKED);
 
@@ -202,11 +202,11 @@ mod tests {
         assert_eq!(held_after(at_once(Begins(Workflow), Answered(0)), Workflow, 60), AS_ASKED);
         assert_eq!(held_after(at_once(Reports, Answered(0)), Workflow, 60), AS_ASKED);
         // An application's calls may come from another thread.
-        assert_eq!(held_after(at_once(Calls, Answered(0)), Workflow, 60), Some(50));
+        assert_eq!(held_after(at_once(Calls, Answered(0)), Workflow, 60), Some(20));
         // A poll that its client has dropped shows nothing: the server may hear of it late.
-        assert_eq!(held_after(at_once(Begins(Task), Dropped), Task, 60), Some(50));
-        assert_eq!(held_after(at_once(Reports, Dropped), Task, 60), Some(50));
+        assert_eq!(held_after(at_once(Begins(Task), Dropped), Task, 60), Some(20));
+        assert_eq!(held_after(at_once(Reports, Dropped), Task, 60), Some(20));
         let late = [(0, Begins(Task)), (5, Reports), (10, Dropped), (11, Begins(Task)), (50, Answered(0))];
-        assert_eq!(held_after(late, Task, 60), Some(50));
+        assert_eq!(held_after(late, Task, 60), Some(20));
     }
 }
