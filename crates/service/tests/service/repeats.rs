@@ -136,8 +136,8 @@ async fn a_repeated_batch_without_token_is_acknowledged_and_queued_again(place: 
     assert!(server.events(execution_id).await == before);
     server.check().await;
     // It gets the history that it lacked, and goes on.
-    let third = server.claim(plain(workflows("order"))).await.workflows.remove(0);
-    server.must(suspend(&third)).await;
+    let third = claimed(&server).await;
+    server.call(on_one_connection(), suspend(&third)).await.unwrap();
     assert_eq!(server.status(execution_id).await, ExecutionStatus::Waiting);
 }
 
