@@ -1,4 +1,5 @@
-//! API keys: random, named in the configuration by their hash, with a role, tenants and an optional expiry.
+//! API keys are random. The configuration names each key by its hash and gives it a role, tenants and an
+//! optional expiry.
 
 use sha2::{Digest, Sha256};
 use subtle::{Choice, ConditionallySelectable, ConstantTimeEq};
@@ -7,13 +8,14 @@ use crate::principal::{Credential, Tenants};
 use crate::worker_token::{MAX_TOKEN_BYTES, random_hex};
 use crate::{AuthError, Principal, Role};
 
-/// Keys begin with it: it tells them from worker tokens, and people and secret scanners recognise it.
+/// Every API key begins with this prefix. It distinguishes API keys from worker tokens, and secret scanners
+/// recognise it.
 pub const API_KEY_PREFIX: &str = "flv_";
 
 /// A new key of 256 random bits.
 ///
 /// # Errors
-/// When the system has no random numbers to give.
+/// Fails if the operating system has no random numbers available.
 pub fn new_api_key() -> Result<String, String> {
     Ok(format!("{API_KEY_PREFIX}{}", random_hex()?))
 }
@@ -23,13 +25,13 @@ pub fn hash_api_key(key: &str) -> [u8; 32] {
     Sha256::digest(key.as_bytes()).into()
 }
 
-/// One key, as configured.
+/// An API key as it is configured.
 #[derive(Debug, Clone)]
 pub struct ApiKey {
     pub name: String,
     pub hash: [u8; 32],
     pub role: Role,
-    /// Slugs or ids; `*` is all.
+    /// Slugs or ids of tenants; `*` means all tenants.
     pub tenants: Vec<String>,
     pub expires_ms: Option<i64>,
 }
@@ -45,17 +47,18 @@ impl ApiKeys {
         Self { keys }
     }
 
-    /// Whose key this is.
+    /// The user who owns this key.
     ///
     /// # Errors
-    /// When it is none of the configured ones, or has expired.
+    /// Fails if the key is not configured or has expired.
     pub fn authenticate(&self, key: &str, now_ms: i64) -> Result<Principal, AuthError> {
         const INVALID: AuthError = AuthError::Unauthenticated("the API key is not valid");
         if !key.starts_with(API_KEY_PREFIX) || key.len() > MAX_TOKEN_BYTES {
             return Err(INVALID);
         }
         let hash = hash_api_key(key);
-        // All of them are compared, each in constant time: how long it takes says nothing about which one is near.
+        // Every configured key is compared, each in constant time. So the duration does not reveal which key
+        // is similar.
         let mut found = u32::MAX;
         for (index, known) in (0_u32..).zip(&self.keys) {
             let same: Choice = known.hash.ct_eq(&hash);

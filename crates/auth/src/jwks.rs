@@ -1,6 +1,6 @@
 //! Key sets (RFC 7517): the public keys of an issuer, by their `kid`.
 //!
-//! Reads documents and nothing else: where they come from, and when they are read again, is not known here.
+//! This module only parses documents. It does not know where they come from or when they are read again.
 
 use jsonwebtoken::jwk::{AlgorithmParameters, EllipticCurve, Jwk, KeyAlgorithm, PublicKeyUse};
 use jsonwebtoken::{Algorithm, DecodingKey};
@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 use serde::Deserialize;
 use serde_json::Value;
 
-/// Keys of one set. Issuers have a handful.
+/// The most keys that a set may have. Issuers publish only a few.
 const MAX_KEYS: usize = 100;
 /// The modulus of a key of 2048 bits has this many characters in base64. Shorter keys can be factored.
 const MIN_MODULUS_CHARS: usize = 342;
@@ -20,11 +20,11 @@ struct Document {
     keys: Vec<Value>,
 }
 
-/// The keys of a document that fit the algorithm. Others are left out: issuers publish keys for encryption and for other
-/// algorithms in the same set, and none of them may ever check a token here.
+/// The keys of the document that are usable with the algorithm. All other keys are skipped: issuers publish
+/// keys for encryption and for other algorithms in the same set, and such a key must not verify a token here.
 ///
 /// # Errors
-/// When it is no key set, or has no key that fits, or two of the same name.
+/// Fails if the document is not a key set, if no key is usable, or if two keys have the same `kid`.
 pub(crate) fn read(document: &[u8], algorithm: Algorithm) -> Result<KeySet, String> {
     let document: Document = serde_json::from_slice(document)
         .map_err(|error| format!("it is not a JSON Web Key Set ({error})"))?;
@@ -46,7 +46,8 @@ pub(crate) fn read(document: &[u8], algorithm: Algorithm) -> Result<KeySet, Stri
     Ok(set)
 }
 
-/// What a key is for is said in up to three places: its kind, its algorithm and its use. All must agree.
+/// Whether the key may be used with the algorithm. A key states its purpose in up to three places: key type,
+/// algorithm and use. All must agree.
 fn fits(jwk: &Jwk, algorithm: Algorithm) -> bool {
     let (kind, named) = match (&jwk.algorithm, algorithm) {
         (AlgorithmParameters::RSA(key), Algorithm::RS256) => {

@@ -11,12 +11,12 @@ use crate::jwks::{self, KeySet};
 use crate::principal::{Credential, Tenants};
 use crate::{AuthError, Principal, Role};
 
-/// Clocks of issuer and server may differ by this much.
+/// The clocks of the issuer and of the server may differ by this many seconds.
 const LEEWAY_SECONDS: u64 = 30;
-/// A shorter secret can be found by trying.
+/// A shorter secret can be guessed by brute force.
 const MIN_SECRET_BYTES: usize = 32;
 
-/// The key that tokens are checked with, and with it the algorithm.
+/// The key that verifies tokens. It also determines the algorithm.
 #[derive(Clone)]
 pub enum JwtKey {
     /// A shared secret: HS256.
@@ -27,11 +27,12 @@ pub enum JwtKey {
     EcPem(Vec<u8>),
     /// A public key in PEM: EdDSA, with Ed25519.
     EdPem(Vec<u8>),
-    /// A key set, of which a token names one by its `kid`.
+    /// A key set. A token selects a key of the set by its `kid`.
     Jwks { algorithm: JwksAlgorithm, document: Vec<u8> },
 }
 
-/// Algorithms of public keys: a set that anybody can read must not hold secrets.
+/// Algorithms allowed in a key set. All use public keys: anybody can read a key set, so it must not hold
+/// shared secrets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum JwksAlgorithm {
     RS256,
@@ -55,7 +56,7 @@ impl std::fmt::Debug for JwtKey {
     }
 }
 
-/// What a token must say.
+/// What a token must contain to be accepted.
 #[derive(Clone)]
 pub struct JwtSettings {
     pub key: JwtKey,
@@ -71,7 +72,7 @@ impl std::fmt::Debug for JwtSettings {
     }
 }
 
-/// Checks tokens.
+/// Verifies tokens.
 pub struct JwtVerifier {
     settings: JwtSettings,
     keys: Keys,
@@ -80,7 +81,7 @@ pub struct JwtVerifier {
 
 enum Keys {
     One(DecodingKey),
-    /// Replaced as a whole when the issuer changes its keys.
+    /// The whole set is replaced when the issuer changes its keys.
     Set(RwLock<KeySet>),
 }
 
@@ -93,7 +94,7 @@ impl std::fmt::Debug for JwtVerifier {
 #[derive(Debug, Deserialize)]
 struct Claims {
     sub: String,
-    // The library checks `exp`, `iss`, `aud` and `nbf`, and leaves this one to us.
+    // The library checks `exp`, `iss`, `aud` and `nbf`. It does not check `iat`, so this module does.
     iat: i64,
     #[serde(flatten)]
     more: serde_json::Map<String, Value>,
@@ -112,7 +113,8 @@ struct OwnClaims<'a> {
 
 impl JwtVerifier {
     /// # Errors
-    /// When the key cannot be used: the server must not start with an authenticator that lets nobody, or anybody, in.
+    /// Fails if the key cannot be used. The server must not start with a verifier that accepts
+    /// nobody, or anybody.
     pub fn new(settings: JwtSettings) -> Result<Self, String> {
         let one = |algorithm, key| (algorithm, Keys::One(key));
         let (algorithm, keys) = match &settings.key {
@@ -152,10 +154,10 @@ impl JwtVerifier {
         Ok(Self { settings, keys, validation })
     }
 
-    /// Takes the keys of a new document in place of all it had. When it cannot be used, the old ones stay.
+    /// Replaces all keys by those of a new document. If the document cannot be used, the old keys stay.
     ///
     /// # Errors
-    /// When the document cannot be used, or the key is not a set.
+    /// Fails if the document cannot be used, or if the configured key is not a key set.
     pub fn replace_keys(&self, document: &[u8]) -> Result<usize, String> {
         let (Keys::Set(keys), JwtKey::Jwks { algorithm, .. }) = (&self.keys, &self.settings.key) else {
             return Err("the key is not a set".into());
@@ -166,8 +168,9 @@ impl JwtVerifier {
         Ok(count)
     }
 
-    /// Whether the token names a key that the set does not have: the issuer may have a newer set. What is no token at
-    /// all, or has no or another algorithm, is no reason to look.
+    /// Whether the token names a key that the set does not have. In that case the issuer may have published a
+    /// newer set. False for text that is not a token, and for a token with another algorithm or without a
+    /// `kid`.
     pub fn names_unknown_key(&self, token: &str) -> bool {
         let Keys::Set(keys) = &self.keys else { return false };
         let named = jsonwebtoken::decode_header(token).ok();
@@ -176,7 +179,7 @@ impl JwtVerifier {
         !keys.read().unwrap_or_else(PoisonError::into_inner).contains_key(&kid)
     }
 
-    /// The key that a token is to be checked with.
+    /// The key that verifies this token. `None` if the set has no key of that `kid`.
     fn key(&self, token: &str) -> Option<DecodingKey> {
         match &self.keys {
             Keys::One(key) => Some(key.clone()),
@@ -187,15 +190,16 @@ impl JwtVerifier {
         }
     }
 
-    /// Whose token this is.
+    /// The user whom this token identifies.
     ///
     /// # Errors
-    /// When anything about it is not as configured.
+    /// Fails if the signature or any claim does not match the settings.
     pub fn authenticate(&self, token: &str) -> Result<Principal, AuthError> {
         const INVALID: AuthError = AuthError::Unauthenticated("the token is not valid");
         let key = self.key(token).ok_or(INVALID)?;
         let token = jsonwebtoken::decode::<Claims>(token, &key, &self.validation).map_err(|_| INVALID)?;
-        // RFC 7515: what a token calls critical must be understood, and no extension is. The library does not look.
+        // RFC 7515: a token lists in `crit` the extensions that must be understood. None is supported here,
+        // and the library does not check `crit`.
         if token.header.crit.is_some() {
             return Err(AuthError::Unauthenticated("the token has a 'crit' header, which is not understood"));
         }
@@ -212,11 +216,11 @@ impl JwtVerifier {
         Ok(Principal::User { subject: claims.sub, credential: Credential::Jwt, role, tenants })
     }
 
-    /// Signs a token with the shared secret: for `flovyn dev`, which is its own issuer. Tenants and role go under the
-    /// names that are the default.
+    /// Signs a token with the shared secret. `flovyn dev` uses this, because it is its own issuer. The
+    /// tenants and the role are written as the claims with the default names.
     ///
     /// # Errors
-    /// When the key is not a shared secret.
+    /// Fails if the key is not a shared secret.
     pub fn sign(
         &self,
         subject: &str,
@@ -236,13 +240,13 @@ impl JwtVerifier {
     }
 }
 
-/// By the clock on the wall, as the library checks the other times.
+/// The current wall-clock time. The library checks the other times with the same clock.
 fn now_seconds() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
 }
 
-/// One name, or a list of them.
+/// A single name, or a list of names.
 fn names(value: &Value) -> Vec<String> {
     match value {
         Value::String(name) => vec![name.clone()],

@@ -1,6 +1,7 @@
-//! Who asks, and for which tenant. The tenant comes from the credential and from nowhere else.
+//! Authentication: who the caller is, and for which tenant. The tenant comes only from the credential.
 //!
-//! [`TenantScope`] can be built in this crate only: code that holds one has been through authentication.
+//! Only this crate can create a [`TenantScope`]. So code that holds a scope knows that the caller is
+//! authenticated.
 
 mod api_key;
 mod jwks;
@@ -15,13 +16,13 @@ pub use principal::{Credential, Principal, Role, TenantScope, Tenants};
 pub use scrape_token::ScrapeToken;
 pub use worker_token::{MAX_TOKEN_BYTES, WorkerTokens, hash_token, new_token, random_hex};
 
-/// Why somebody was not let in. Says nothing that helps a guesser.
+/// Why a caller was refused. The messages contain nothing that helps to guess a credential.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AuthError {
-    /// No credential, or one that is not valid (any more).
+    /// The credential is missing, invalid, revoked or expired.
     Unauthenticated(&'static str),
-    /// The credential could not be checked just now.
+    /// The credential cannot be checked at the moment, for example because the database is unreachable.
     Unavailable,
-    /// Too many were tried: from this address, or this very one.
+    /// Too many invalid credentials were tried from this address, or this credential was tried too often.
     TooManyTries { retry_after_seconds: i64 },
 }

@@ -1,10 +1,10 @@
-//! Principals and the scope they act in.
+//! Principals, and the tenants they may act for.
 
 use flovyn_engine::ids::TenantId;
 use flovyn_engine::state::Tenant;
 use uuid::Uuid;
 
-/// Proof that the caller may act for this tenant. Only authentication makes one.
+/// Proof that the caller may act for this tenant. Only authentication creates a scope.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct TenantScope(TenantId);
 
@@ -18,13 +18,13 @@ impl TenantScope {
     }
 }
 
-/// What a person or a program may do within its tenants. Later ones include earlier ones.
+/// What a user may do within the tenants of the credential. Each role includes the roles before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Role {
     Viewer,
     Operator,
     Admin,
-    /// May also create tenants. Which ones it acts for is still what its credential names.
+    /// May also create tenants. The credential still decides for which tenants this role may act.
     ServerAdmin,
 }
 
@@ -49,23 +49,24 @@ impl Role {
     }
 }
 
-/// Somebody who has been let in.
+/// An authenticated caller.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Principal {
-    /// Holds a worker token: belongs to one tenant and may do all that workers and applications do.
+    /// Holds a worker token. The token belongs to one tenant and allows everything that workers and
+    /// applications do.
     Worker { tenant_id: TenantId, token_id: Uuid },
     /// Holds a JWT or an API key.
     User { subject: String, credential: Credential, role: Role, tenants: Tenants },
 }
 
-/// What a user has shown.
+/// The kind of credential that a user presented.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Credential {
     Jwt,
     ApiKey,
 }
 
-/// The tenants a credential names.
+/// The tenants that a credential names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Tenants {
     All,
@@ -74,7 +75,7 @@ pub enum Tenants {
 }
 
 impl Tenants {
-    /// `*` among the names is all of them.
+    /// If `*` is among the names, the credential is valid for all tenants.
     pub(crate) fn from_names(names: Vec<String>) -> Self {
         if names.iter().any(|name| name == "*") { Self::All } else { Self::Named(names) }
     }
@@ -88,7 +89,8 @@ impl Principal {
         }
     }
 
-    /// The scope of a principal that belongs to exactly one tenant.
+    /// The scope of a principal that belongs to exactly one tenant. `None` for a user, whose credential may
+    /// name several.
     pub fn only_scope(&self) -> Option<TenantScope> {
         match self {
             Self::Worker { tenant_id, .. } => Some(TenantScope::new(*tenant_id)),
@@ -96,7 +98,7 @@ impl Principal {
         }
     }
 
-    /// The scope for a tenant that exists, if this principal may act for it.
+    /// The scope for this tenant. `None` if the principal may not act for the tenant.
     pub fn scope_for(&self, tenant: &Tenant) -> Option<TenantScope> {
         let may = match self {
             Self::Worker { tenant_id, .. } => *tenant_id == tenant.id,
@@ -109,7 +111,8 @@ impl Principal {
         may.then(|| TenantScope::new(tenant.id))
     }
 
-    /// Names of tenants in its credential, for those that have to choose one.
+    /// The tenants that the credential names, to choose one from. Empty for a worker and for a credential of
+    /// all tenants.
     pub fn named_tenants(&self) -> &[String] {
         match self {
             Self::User { tenants: Tenants::Named(names), .. } => names,

@@ -1,9 +1,9 @@
-//! The scrape token: lets a scraper read the figures of a server, and nothing else.
+//! The scrape token. It allows a scraper to read the metrics of a server, and nothing else.
 
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
-/// Known by its hash. Nobody with it becomes a principal.
+/// The token is known by its hash. It never creates a principal.
 #[derive(Debug, Clone)]
 pub struct ScrapeToken {
     hash: [u8; 32],
@@ -14,7 +14,8 @@ impl ScrapeToken {
         Self { hash: Sha256::digest(token.as_bytes()).into() }
     }
 
-    /// How long it takes says nothing about how near a guess is.
+    /// Whether this is the configured token. The comparison takes constant time, so its duration reveals
+    /// nothing.
     pub fn is(&self, given: &str) -> bool {
         let hash: [u8; 32] = Sha256::digest(given.as_bytes()).into();
         self.hash.ct_eq(&hash).into()

@@ -1,4 +1,4 @@
-//! Worker tokens: random, stored hashed, revocable.
+//! Worker tokens are random, stored as hashes, and can be revoked.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -12,34 +12,35 @@ use subtle::ConstantTimeEq;
 
 use crate::{AuthError, Principal};
 
-/// Tokens begin with it, so that people and secret scanners recognise them.
+/// Every worker token begins with this prefix, so that people and secret scanners recognise it.
 const PREFIX: &str = "fwt_";
-/// How long a token that was valid is taken to be valid still: a revocation by another process takes as long.
+/// How long a validated token is trusted without another lookup. A revocation by another process takes this
+/// long to have effect.
 const TRUSTED_FOR: Duration = Duration::from_secs(2);
-/// Tokens remembered at most.
+/// The most tokens that are remembered.
 const REMEMBERED: usize = 10_000;
-/// Longer ones are not tokens of ours; hashing them would be work for nothing.
+/// Longer strings are not our tokens and are refused before they are hashed.
 pub const MAX_TOKEN_BYTES: usize = 512;
 
 /// A new token of 256 random bits.
 ///
 /// # Errors
-/// When the system has no random numbers to give.
+/// Fails if the operating system has no random numbers available.
 pub fn new_token() -> Result<String, String> {
     Ok(format!("{PREFIX}{}", random_hex()?))
 }
 
-/// 256 random bits in hexadecimal, as tokens and shared secrets have them.
+/// 256 random bits in hexadecimal: the random part of tokens and of shared secrets.
 ///
 /// # Errors
-/// When the system has no random numbers to give.
+/// Fails if the operating system has no random numbers available.
 pub fn random_hex() -> Result<String, String> {
     let mut bytes = [0_u8; 32];
     getrandom::fill(&mut bytes).map_err(|error| format!("the system gives no random numbers: {error}"))?;
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-/// What is stored of a token.
+/// The hash that is stored for a token.
 pub fn hash_token(token: &str) -> Payload {
     Payload::copy_from_slice(&Sha256::digest(token.as_bytes()))
 }
@@ -61,10 +62,10 @@ impl WorkerTokens {
         Self { store, known: Mutex::default() }
     }
 
-    /// Whose token this is.
+    /// The worker that this token identifies.
     ///
     /// # Errors
-    /// When it is unknown, revoked or expired, or cannot be looked up.
+    /// Fails if the token is unknown, revoked or expired, or if it cannot be looked up.
     pub async fn authenticate(&self, token: &str) -> Result<Principal, AuthError> {
         const INVALID: AuthError = AuthError::Unauthenticated("the worker token is not valid");
         if token.len() > MAX_TOKEN_BYTES {
@@ -80,7 +81,8 @@ impl WorkerTokens {
         };
         let row = self.store.worker_token_by_hash(&hash).await.map_err(unavailable)?.ok_or(INVALID)?;
         let now = self.store.now().await.map_err(unavailable)?;
-        // Found by its hash already; compared once more in constant time, whatever the database compared with.
+        // The row was found by the hash. The hash is compared again in constant time, because the database
+        // may have compared it otherwise.
         let same: bool = row.hash.ct_eq(&hash).into();
         let expired = row.expires_ms.is_some_and(|until_ms| until_ms <= now.ms);
         if !same || expired || row.revoked_ms.is_some() {
@@ -91,7 +93,7 @@ impl WorkerTokens {
         Ok(principal)
     }
 
-    /// Forgets what it remembers, after a revocation.
+    /// Forgets all remembered tokens. This is called after a revocation.
     pub fn forget_all(&self) {
         self.known.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }

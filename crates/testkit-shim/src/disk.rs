@@ -1,25 +1,25 @@
-//! Which open files are watched, and what happens to what is done to them.
+//! Which open files are watched, and the verdict on each operation on them.
 
 use std::ffi::{CStr, c_int};
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use crate::{record, settings};
 
-/// More descriptors than a process under test has.
+/// The most file descriptors that are watched. A process under test has fewer.
 const DESCRIPTORS: usize = 65_536;
-/// What follows the path of the database in the names of watched files. The index of the write-ahead log is made anew
-/// after a crash and the lock is empty: neither matters to durability.
+/// The suffixes of watched files: each follows the path of the database. The index of the write-ahead log is
+/// rebuilt after a crash, and the lock file is empty, so neither matters for durability.
 const SUFFIXES: [&str; 3] = ["", "-wal", "-journal"];
 
-/// By descriptor: 0, or one more than the index of the file's suffix.
+/// For each descriptor: 0 if the file is not watched, otherwise the index of its suffix plus one.
 static WATCHED: [AtomicU8; DESCRIPTORS] = [const { AtomicU8::new(0) }; DESCRIPTORS];
 
 pub(crate) enum Verdict {
-    /// None of our business.
+    /// The file is not watched.
     Unwatched,
-    /// The operation goes on, and is recorded under this name.
+    /// The operation is carried out and recorded under this name.
     Watched(&'static str),
-    /// The operation fails with this code.
+    /// The operation fails with this error code.
     Fails(c_int),
 }
 
@@ -77,7 +77,7 @@ fn judge(file: c_int, code_of: impl FnOnce(&str) -> Option<c_int>) -> Verdict {
     }
 }
 
-/// Whether a sync of this file is only pretended.
+/// Whether a sync of this file is acknowledged without being carried out.
 pub(crate) fn lies(name: &str) -> bool {
     name == "-wal" && settings::get().lie.as_deref() == Some("wal")
 }

@@ -1,16 +1,17 @@
-//! A library to be preloaded (`LD_PRELOAD`) into a server under test: it stands between SQLite and the disk, and between
-//! the process and the clock. What it does is chosen by environment variables; without any of them it passes everything on.
+//! A library that is preloaded (`LD_PRELOAD`) into a server under test. It intercepts the calls from SQLite
+//! to the disk and from the process to the clock. Environment variables choose what it does. If none is set,
+//! it passes every call on.
 //!
 //! | variable | what it does |
 //! |---|---|
-//! | `FLOVYN_TEST_SHIM_DATABASE` | the path of the database file; it and the files beside it whose names begin so are watched |
+//! | `FLOVYN_TEST_SHIM_DATABASE` | the path of the database file; this file, its write-ahead log and its journal are watched |
 //! | `FLOVYN_TEST_SHIM_RECORD` | every write, truncation, sync and removal of a watched file is appended to this file |
-//! | `FLOVYN_TEST_SHIM_LIE` | `wal`: syncs of the write-ahead log are acknowledged and not carried out |
-//! | `FLOVYN_TEST_SHIM_SLOW_SYNC_MS` | every sync takes so much longer |
-//! | `FLOVYN_TEST_SHIM_FAULT` | while this file exists, what it contains goes wrong: `full`, `write-error` or `sync-error` |
-//! | `FLOVYN_TEST_SHIM_SKEW_MS` | the wall clock is wrong by so much |
+//! | `FLOVYN_TEST_SHIM_LIE` | `wal`: syncs of the write-ahead log are acknowledged but not carried out |
+//! | `FLOVYN_TEST_SHIM_SLOW_SYNC_MS` | every sync takes this many milliseconds longer |
+//! | `FLOVYN_TEST_SHIM_FAULT` | while this file exists, its content names the error to inject: `full`, `write-error` or `sync-error` |
+//! | `FLOVYN_TEST_SHIM_SKEW_MS` | this many milliseconds are added to the wall clock |
 //!
-//! This is the one crate with `unsafe` in it. It knows no table and no rule.
+//! This is the only crate with `unsafe` code. It knows no table and no rule.
 
 mod disk;
 mod next;
@@ -24,11 +25,11 @@ use libc::{clockid_t, mode_t, off_t, size_t, ssize_t, timespec};
 use disk::Verdict;
 use next::next;
 
-/// Defines a function that takes the place of the C library's, and passes on to it.
+/// Defines functions that replace those of the C library. Each can call the function that it replaces.
 macro_rules! instead_of {
     ($(fn $name:ident($($argument:ident: $kind:ty),*) -> $result:ty = $body:expr;)*) => {$(
         /// # Safety
-        /// As the function of the C library with this name.
+        /// The requirements are those of the C library's function with this name.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name($($argument: $kind),*) -> $result {
             type Function = unsafe extern "C" fn($($kind),*) -> $result;
@@ -41,61 +42,61 @@ macro_rules! instead_of {
     )*};
 }
 
-// `open` takes its mode as a variable argument, which is passed in the same place as a fixed one.
+// In C, `open` takes its mode as a variable argument. It is passed in the same place as a fixed argument.
 instead_of! {
     fn open(path: *const c_char, flags: c_int, mode: mode_t) -> c_int = |real, path, flags, mode| {
-        // SAFETY: passed on as it came.
+        // SAFETY: the arguments are passed on unchanged.
         opened(path, unsafe { real(path, flags, mode) })
     };
     fn open64(path: *const c_char, flags: c_int, mode: mode_t) -> c_int = |real, path, flags, mode| {
-        // SAFETY: passed on as it came.
+        // SAFETY: the arguments are passed on unchanged.
         opened(path, unsafe { real(path, flags, mode) })
     };
     fn close(file: c_int) -> c_int = |real, file| {
         disk::closed(file);
-        // SAFETY: passed on as it came.
+        // SAFETY: the arguments are passed on unchanged.
         unsafe { real(file) }
     };
     fn pwrite(file: c_int, data: *const c_void, size: size_t, offset: off_t) -> ssize_t
         = |real, file, data, size, offset| {
-        // SAFETY: passed on as it came.
+        // SAFETY: the arguments are passed on unchanged.
         written(file, data, offset, || unsafe { real(file, data, size, offset) })
     };
     fn pwrite64(file: c_int, data: *const c_void, size: size_t, offset: off_t) -> ssize_t
         = |real, file, data, size, offset| {
-        // SAFETY: passed on as it came.
+        // SAFETY: the arguments are passed on unchanged.
         written(file, data, offset, || unsafe { real(file, data, size, offset) })
     };
     fn ftruncate(file: c_int, size: off_t) -> c_int = |real, file, size| {
-        // SAFETY: passed on as it came.
+        // SAFETY: the arguments are passed on unchanged.
         truncated(file, size, || unsafe { real(file, size) })
     };
     fn ftruncate64(file: c_int, size: off_t) -> c_int = |real, file, size| {
-        // SAFETY: passed on as it came.
+        // SAFETY: the arguments are passed on unchanged.
         truncated(file, size, || unsafe { real(file, size) })
     };
     fn fsync(file: c_int) -> c_int = |real, file| {
-        // SAFETY: passed on as it came.
+        // SAFETY: the arguments are passed on unchanged.
         synced(file, || unsafe { real(file) })
     };
     fn fdatasync(file: c_int) -> c_int = |real, file| {
-        // SAFETY: passed on as it came.
+        // SAFETY: the arguments are passed on unchanged.
         synced(file, || unsafe { real(file) })
     };
     fn unlink(path: *const c_char) -> c_int = |real, path| {
-        // SAFETY: passed on as it came.
+        // SAFETY: the arguments are passed on unchanged.
         let done = unsafe { real(path) };
         if done == 0 {
-            // SAFETY: the caller gives a string that ends with a zero, as `unlink` asks for.
+            // SAFETY: `unlink` requires its caller to pass a NUL-terminated string.
             disk::removed(unsafe { CStr::from_ptr(path) });
         }
         done
     };
     fn clock_gettime(clock: clockid_t, time: *mut timespec) -> c_int = |real, clock, time| {
-        // SAFETY: passed on as it came.
+        // SAFETY: the arguments are passed on unchanged.
         let done = unsafe { real(clock, time) };
         if done == 0 && clock == libc::CLOCK_REALTIME {
-            // SAFETY: the call has succeeded, so `time` is a place that was written to.
+            // SAFETY: the call has succeeded, so `time` is valid and has been written to.
             skew(unsafe { &mut *time });
         }
         done
@@ -104,7 +105,7 @@ instead_of! {
 
 fn opened(path: *const c_char, file: c_int) -> c_int {
     if file >= 0 {
-        // SAFETY: the file was opened, so its name is a string that ends with a zero.
+        // SAFETY: the file was opened, so its name is a NUL-terminated string.
         disk::opened(file, unsafe { CStr::from_ptr(path) });
     }
     file
@@ -117,7 +118,7 @@ fn written(file: c_int, data: *const c_void, offset: off_t, real: impl FnOnce() 
         Verdict::Watched(name) => {
             let done = real();
             if let Ok(size) = usize::try_from(done) {
-                // SAFETY: the C library has just read at least so much from there.
+                // SAFETY: the C library has just read this many bytes from `data`.
                 let data = unsafe { std::slice::from_raw_parts(data.cast::<u8>(), size) };
                 record::write(name, offset, data);
             }
@@ -159,7 +160,7 @@ fn synced(file: c_int, real: impl FnOnce() -> c_int) -> c_int {
 }
 
 fn fail(code: c_int) -> c_int {
-    // SAFETY: every thread has its own place for the code of its last error.
+    // SAFETY: `errno` is a valid address that belongs to this thread.
     unsafe { *libc::__errno_location() = code };
     -1
 }

@@ -1,8 +1,8 @@
-//! The record of what was done to the watched files, in the order in which it was done.
+//! The record of the operations on the watched files, in the order in which they were carried out.
 //!
-//! An entry is a line `KIND NAME OFFSET SIZE`, and after that line, for a write, as many bytes. `NAME` is what follows the
-//! path of the database in the file's name, or `=` if that is nothing. An entry is in the record before the call returns: what
-//! a client is told afterwards comes after it.
+//! An entry is a line `KIND NAME OFFSET SIZE`. For a write, SIZE bytes of data follow the line. `NAME` is the
+//! suffix that follows the path of the database in the file's name, or `=` if there is none. The entry is
+//! written before the call returns, so it precedes every answer that a client receives afterwards.
 
 use std::fs::File;
 use std::io::Write;
@@ -24,7 +24,7 @@ fn append(kind: &str, name: &str, offset: off_t, size: usize, data: &[u8]) {
     let name = if name.is_empty() { "=" } else { name };
     let mut entry = format!("{kind} {name} {offset} {size}\n").into_bytes();
     entry.extend_from_slice(data);
-    // In one write: a process that is killed leaves whole entries.
+    // The entry is written in one write, so a killed process leaves only whole entries.
     let written = record.lock().unwrap_or_else(PoisonError::into_inner).write_all(&entry);
     written.expect("the record can be written");
 }

@@ -1,4 +1,4 @@
-//! What the environment asks for, read once.
+//! The settings from the environment, read once.
 
 use std::env;
 use std::ffi::OsString;
@@ -9,7 +9,8 @@ use std::time::Duration;
 
 #[derive(Debug)]
 pub(crate) struct Settings {
-    /// The beginning of the path of every watched file.
+    /// The path of the database file. Watched files have this path plus a known suffix. `None` watches
+    /// nothing.
     pub(crate) database: Option<Vec<u8>>,
     pub(crate) record: Option<PathBuf>,
     pub(crate) lie: Option<String>,

@@ -1,10 +1,10 @@
-//! One empty PostgreSQL database per test, gone with its guard.
+//! One empty PostgreSQL database per test. It is dropped with its guard.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use tokio_postgres::NoTls;
 
-/// Set by `cargo xtask test` to a server on which databases may be created.
+/// `cargo xtask test` sets this variable to a server on which databases may be created.
 const URL_VARIABLE: &str = "FLOVYN_TEST_POSTGRES";
 
 static CREATED: AtomicU32 = AtomicU32::new(0);
@@ -17,15 +17,15 @@ pub struct TestDatabase {
     server_url: String,
 }
 
-/// An empty database.
+/// Creates an empty database.
 ///
 /// # Panics
-/// When there is no server, or it cannot be used: no test that needs one may pass then.
+/// Panics if there is no usable server, because a test that needs one must not pass without it.
 pub async fn fresh_database() -> TestDatabase {
     let server_url = std::env::var(URL_VARIABLE)
         .unwrap_or_else(|_| panic!("set {URL_VARIABLE} or run `cargo xtask test`"));
     let name = format!("flovyn_test_{}_{}", std::process::id(), CREATED.fetch_add(1, Ordering::Relaxed));
-    // Left behind by a killed run whose process number we have been given again.
+    // A killed run with the same process number may have left this database behind.
     execute(&server_url, &format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)")).await;
     execute(&server_url, &format!("CREATE DATABASE {name}")).await;
     TestDatabase { url: with_database(&server_url, &name), name, server_url }
@@ -33,13 +33,14 @@ pub async fn fresh_database() -> TestDatabase {
 
 impl Drop for TestDatabase {
     fn drop(&mut self) {
-        // On a thread of its own: this may run inside a runtime, where nothing may block on another future.
+        // This runs in a separate thread: `drop` may be called inside a runtime, where blocking on a future
+        // is not allowed.
         let (url, sql) = (self.server_url.clone(), format!("DROP DATABASE {} WITH (FORCE)", self.name));
         let dropped = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
             runtime.expect("a runtime can be made").block_on(execute(&url, &sql));
         });
-        // A database that stays behind is no reason to hide how the test ended.
+        // If the database cannot be dropped, the result of the test is still shown.
         let _ = dropped.join();
     }
 }
@@ -53,11 +54,11 @@ async fn execute(url: &str, sql: &str) {
         panic!("{sql}: {error:?}");
     }
     drop(client);
-    // Whether the connection ended well no longer matters.
+    // The way the connection ended no longer matters.
     let _ = driver.await;
 }
 
-/// `postgres://user@host:port/NAME?options`
+/// Replaces the database in a URL: `postgres://user@host:port/NAME?options`.
 fn with_database(url: &str, name: &str) -> String {
     let (address, options) = match url.split_once('?') {
         Some((address, options)) => (address, format!("?{options}")),

@@ -1,5 +1,5 @@
-//! Helpers for tests against real components: a PostgreSQL database per test, a network that loses the one message
-//! that matters, and the server as a process that can be killed. Knows no table and no rule.
+//! Helpers for tests against real components: a PostgreSQL database per test, a proxy that loses a COMMIT or
+//! its reply, and the server as a process that can be killed. This crate knows no table and no rule.
 
 mod database;
 mod pin;

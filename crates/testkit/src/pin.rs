@@ -1,11 +1,11 @@
-//! Somebody who reads a database and never ends: what is replaced meanwhile cannot be cleaned away.
+//! A reader whose transaction stays open. While it is open, the database cannot clean up replaced rows.
 
 use std::path::Path;
 
 use rusqlite::{Connection, OpenFlags};
 use tokio_postgres::{Client, NoTls};
 
-/// Holds the database as it was until it is released.
+/// Keeps a snapshot of the database open until it is released.
 #[derive(Debug)]
 pub struct Pin(Kind);
 
@@ -23,16 +23,16 @@ impl std::fmt::Debug for Kind {
     }
 }
 
-/// A snapshot is taken with the first read, so one is made.
+/// The first read takes the snapshot, so each statement reads once.
 const BEGIN_SQLITE: &str = "BEGIN; SELECT count(*) FROM sqlite_schema;";
 const BEGIN_POSTGRES: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM pg_class;";
 const END: &str = "COMMIT";
 
 impl Pin {
-    /// A reader of an embedded database.
+    /// Opens a snapshot of a SQLite database.
     ///
     /// # Errors
-    /// When it cannot be read.
+    /// Fails if the database cannot be read.
     pub fn sqlite(path: &Path) -> Result<Self, String> {
         let begin = || {
             let conn = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
@@ -43,10 +43,10 @@ impl Pin {
         Ok(Self(Kind::Sqlite(conn)))
     }
 
-    /// A transaction that sees the database as it was when it began.
+    /// Opens a snapshot of a PostgreSQL database.
     ///
     /// # Errors
-    /// When there is no connection to be had.
+    /// Fails if no connection can be made.
     pub async fn postgres(url: &str) -> Result<Self, String> {
         let (client, connection) =
             tokio_postgres::connect(url, NoTls).await.map_err(|error| error.to_string())?;
@@ -55,10 +55,11 @@ impl Pin {
         Ok(Self(Kind::Postgres(client)))
     }
 
-    /// Ends it.
+    /// Ends the snapshot.
     ///
     /// # Errors
-    /// When it had ended before: it did not pin anything all that time.
+    /// Fails if the snapshot had already ended. In that case it did not pin the database the whole
+    /// time.
     pub async fn release(self) -> Result<(), String> {
         match self.0 {
             Kind::Sqlite(conn) => conn.execute_batch(END).map_err(|error| error.to_string()),

@@ -1,6 +1,7 @@
-//! Processes under test: started, killed, stopped and let go on as a machine would do it. They end with their guards.
+//! Processes under test: started, killed, paused and resumed, as a machine would do it. They end with their
+//! guards.
 //!
-//! Knows how to run the server's binary, not what it serves.
+//! This module knows how to run the server's binary, not what the server does.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -15,20 +16,20 @@ use tokio::net::TcpStream;
 use tokio::process::{Child, Command};
 
 const LOOK_EVERY: Duration = Duration::from_millis(5);
-/// One question to a process that may be stopped.
+/// The time limit for one request to a process that may be stopped.
 const ANSWER_WITHIN: Duration = Duration::from_secs(2);
-/// Below what systems hand out to outgoing connections: a port that is free for a moment, while its process is down,
-/// must not be taken by a client that tries to reach it.
+/// These ports are below those that systems use for outgoing connections. So a client that tries to reach a
+/// stopped server cannot take that server's port.
 const PORTS: std::ops::Range<u16> = 20_000..32_000;
 
 static NEXT_PORT: AtomicU16 = AtomicU16::new(0);
 
-/// An address on loopback that nobody listens at, and that stays so until it is used.
+/// An address on loopback at which nothing listens. It stays free until it is used.
 ///
 /// # Panics
-/// When there is none.
+/// Panics if no port is free.
 pub fn free_address() -> SocketAddr {
-    // Processes that look at the same time begin at different places.
+    // Processes that search at the same time begin at different ports.
     let begin = u16::try_from(std::process::id() % u32::from(PORTS.end - PORTS.start)).unwrap_or_default();
     (0..PORTS.end - PORTS.start)
         .map(|_| {
@@ -39,13 +40,13 @@ pub fn free_address() -> SocketAddr {
         .expect("a port is free")
 }
 
-/// Sends a signal by its name, such as `STOP`. Whether the process is still there is for its owner to know.
+/// Sends a signal by its name, such as `STOP`. The caller must know whether the process still exists.
 pub async fn send_signal(process: u32, name: &str) {
     let sent = Command::new("kill").arg(format!("-{name}")).arg(process.to_string()).status().await;
     debug_assert!(sent.is_ok(), "there is a kill on every system");
 }
 
-/// `flovyn server` with a configuration of its own. It may be started and killed again and again.
+/// `flovyn server` with its own configuration. It can be started and killed repeatedly.
 #[derive(Debug)]
 pub struct ServerProcess {
     binary: PathBuf,
@@ -58,10 +59,11 @@ pub struct ServerProcess {
 }
 
 impl ServerProcess {
-    /// A server that is not started yet. `settings` are lines of TOML beside its addresses; its files are in `folder`.
+    /// A server that is not started yet. `settings` are lines of TOML in addition to the addresses. The
+    /// server's files are in `folder`.
     ///
     /// # Errors
-    /// When its configuration cannot be written.
+    /// Fails if the configuration cannot be written.
     pub fn new(binary: &Path, folder: &Path, name: &str, settings: &str) -> std::io::Result<Self> {
         let (grpc, http) = (free_address(), free_address());
         let config = folder.join(format!("{name}.toml"));
@@ -78,16 +80,16 @@ impl ServerProcess {
         })
     }
 
-    /// A variable that it will find in its environment, from its next start on.
+    /// Sets an environment variable of the process, from its next start on.
     pub fn set_variable(&mut self, name: &'static str, value: impl Into<OsString>) {
         self.environment.retain(|(known, _)| *known != name);
         self.environment.push((name, value.into()));
     }
 
-    /// Starts it and does not wait.
+    /// Starts the process without waiting for it to be ready.
     ///
     /// # Errors
-    /// When there is no such binary.
+    /// Fails if the binary does not exist.
     pub fn start(&mut self) -> std::io::Result<()> {
         let log = File::options().create(true).append(true).open(&self.log)?;
         let process = Command::new(&self.binary)
@@ -104,10 +106,11 @@ impl ServerProcess {
         Ok(())
     }
 
-    /// Waits until it says that it is ready.
+    /// Waits until the server reports that it is ready.
     ///
     /// # Errors
-    /// When it has ended, or is not ready in time: with the end of what it said.
+    /// Fails if the server has ended, or is not ready in time. The error contains the end of its
+    /// log.
     pub async fn ready(&mut self, within: Duration) -> Result<(), String> {
         let begin = Instant::now();
         while !self.is_ready().await {
@@ -125,12 +128,12 @@ impl ServerProcess {
         self.get("/_/health/ready").await.is_some_and(|answer| answer.starts_with("HTTP/1.1 200"))
     }
 
-    /// The whole response, or nothing when nobody answers.
+    /// The whole response. `None` if the server does not answer.
     pub async fn get(&self, path: &str) -> Option<String> {
         self.ask(&format!("GET {path} HTTP/1.1"), "").await
     }
 
-    /// The whole response to a request line with headers, and a body.
+    /// The whole response to a request line with headers, and a body. `None` if the server does not answer.
     pub async fn ask(&self, head: &str, body: &str) -> Option<String> {
         let asked = async {
             let mut stream = TcpStream::connect(self.http).await.ok()?;
@@ -143,27 +146,27 @@ impl ServerProcess {
         tokio::time::timeout(ANSWER_WITHIN, asked).await.ok().flatten()
     }
 
-    /// SIGKILL, and waits until it is gone.
+    /// Sends SIGKILL and waits until the process has ended.
     pub async fn kill(&mut self) {
         if let Some(mut process) = self.process.take() {
-            // It may have ended by itself, which its log tells.
+            // The process may have ended by itself; its log shows this.
             let _ = process.kill().await;
         }
     }
 
-    /// Sends a signal by its name, if it runs.
+    /// Sends a signal by its name, if the process is running.
     pub async fn signal(&self, name: &str) {
         if let Some(id) = self.id() {
             send_signal(id, name).await;
         }
     }
 
-    /// The number of its process.
+    /// The process id. `None` if the process has not been started.
     pub fn id(&self) -> Option<u32> {
         self.process.as_ref().and_then(Child::id)
     }
 
-    /// Waits until it has ended by itself. False: it has not, in that time.
+    /// Waits until the process has ended by itself. Returns false if it has not ended within the time.
     pub async fn ended(&mut self, within: Duration) -> bool {
         match &mut self.process {
             Some(process) => tokio::time::timeout(within, process.wait()).await.is_ok(),
@@ -171,17 +174,17 @@ impl ServerProcess {
         }
     }
 
-    /// All that it has said.
+    /// The whole log of the process.
     pub fn log(&self) -> String {
         String::from_utf8_lossy(&std::fs::read(&self.log).unwrap_or_default()).into_owned()
     }
 
-    /// Whether it runs, as far as the system knows.
+    /// Whether the operating system reports that the process is running.
     pub fn is_running(&mut self) -> bool {
         self.process.as_mut().is_some_and(|process| matches!(process.try_wait(), Ok(None)))
     }
 
-    /// The end of what it said.
+    /// The last lines of the log.
     pub fn log_tail(&self) -> String {
         let text = self.log();
         let lines: Vec<&str> = text.lines().collect();

@@ -14,15 +14,15 @@ use tokio_postgres::config::Host;
 /// What happens to the next COMMIT that passes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CommitFault {
-    /// The server commits; both ends are cut before the client hears of it.
+    /// The server commits. Both connections are cut before the client receives the reply.
     CutReply,
-    /// The server commits; the client hears of it when released.
+    /// The server commits. The client receives the reply when the fault is released.
     HoldReply,
-    /// The client is cut; the server gets the COMMIT when released.
+    /// The client's connection is cut. The server receives the COMMIT when the fault is released.
     HoldCommitAndCut,
 }
 
-/// A fault that was ordered.
+/// A fault that was ordered from the proxy.
 #[derive(Debug)]
 pub struct Fault {
     happened: oneshot::Receiver<()>,
@@ -34,15 +34,15 @@ impl Fault {
     /// Waits until a COMMIT (or its reply) has been held or cut.
     ///
     /// # Panics
-    /// When the proxy ends before.
+    /// Panics if the proxy ends before that.
     pub async fn happened(&mut self) {
         (&mut self.happened).await.expect("the proxy saw a COMMIT");
     }
 
-    /// Lets go what is held, and waits until it has been delivered, or could not be.
+    /// Delivers the held message, and waits until it has been delivered or cannot be.
     pub async fn release(mut self) {
         drop(self.release.take());
-        // Cut connections have nothing to finish.
+        // If the connection was cut, nothing has to finish.
         let _ = self.finished.await;
     }
 }
@@ -58,17 +58,17 @@ struct Ordered {
 
 #[derive(Debug)]
 pub struct Proxy {
-    /// Connects through the proxy.
+    /// The URL that connects through the proxy.
     pub url: String,
     ordered: Arc<Mutex<Option<Ordered>>>,
     listening: JoinHandle<()>,
 }
 
 impl Proxy {
-    /// A proxy to the server and database of a URL.
+    /// Starts a proxy to the server and database of a URL.
     ///
     /// # Panics
-    /// When the URL names no TCP address, or no port can be had.
+    /// Panics if the URL names no TCP address, or if no port is free.
     pub async fn start(url: &str) -> Self {
         let config: Config = url.parse().expect("the URL is valid");
         let Some(Host::Tcp(host)) = config.get_hosts().first() else { panic!("{url} names no host") };
@@ -104,7 +104,7 @@ async fn listen(listener: TcpListener, server: (String, u16), ordered: Arc<Mutex
     while let Ok((client, _)) = listener.accept().await {
         let (server, ordered) = (server.clone(), Arc::clone(&ordered));
         tokio::spawn(async move {
-            // Either end going away is what proxies live with.
+            // A proxy must tolerate that either side closes the connection.
             let _ = serve(client, server, &ordered).await;
         });
     }
@@ -113,7 +113,7 @@ async fn listen(listener: TcpListener, server: (String, u16), ordered: Arc<Mutex
 /// Why a connection is no longer passed on.
 enum End {
     Closed,
-    /// The client is to be cut, and the server to get this later.
+    /// The client must be cut. The server receives this message later.
     Held(Vec<u8>, Ordered),
 }
 
@@ -129,9 +129,9 @@ async fn serve(
         drop(client);
         let _ = fault.happened.send(());
         let _ = fault.released.await;
-        // The server may have ended the connection, which is what the test is about.
+        // The server may have closed the connection. That is the situation under test.
         let _ = server.write_all(&commit).await;
-        // Nothing more will come: a server that still listens answers and then closes.
+        // No further request follows: a server that is still connected answers and then closes.
         let _ = server.shutdown().await;
         let _ = server.read_to_end(&mut Vec::new()).await;
         let _ = fault.finished.send(());
@@ -147,10 +147,10 @@ async fn pass(
 ) -> io::Result<End> {
     let (mut from_client, mut to_client) = client.split();
     let (mut from_server, mut to_server) = server.split();
-    // A fault that waits for the reply to a COMMIT that has been passed on.
+    // A fault that waits for the reply to a COMMIT that was passed on.
     let awaited: Mutex<Option<Ordered>> = Mutex::default();
     let requests = async {
-        // The first message has no type.
+        // The first message of the protocol has no type byte.
         let startup = read_message(&mut from_client, 0).await?;
         to_server.write_all(&startup).await?;
         loop {
@@ -191,7 +191,8 @@ async fn pass(
     }
 }
 
-/// A message with its head: `type_bytes` of type, then four bytes of length, which count themselves.
+/// Reads a message with its header: `type_bytes` bytes of type, then four bytes of length. The length counts
+/// itself.
 async fn read_message(from: &mut ReadHalf<'_>, type_bytes: usize) -> io::Result<Vec<u8>> {
     let mut message = vec![0; type_bytes + 4];
     from.read_exact(&mut message).await?;

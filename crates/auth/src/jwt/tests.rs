@@ -1,4 +1,4 @@
-//! Tokens that are good, and everything that can be wrong with one.
+//! Valid tokens, and every way in which a token can be invalid.
 
 use serde_json::json;
 
@@ -20,8 +20,8 @@ fn verifier(issuer: &str, audience: &str, secret: u8) -> JwtVerifier {
 
 const FAR: i64 = 4_000_000_000;
 
-/// An RSA key of which only the public half was kept, and a token that its private half signed once: of `dev` for tenant
-/// `default`, valid to the year 2096.
+/// An RSA public key, and a token that its private key signed; the private key was not kept. The token is for
+/// the subject `dev` and the tenant `default`, and is valid until 2096.
 const RSA_PEM: &str = "\
 -----BEGIN PUBLIC KEY-----\n\
 MIIBIjANBgkqhkiG9w0BAQEFAAOCAQ8AMIIBCgKCAQEAzS0MDmJh0LEdP0EEycMm\n\
@@ -96,7 +96,7 @@ fn what_a_token_calls_critical_is_not_passed_over() {
         own.authenticate(&jsonwebtoken::encode(&header, &claims, &key).unwrap())
     };
     assert!(with(None).is_ok());
-    // Not even a list without names: RFC 7515 allows none.
+    // An empty list is refused too, because RFC 7515 does not allow it.
     for names in [&["exp"][..], &["b64"], &["https://example.com/made-up", "exp"], &[]] {
         assert!(with(Some(names)).is_err(), "{names:?}");
     }
@@ -145,7 +145,7 @@ fn a_public_key_checks_what_its_private_half_signed() {
 
 #[test]
 fn a_public_key_is_no_secret() {
-    // The attack: what everybody can read, used as the shared secret of the algorithm that needs one.
+    // The attack: the public key is used as the shared secret of HS256.
     let (name, header) = ("rsa".to_owned(), Header::new(Algorithm::HS256));
     let header = Header { kid: Some(name), ..header };
     let claims = OwnClaims {
