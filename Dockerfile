@@ -3,9 +3,9 @@ FROM rust:1.95-alpine AS build
 RUN apk add --no-cache musl-dev gcc make
 WORKDIR /src
 COPY . .
-RUN cargo build --release --locked --package flovyn \
+RUN cargo build --profile dist --locked --package flovyn \
     && install -d -o 65532 -g 65532 /out/data \
-    && install -D -m 0755 target/release/flovyn /out/usr/local/bin/flovyn
+    && install -D -m 0755 target/dist/flovyn /out/usr/local/bin/flovyn
 
 FROM scratch
 COPY --from=build /out/usr/local/bin/flovyn /usr/local/bin/flovyn

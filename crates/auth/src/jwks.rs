@@ -41,7 +41,7 @@ pub(crate) fn read(document: &[u8], algorithm: Algorithm) -> Result<KeySet, Stri
         }
     }
     if set.is_empty() {
-        return Err(format!("it has no key with a kid that fits {algorithm:?}"));
+        return Err(format!("it has no key with a kid that is usable with {algorithm:?}"));
     }
     Ok(set)
 }

@@ -160,7 +160,7 @@ impl JwtVerifier {
     /// Fails if the document cannot be used, or if the configured key is not a key set.
     pub fn replace_keys(&self, document: &[u8]) -> Result<usize, String> {
         let (Keys::Set(keys), JwtKey::Jwks { algorithm, .. }) = (&self.keys, &self.settings.key) else {
-            return Err("the key is not a set".into());
+            return Err("the configured key is not a key set".into());
         };
         let new = jwks::read(document, (*algorithm).into())?;
         let count = new.len();

@@ -36,7 +36,8 @@ pub fn new_token() -> Result<String, String> {
 /// Fails if the operating system has no random numbers available.
 pub fn random_hex() -> Result<String, String> {
     let mut bytes = [0_u8; 32];
-    getrandom::fill(&mut bytes).map_err(|error| format!("the system gives no random numbers: {error}"))?;
+    getrandom::fill(&mut bytes)
+        .map_err(|error| format!("the system has no random numbers available: {error}"))?;
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
@@ -76,7 +77,7 @@ impl WorkerTokens {
             return Ok(principal);
         }
         let unavailable = |error| {
-            tracing::warn!(%error, "a worker token could not be checked");
+            tracing::warn!(%error, "cannot check a worker token");
             AuthError::Unavailable
         };
         let row = self.store.worker_token_by_hash(&hash).await.map_err(unavailable)?.ok_or(INVALID)?;

@@ -1,4 +1,4 @@
-//! What a claim costs when a thousand tasks wait, and when a million do.
+//! Latency of a claim when a thousand tasks wait, and when a million do.
 
 use std::time::{Duration, Instant};
 
@@ -13,9 +13,9 @@ use crate::figures::{Latencies, Line};
 use crate::target::{Database, Target};
 use crate::workload::{self, TENANT};
 
-/// Claims to measure at each size.
+/// Claims to measure at each backlog size.
 const CLAIMS: usize = 1_000;
-/// Tasks in one request, and requests at once.
+/// Tasks in one request. `AT_ONCE` is the number of concurrent requests.
 const BULK: usize = 1_000;
 const AT_ONCE: usize = 4;
 

@@ -1,4 +1,4 @@
-//! `flovyn dev` on free ports and in a folder of its own; ends with its handle.
+//! `flovyn dev` on free ports and in its own folder. It ends when its handle is dropped.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -23,7 +23,7 @@ pub(crate) struct DevServer {
     _folder: tempfile::TempDir,
 }
 
-/// Where the server listens and what lets us in.
+/// The addresses of the server and the credentials for it.
 pub(crate) struct Credentials {
     pub(crate) grpc_url: String,
     pub(crate) http_url: String,
@@ -33,7 +33,7 @@ pub(crate) struct Credentials {
 }
 
 impl DevServer {
-    /// The binary that is given, or the one beside this program.
+    /// Starts the given binary. `None` means the `flovyn` binary beside this program.
     pub(crate) async fn start(binary: Option<PathBuf>) -> Result<Self, String> {
         let binary = binary.map_or_else(beside_this_one, Ok)?;
         let folder = crate::target::folder()?;
@@ -87,7 +87,7 @@ pub(crate) fn start() -> v1::StartWorkflowRequest {
     }
 }
 
-/// The server writes them when it serves.
+/// Waits for the credentials file, which the server writes as soon as it serves.
 async fn credentials(file: &Path, begin: Instant) -> Result<Credentials, String> {
     while begin.elapsed() < START_WITHIN {
         let text = std::fs::read_to_string(file).unwrap_or_default();

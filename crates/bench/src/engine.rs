@@ -1,4 +1,4 @@
-//! One-task workflows through the service, and the same row changes through the bare driver.
+//! One-task workflows through the service, compared with the same row changes through the bare driver.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -14,17 +14,17 @@ use crate::target::{Database, Target};
 use crate::worker::{self, Ends};
 use crate::workload::{self, TENANT};
 
-/// Lone starts to measure.
+/// Number of single starts to measure.
 const LONE_STARTS: usize = 500;
 
 pub(crate) async fn run(database: Database, seconds: u64, clients: &[usize]) -> Result<String, String> {
-    let bar = ProgressBar::new_spinner().with_message("lone start");
+    let bar = ProgressBar::new_spinner().with_message("single starts");
     bar.enable_steady_tick(Duration::from_millis(200));
     let mut raw = Raw::open(database).await?;
     let (lone_start, lone_commit) = lone_starts(database, &mut raw).await?;
     let mut line = Line::new("engine").text("store", database.name());
     for &count in clients {
-        bar.set_message(format!("{count} clients, in turn with the raw driver"));
+        bar.set_message(format!("{count} clients, alternating with the bare driver"));
         let run = concurrent(database, &mut raw, count, seconds).await?;
         line = line
             .number(&format!("workflows_per_s_{count}"), run.rate)
@@ -44,8 +44,8 @@ pub(crate) async fn run(database: Database, seconds: u64, clients: &[usize]) -> 
         .finish())
 }
 
-/// Starts one after the other, nobody else there; in turn with a bare commit of the same rows, so that both see
-/// the same machine.
+/// Measures starts one after the other, without other load. Each start alternates with a bare commit of the same rows,
+/// so that both run under the same conditions.
 async fn lone_starts(database: Database, raw: &mut Raw) -> Result<(Latencies, Latencies), String> {
     let target = Target::new(database).await?;
     let (mut starts, mut commits) = (Latencies::default(), Latencies::default());
@@ -77,8 +77,8 @@ struct Run {
     raw_rows_per_workflow: f64,
 }
 
-/// One second of the service and one of the raw driver in turn, so that both see the same machine; the medians of
-/// all rounds.
+/// Alternates one second of the service with one second of the bare driver, so that both run under the same conditions.
+/// Returns the medians of all rounds.
 async fn concurrent(database: Database, raw: &mut Raw, clients: usize, rounds: u64) -> Result<Run, String> {
     const SLICE: Duration = Duration::from_secs(1);
     let target = Target::new(database).await?;

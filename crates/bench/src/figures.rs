@@ -1,9 +1,9 @@
-//! Latencies, and what the process has used.
+//! Latencies, and the CPU, memory and disk writes of a process.
 
 use std::fmt::Write;
 use std::time::Duration;
 
-/// Microseconds, sorted when asked.
+/// Latencies in microseconds, unsorted.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Latencies(Vec<u64>);
 
@@ -20,7 +20,7 @@ impl Latencies {
         self.0.len()
     }
 
-    /// The latency that `percent` of all stay within, in milliseconds.
+    /// The latency in milliseconds that `percent` of all values do not exceed. Zero if there are no values.
     pub(crate) fn percentile_ms(&self, percent: f64) -> f64 {
         let mut sorted = self.0.clone();
         sorted.sort_unstable();
@@ -29,7 +29,7 @@ impl Latencies {
     }
 }
 
-/// A JSON object, key by key.
+/// A JSON object on one line, built key by key.
 #[derive(Debug)]
 pub(crate) struct Line(String);
 
@@ -68,12 +68,12 @@ pub(crate) fn cpu_seconds_of(process: u32) -> f64 {
     (ticks(11) + ticks(12)) / TICKS_PER_SECOND
 }
 
-/// Memory that this process has in RAM.
+/// Resident memory of this process.
 pub(crate) fn resident_mb() -> f64 {
     resident_mb_of(std::process::id())
 }
 
-/// Memory that a process has in RAM.
+/// Resident memory of a process.
 pub(crate) fn resident_mb_of(process: u32) -> f64 {
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
     let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap_or("");
@@ -81,7 +81,7 @@ pub(crate) fn resident_mb_of(process: u32) -> f64 {
     kilobytes.unwrap_or(0.0) / 1_024.0
 }
 
-/// Bytes that a process has had written to disk.
+/// Bytes that the system has written to disk for a process.
 pub(crate) fn written_bytes_of(process: u32) -> f64 {
     let io = std::fs::read_to_string(format!("/proc/{process}/io")).unwrap_or_default();
     let line = io.lines().find_map(|line| line.strip_prefix("write_bytes: "));

@@ -1,4 +1,4 @@
-//! What many waiting workflows and timers cost while nothing happens.
+//! CPU and memory that many waiting workflows and timers cost while nothing happens.
 
 use std::time::{Duration, Instant};
 
@@ -15,12 +15,12 @@ use crate::target::{Database, Target};
 use crate::workload::{self, TENANT};
 
 const BULK: usize = 500;
-/// Far enough away not to fire while it is watched.
+/// Long enough that no timer fires during the measurement.
 const TIMER_MS: i64 = 24 * 60 * 60 * 1_000;
 
 pub(crate) async fn run(database: Database, workflows: usize, seconds: u64) -> Result<String, String> {
     let target = Target::new(database).await?;
-    // A first part brings caches and pools to their size; what grows after it grows with the workflows.
+    // The first tenth fills caches and pools. Memory that is added after it is proportional to the number of workflows.
     let first = workflows / 10;
     wait_in(&target.service, first).await?;
     let resident_first = resident_mb();
@@ -40,9 +40,9 @@ pub(crate) async fn run(database: Database, workflows: usize, seconds: u64) -> R
         .finish())
 }
 
-/// Waits until the alarms of the claims just made have run out: each fires once, finds nothing to do and is gone.
+/// Waits until the lease alarms of the latest claims have fired. Each alarm fires once, has no effect and is deleted.
 async fn settle(service: &Service) -> Result<(), String> {
-    let bar = ProgressBar::new_spinner().with_message("waiting for the leases of the last claims to run out");
+    let bar = ProgressBar::new_spinner().with_message("waiting for the leases of the last claims to expire");
     bar.enable_steady_tick(Duration::from_millis(200));
     while service.store().due_next(ClockKind::Lease).await.map_err(|error| error.to_string())?.is_some() {
         tokio::time::sleep(Duration::from_secs(1)).await;

@@ -1,4 +1,5 @@
-//! A page of executions out of very many: by status, kind, queue and label, the first page and one far down.
+//! Latency of one page of executions in a very large table: by status, kind, queue and label, for the first page and
+//! for a page far down.
 
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
@@ -21,7 +22,7 @@ const LIMIT: usize = 50;
 const KINDS: usize = 40;
 const QUEUES: usize = 10;
 const CUSTOMERS: usize = 1_000;
-/// One execution in so many is of the rare kind, in the rare queue.
+/// One execution in this many has the rare kind and is in the rare queue.
 const RARE: usize = 5_000;
 
 pub(crate) async fn run(database: Database, executions: usize) -> Result<String, String> {
@@ -32,7 +33,7 @@ pub(crate) async fn run(database: Database, executions: usize) -> Result<String,
     target.analyze().await?;
     let mut line =
         Line::new("listing").text("store", database.name()).number("executions", executions as f64);
-    // One tenth from the end: nine tenths of the rows are newer.
+    // The position one tenth from the oldest end: nine tenths of the rows are newer.
     let deep = (template.created_ms + (executions / 10) as i64, Uuid::max());
     let mut worst: f64 = 0.0;
     for (name, filter) in filters() {
@@ -82,24 +83,24 @@ async fn pages(
         let found = store.execution_list(TENANT, filter, page).await.map_err(|error| error.to_string())?;
         latencies.add(begin.elapsed());
         if found.is_empty() {
-            return Err(format!("nothing was found by {filter:?}"));
+            return Err(format!("no execution matches {filter:?}"));
         }
     }
     Ok(latencies)
 }
 
-/// An execution as the engine makes it: the others differ in what is listed by.
+/// An execution that the engine created. The other executions are copies that differ in the columns used by filters.
 async fn template(target: &Target) -> Result<Execution, String> {
     let reply =
         target.service.call(TENANT, workload::start()).await.map_err(|refusal| refusal.to_string())?;
     let Reply::Started(started) = reply else {
-        return Err("a start was answered with something else".into());
+        return Err("a start returned an unexpected reply".into());
     };
     let found = target.service.store().execution_get(TENANT, started.execution_id).await;
-    found.map_err(|error| error.to_string())?.ok_or_else(|| "the execution is not there".into())
+    found.map_err(|error| error.to_string())?.ok_or_else(|| "the started execution was not found".into())
 }
 
-/// A mix as after months: nearly all have finished, most of the open ones wait.
+/// A mix of statuses as after months of operation: nearly all executions have finished, and most open ones wait.
 fn status(number: usize) -> Status {
     match number % 1_000 {
         0 => Status::Running,
@@ -113,7 +114,7 @@ fn status(number: usize) -> Status {
 
 fn execution(template: &Execution, number: usize) -> Execution {
     let created_ms = template.created_ms + number as i64;
-    // Statuses, kinds, queues and labels must not go in step with each other.
+    // Statuses, kinds, queues and labels must not be correlated with each other.
     let mixed = (number as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
     let mixed = usize::try_from(mixed).unwrap_or_default();
     let rare = number % RARE == 7;
@@ -133,7 +134,7 @@ fn execution(template: &Execution, number: usize) -> Execution {
     }
 }
 
-/// Rows as the engine would leave them, as far as anything looks for them.
+/// Adds the rows that the engine would have written, as far as any query reads them.
 fn add(mutations: &mut Mutations, row: Execution, number: usize) {
     let label = |name: &str, value: String| {
         Change::Insert(Label {
@@ -156,7 +157,7 @@ fn add(mutations: &mut Mutations, row: Execution, number: usize) {
     mutations.executions.push(Change::Insert(row));
 }
 
-/// Writes rows that nobody decided.
+/// Writes given rows without asking the engine.
 struct Write(Option<Box<Mutations>>);
 
 impl Decider for Write {

@@ -1,5 +1,6 @@
-//! Benches of the engine and the stores in one process, and of the server over sockets. Each prints one JSON line on
-//! stdout; progress goes to stderr. Figures are ratios of things measured in the same run where that is possible.
+//! Benchmarks of the engine and the stores in one process, and of the server over sockets. Each benchmark prints one
+//! JSON line on stdout; progress goes to stderr. Where possible, a figure is the ratio of two values that were measured
+//! in the same run.
 
 mod backlog;
 mod dev_server;
@@ -23,12 +24,12 @@ use clap::{Parser, Subcommand};
 
 use crate::target::Database;
 
-/// As in the `flovyn` binary, so that both are measured alike.
+/// The same allocator as in the `flovyn` binary, so that both are measured alike.
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 #[derive(Parser)]
-#[command(about = "Benches of Flovyn's engine, storage and server")]
+#[command(about = "Benchmarks of Flovyn's engine, storage and server")]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -39,9 +40,10 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// One-task workflows per second at 1, 16 and 256 clients, against the same row changes through the bare driver.
+    /// One-task workflows per second at 1, 16 and 256 clients, compared with writing the same row changes through the
+    /// bare database driver.
     Engine {
-        /// Seconds for each number of clients, and as many for the raw driver.
+        /// Seconds for each number of clients, and as many again for the bare driver.
         #[arg(long, default_value_t = 9)]
         seconds: u64,
         /// Numbers of concurrent clients.
@@ -55,34 +57,36 @@ enum Command {
         #[arg(long, default_value_t = 1_000_000)]
         large: usize,
     },
-    /// The `flovyn` binary: start, idle memory, waiting polls, and how soon one is answered.
+    /// The `flovyn` binary: start-up time, idle memory, cost of waiting polls, and latency of the answer to a waiting
+    /// poll.
     Server {
         /// The binary to run; by default the one beside this program.
         #[arg(long)]
         binary: Option<std::path::PathBuf>,
         #[arg(long, default_value_t = 1_000)]
         polls: usize,
-        /// Seconds to watch the waiting polls.
+        /// Seconds to measure the waiting polls.
         #[arg(long, default_value_t = 10)]
         seconds: u64,
     },
-    /// Clients that stand still while a poll is held: what idle ones cost, and how long a chain of three tasks takes in one.
+    /// Clients that can do nothing else while their poll is held: the CPU cost of idle clients, and the latency of a
+    /// chain of three tasks.
     Serial {
         /// The binary to run; by default the one beside this program.
         #[arg(long)]
         binary: Option<std::path::PathBuf>,
         #[arg(long, default_value_t = 100)]
         workers: usize,
-        /// Seconds before the idle ones are watched: polls are held longer while nothing happens.
+        /// Seconds to wait before the idle clients are measured. The server holds polls longer while nothing happens.
         #[arg(long, default_value_t = 60)]
         settle: u64,
-        /// Seconds to watch them.
+        /// Seconds to measure the idle clients.
         #[arg(long, default_value_t = 20)]
         seconds: u64,
         #[arg(long, default_value_t = 20)]
         chains: usize,
     },
-    /// Server, worker and load as processes of their own: whole workflows per second, and how long one takes.
+    /// Server, worker and load as separate processes: workflows per second and latency.
     E2e(e2e::E2e),
     /// The worker of `e2e`.
     #[command(hide = true)]
@@ -91,22 +95,23 @@ enum Command {
         url: String,
         #[arg(long)]
         token: Vec<String>,
-        /// Takes nothing before it is asked for results.
+        /// Take no task before a line with the number of wanted results arrives on standard input.
         #[arg(long)]
         paused: bool,
     },
-    /// The workloads of `e2e` beside a busy core and beside a busy disk, in turns with quiet runs.
+    /// The workloads of `e2e` beside a process that keeps one core busy and beside one that keeps the disk busy,
+    /// alternating with quiet runs.
     Noise(noise::Noise),
-    /// The noise of `noise`.
+    /// The process that makes the noise for `noise`.
     #[command(hide = true)]
     NoiseHog {
         #[arg(long, value_enum)]
         kind: noise::Kind,
-        /// The scratch file of the noise on the disk.
+        /// The scratch file of the disk noise.
         #[arg(long)]
         file: std::path::PathBuf,
     },
-    /// A page of executions out of very many, by each filter.
+    /// Latency of one page of executions in a very large table, for each filter.
     Listing {
         #[arg(long, default_value_t = 1_000_000)]
         executions: usize,
@@ -116,18 +121,18 @@ enum Command {
         /// The binary to run; by default the one beside this program.
         #[arg(long)]
         binary: Option<std::path::PathBuf>,
-        /// Rounds of each, in turns.
+        /// Rounds of each, alternating.
         #[arg(long, default_value_t = 5)]
         rounds: usize,
         /// Seconds for each.
         #[arg(long, default_value_t = 3)]
         seconds: u64,
     },
-    /// CPU and memory with many waiting workflows and timers.
+    /// CPU and memory of an idle service with many waiting workflows and timers.
     Idle {
         #[arg(long, default_value_t = 100_000)]
         workflows: usize,
-        /// Seconds to watch.
+        /// Seconds to measure.
         #[arg(long, default_value_t = 10)]
         seconds: u64,
     },
@@ -161,7 +166,7 @@ async fn main() -> ExitCode {
             ExitCode::SUCCESS
         }
         Err(what) => {
-            eprintln!("the bench failed: {what}");
+            eprintln!("the benchmark failed: {what}");
             ExitCode::FAILURE
         }
     }

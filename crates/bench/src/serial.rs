@@ -1,5 +1,6 @@
-//! Clients that stand still while one of their polls is held, as a blocking poll on an event loop does: what idle ones cost the
-//! server, and how long one takes for a lone chain of three tasks. All polls ask for 30 seconds.
+//! Clients that can do nothing else while one of their polls is held, like a blocking poll on an event loop. Measured
+//! are the CPU that idle clients cost the server, and the latency of a single chain of three tasks. All polls ask for
+//! 30 seconds.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -20,7 +21,7 @@ use crate::dev_server::DevServer;
 use crate::figures::{Latencies, Line, cpu_seconds_of};
 
 const POLL_SECONDS: i64 = 30;
-/// What such a client waits after a poll that brought nothing.
+/// The pause of such a client after a poll that returned no work.
 const AFTER_NOTHING: Duration = Duration::from_millis(100);
 const TASKS: usize = 3;
 const KIND: &str = "chain";
@@ -42,7 +43,7 @@ pub(crate) async fn run(
     for number in 0..workers {
         start_worker(&server, &format!("idle-{number}"), "nothing-here", &ended, &mut all).await?;
     }
-    bar.set_message("until holds have grown");
+    bar.set_message("waiting until polls are held longer");
     tokio::time::sleep(Duration::from_secs(settle)).await;
     let (cpu, begin) = (cpu_seconds_of(id), Instant::now());
     tokio::time::sleep(Duration::from_secs(seconds)).await;
@@ -53,7 +54,7 @@ pub(crate) async fn run(
     start_worker(&server, BUSY, BUSY, &ended, &mut all).await?;
     let (mut client, mut latencies) = (server.client()?, Latencies::default());
     for _ in 0..chains {
-        // Idle for a while, as between two requests of a person.
+        // The server is idle for a while, as between two requests of a person.
         tokio::time::sleep(Duration::from_secs(2)).await;
         let begin = Instant::now();
         let start = v1::StartWorkflowRequest {
@@ -78,14 +79,14 @@ fn said(status: Status) -> String {
     status.to_string()
 }
 
-/// One client on a connection of its own.
+/// One client on its own connection.
 #[derive(Clone)]
 struct Serial {
     server: Arc<DevServer>,
     channel: Channel,
     worker: String,
     queue: String,
-    /// Its event loop: a poll blocks everything else.
+    /// Stands for the event loop of the client. A poll holds the lock, so it blocks everything else.
     event_loop: Arc<Mutex<()>>,
     ended: mpsc::UnboundedSender<()>,
 }
@@ -139,7 +140,7 @@ impl Serial {
                 WorkflowDispatchClient::new(self.channel.clone()).poll_workflow(self.signed(poll)).await;
             drop(turn);
             match polled.map(|response| response.into_inner().workflow_execution) {
-                // A refusal shows in the figures: no chain ends.
+                // The error is ignored: after a refusal no chain ends, which shows in the figures.
                 Ok(Some(execution)) => drop(self.activate(execution.id).await),
                 _ => tokio::time::sleep(AFTER_NOTHING).await,
             }
@@ -166,7 +167,7 @@ impl Serial {
                         claim_token: None,
                     };
                     let _turn = self.event_loop.lock().await;
-                    // The same.
+                    // The error is ignored for the same reason as in `workflows`.
                     drop(client.complete_task(self.signed(done)).await);
                 }
                 _ => tokio::time::sleep(AFTER_NOTHING).await,
@@ -212,7 +213,7 @@ impl Serial {
         };
         client.submit_workflow_commands(self.signed(submit)).await?;
         if done == TASKS {
-            // Nobody listens any more when the bench ends.
+            // The receiver is gone when the benchmark ends.
             let _ = self.ended.send(());
         }
         Ok(())

@@ -1,5 +1,5 @@
-//! The real binary over real sockets: how soon it serves, what it takes while idle, what a thousand waiting polls
-//! cost, and how soon one of them is answered.
+//! The real binary over real sockets: start-up time, idle memory, the cost of a thousand waiting polls, and the latency
+//! of an answer to a waiting poll.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -58,7 +58,7 @@ impl DevServer {
         })
     }
 
-    /// Polls of a queue that has no work, held until the set is dropped.
+    /// Starts polls of a queue that has no work. They are held until the set is dropped.
     async fn wait_in_polls(&self, count: usize) -> Result<JoinSet<()>, String> {
         self.register("idle").await?;
         let mut waiting = JoinSet::new();
@@ -67,11 +67,11 @@ impl DevServer {
             let mut client = clients[number % CONNECTIONS].clone();
             let request = self.poll("idle", "nothing-here");
             waiting.spawn(async move {
-                // It ends with the set; an answer or an error would only be an empty one.
+                // The poll is aborted with the set. An answer or an error would only mean that there is no work.
                 let _ = client.poll_workflow(request).await;
             });
         }
-        // Long enough for all of them to have arrived.
+        // Long enough for all polls to have arrived.
         tokio::time::sleep(Duration::from_secs(2)).await;
         match waiting.try_join_next() {
             Some(_) => Err("a poll that should wait was answered".into()),
@@ -91,19 +91,19 @@ impl DevServer {
         answer.map(|_| ()).map_err(|status| status.to_string())
     }
 
-    /// From sending a start to having its execution in hand, on another connection whose poll was waiting.
+    /// The time from sending a start to receiving its execution on another connection, whose poll was waiting.
     async fn answers(&self, count: usize) -> Result<Latencies, String> {
         self.register("busy").await?;
         let mut latencies = Latencies::default();
         let (mut poller, mut starter) = (self.client()?, self.client()?);
-        // The one that was started first is still there.
+        // Takes the execution that `DevServer::start` created.
         poller.poll_workflow(self.poll("busy", "default")).await.map_err(|status| status.to_string())?;
         for _ in 0..count {
             let request = self.poll("busy", "default");
             let mut poller = poller.clone();
             let waiting =
                 tokio::spawn(async move { poller.poll_workflow(request).await.map(|_| Instant::now()) });
-            // It should be waiting by then: what is measured is the answer, not the arrival of the poll.
+            // By then the poll should be waiting: this measures the answer, not the arrival of the poll.
             tokio::time::sleep(Duration::from_millis(5)).await;
             let begin = Instant::now();
             starter.start_workflow(self.signed(start())).await.map_err(|status| status.to_string())?;

@@ -1,4 +1,4 @@
-//! The database a bench runs on: made for it, gone with it.
+//! The database that a benchmark runs on. It is created for the benchmark and removed after it.
 
 use std::sync::Arc;
 
@@ -50,7 +50,8 @@ impl Target {
         Ok(Self { service, _directory: directory, database: fresh })
     }
 
-    /// Lets PostgreSQL look at what was filled in, as it would by itself after a while.
+    /// Runs VACUUM ANALYZE on PostgreSQL after a bulk load, as autovacuum would do after a while. Does nothing on
+    /// SQLite.
     pub(crate) async fn analyze(&self) -> Result<(), String> {
         let Some(database) = &self.database else { return Ok(()) };
         let connected = tokio_postgres::connect(&database.url, tokio_postgres::NoTls).await;
@@ -60,8 +61,9 @@ impl Target {
     }
 }
 
-/// A folder for a database, gone with its guard. Beside this program: a temporary one in memory would not show what fsync
-/// costs, and what a killed run leaves behind lies where other build products do.
+/// A folder for a database. It is removed when its guard is dropped. The folder is beside this program and not in the
+/// system's temporary directory: that directory may be in memory and would hide the cost of fsync. Files that a killed
+/// run leaves behind are among other build products.
 pub(crate) fn folder() -> Result<tempfile::TempDir, String> {
     let own = std::env::current_exe().map_err(|error| error.to_string())?;
     let beside = own.parent().ok_or("this program has no folder")?;

@@ -1,4 +1,5 @@
-//! Starts over REST against the same starts over gRPC, in turns, against one server: what the way in costs.
+//! Starts over REST compared with the same starts over gRPC, alternating, on one server. The difference is the cost of
+//! the protocol.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -12,10 +13,10 @@ use tokio::task::JoinSet;
 use crate::dev_server::{DevServer, KIND, start};
 use crate::figures::{Line, cpu_seconds_of};
 
-/// Callers at once: each of REST on a connection of its own, those of gRPC on a few.
+/// Concurrent callers. Each REST caller has its own connection; gRPC callers share `CHANNELS` connections.
 const CALLERS: usize = 64;
 const CHANNELS: usize = 4;
-/// Rounds that do not count.
+/// Rounds that are not measured.
 const WARM_UP: usize = 1;
 
 #[derive(Default)]
@@ -118,7 +119,7 @@ async fn over_rest(server: &DevServer, until: Instant) -> Result<usize, String> 
             while Instant::now() < until {
                 let status = connection.send(&request).await.map_err(|error| error.to_string())?;
                 if status != "201" {
-                    return Err(format!("a start was answered with {status}"));
+                    return Err(format!("a start returned status {status} instead of 201"));
                 }
                 count += 1;
             }
@@ -128,7 +129,7 @@ async fn over_rest(server: &DevServer, until: Instant) -> Result<usize, String> 
     sum(callers).await
 }
 
-/// HTTP/1.1 that is kept alive, and no more of it than is needed: what is measured is the server.
+/// A minimal HTTP/1.1 client with a persistent connection, so that the server is measured and not the client.
 struct Connection {
     stream: BufReader<TcpStream>,
     line: String,

@@ -14,41 +14,42 @@ use uuid::Uuid;
 
 use crate::workload::{self, TENANT};
 
-/// Whoever waits for the end of an execution. The end may come before the start's own reply.
+/// Tasks that wait for the end of an execution. The end may arrive before the reply to the start.
 #[derive(Debug, Default)]
 pub(crate) struct Ends(Mutex<HashMap<Uuid, End>>);
 
 #[derive(Debug)]
 enum End {
     Awaited(oneshot::Sender<()>),
-    Come,
+    Arrived,
 }
 
 impl Ends {
     pub(crate) async fn wait(&self, id: Uuid) {
         let receiver = {
             let mut ends = self.0.lock().expect("no holder panics");
-            if let Some(End::Come) = ends.remove(&id) {
+            if let Some(End::Arrived) = ends.remove(&id) {
                 return;
             }
             let (sender, receiver) = oneshot::channel();
             ends.insert(id, End::Awaited(sender));
             receiver
         };
-        // The sender is dropped only with the bench itself.
+        // An error is possible only when the benchmark itself ends and drops the sender.
         let _ = receiver.await;
     }
 
-    fn come(&self, id: Uuid) {
+    fn arrived(&self, id: Uuid) {
         let mut ends = self.0.lock().expect("no holder panics");
         match ends.remove(&id) {
             Some(End::Awaited(sender)) => drop(sender.send(())),
-            _ => drop(ends.insert(id, End::Come)),
+            _ => drop(ends.insert(id, End::Arrived)),
         }
     }
 }
 
-/// Runs workflows and tasks until the service stops. Several pollers of each class, so that one always waits.
+/// Runs workflows and tasks until the service stops. There are several pollers of each class, so that one is always
+/// waiting.
 pub(crate) fn start(service: &Service, ends: &Arc<Ends>, slots: usize) -> Vec<JoinHandle<()>> {
     let mut workers = Vec::new();
     for number in 0..4_u128 {
@@ -67,7 +68,7 @@ pub(crate) fn start(service: &Service, ends: &Arc<Ends>, slots: usize) -> Vec<Jo
 async fn run(service: Service, ends: Arc<Ends>, class: WorkClass, slots: usize, session: Uuid) {
     let claim = workload::claim(class, slots, session);
     while let Ok(claimed) = service.poll(TENANT, claim.clone(), Duration::from_secs(60)).await {
-        // Each item runs by itself and the next poll begins at once, as on a worker with free slots.
+        // Each item runs in its own task and the next poll begins at once, as on a worker with free slots.
         for item in claimed.workflows {
             let (service, ends) = (service.clone(), ends.clone());
             tokio::spawn(async move { report(activate(&service, &ends, &item).await) });
@@ -93,7 +94,7 @@ async fn activate(service: &Service, ends: &Ends, item: &Activation) -> Result<(
         service.call(TENANT, submit).await?;
     } else {
         service.call(TENANT, workload::complete(row.id, item.token, row.last_sequence)).await?;
-        ends.come(row.id);
+        ends.arrived(row.id);
     }
     Ok(())
 }

@@ -38,7 +38,7 @@ pub(crate) fn claim(class: WorkClass, max: usize, session: Uuid) -> Claim {
     }
 }
 
-/// First activation: schedule the task and wait for it.
+/// The result of the first activation: schedule the task and suspend.
 pub(crate) fn schedule(execution_id: Uuid, token: i64, base: i64, task_id: Uuid) -> SubmitActivation {
     SubmitActivation {
         execution_id,
@@ -53,7 +53,7 @@ pub(crate) fn schedule(execution_id: Uuid, token: i64, base: i64, task_id: Uuid)
     }
 }
 
-/// Second activation: done.
+/// The result of the second activation: complete the workflow.
 pub(crate) fn complete(execution_id: Uuid, token: i64, base: i64) -> SubmitActivation {
     SubmitActivation {
         execution_id,
@@ -72,13 +72,13 @@ pub(crate) fn finish_task(task_id: Uuid, token: i64) -> CompleteTask {
     CompleteTask { task_id, token: Some(token), output: payload(), next: None }
 }
 
-/// A task id as an SDK would make it: near its execution's in time, and its own.
+/// A task id like those of an SDK: unique, and close to the id of its execution in time order.
 pub(crate) fn task_id(execution_id: Uuid) -> Uuid {
     let (high, low) = execution_id.as_u64_pair();
     Uuid::from_u64_pair(high, low ^ 0x1)
 }
 
-/// An id as the server would make it at that time.
+/// An id as the server would create it at that time.
 pub(crate) fn ordered_id(created_ms: i64, number: u64) -> Uuid {
     Uuid::from_u64_pair((created_ms.unsigned_abs() << 16) | 0x7000, (0x8 << 60) | number)
 }

@@ -1,4 +1,4 @@
-//! Ten servers start at the same instant on a database full of tasks whose workers are dead: each task is queued once.
+//! Ten servers start at the same time on a database full of tasks whose workers are dead: each task is requeued once.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -27,7 +27,7 @@ pub(crate) async fn run(options: &Options, binary: &Path) -> Result<(Figures, Fi
     let mut world = World::prepare(binary, options.store, plan).await?;
     let until = Instant::now() + patience;
     run_tasks(&mut world, tasks, until).await?;
-    // The server first: it would notice that its worker has gone.
+    // The server is killed first: it would notice that its worker has died.
     world.servers[0].kill().await;
     for worker in world.workers.drain(..) {
         worker.kill().await;
@@ -79,7 +79,7 @@ pub(crate) async fn run(options: &Options, binary: &Path) -> Result<(Figures, Fi
             (TaskStatus::Running, ..) => found.stuck += 1,
             _ => {
                 found.duplicated += 1;
-                found.messages.push(format!("task {} was not queued once: {attempts:?}", task.id));
+                found.messages.push(format!("task {} was not requeued exactly once: {attempts:?}", task.id));
             }
         }
     }
@@ -89,7 +89,7 @@ pub(crate) async fn run(options: &Options, binary: &Path) -> Result<(Figures, Fi
     Ok((figures, found))
 }
 
-/// Has a worker take all of them and finish none.
+/// Lets a worker claim all tasks and finish none.
 async fn run_tasks(world: &mut World, tasks: usize, until: Instant) -> Result<(), String> {
     let server = &mut world.servers[0];
     server.start().map_err(|error| error.to_string())?;

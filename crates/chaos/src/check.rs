@@ -1,4 +1,4 @@
-//! Holds the database against what clients were told and against what workers did.
+//! Compares the database with the answers that clients received and with the records of the workers.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
@@ -15,24 +15,24 @@ use crate::programs::Shape;
 use crate::runs::Runs;
 use crate::told::Told;
 
-/// Findings of one kind that are shown; all are counted.
+/// How many findings of one kind are shown. All are counted.
 const SHOWN: usize = 10;
 
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
-    /// Acknowledged and not there.
+    /// Work that was acknowledged and does not exist.
     pub(crate) lost: usize,
-    /// Done twice where once was asked for.
+    /// Work that was requested once and done twice.
     pub(crate) duplicated: usize,
-    /// Acknowledged and not at an end.
+    /// Work that was acknowledged and has not ended.
     pub(crate) stuck: usize,
-    /// At another end than the right one.
+    /// Work with a wrong result.
     pub(crate) wrong: usize,
-    /// Tasks of which two outcomes were acknowledged.
+    /// Tasks with two acknowledged outcomes.
     pub(crate) two_outcomes: usize,
     /// Broken promises in the database itself.
     pub(crate) violations: usize,
-    /// No fault: reports that counted for a later claim of the same worker, which has no token to say which it means.
+    /// Not an error: reports without a token that counted for a later claim of the same worker.
     pub(crate) for_later_claim: usize,
     pub(crate) messages: Vec<String>,
 }
@@ -53,7 +53,7 @@ impl Findings {
         self.messages.extend(other.messages.into_iter().take(room));
     }
 
-    /// What `flovyn doctor` said of the database, if it found anything.
+    /// Adds the output of `flovyn doctor`. `None`: it found nothing.
     pub(crate) fn doctor(&mut self, said: Option<String>) {
         if let Some(said) = said {
             self.violations += 1;
@@ -122,7 +122,7 @@ pub(crate) fn check(
     found
 }
 
-/// The database by what clients know of it.
+/// The database, indexed by what clients know.
 struct Stored<'a> {
     executions: BTreeMap<Uuid, &'a Execution>,
     tasks: BTreeMap<Uuid, &'a Task>,
@@ -155,7 +155,7 @@ impl<'a> Stored<'a> {
         stored
     }
 
-    /// What became of work: nothing if it is not there.
+    /// The outcome of work. `None`: it does not exist.
     fn ending(&self, id: Uuid) -> Option<Ending> {
         if let Some(task) = self.tasks.get(&id) {
             return Some(match task.status {
@@ -215,7 +215,7 @@ fn check_told(found: &mut Findings, stored: &Stored<'_>, number: u64, told: &Tol
             Some(Ending::Result(result)) if result == expected => {}
             Some(Ending::Result(result)) => found.wrong(format!("{name} came to {result}, not {expected}")),
             Some(Ending::Other(what)) => found.wrong(format!("{name} ended as {what}")),
-            // Nobody was told of it: it may wait for a client that knows nothing of it, or for its turn.
+            // No client knows this work: it may still wait for an answer or for its turn.
             Some(Ending::Open(_))
                 if ids.is_empty() && (!told.shape.ends_alone() || told.shape == Shape::Task) => {}
             Some(Ending::Open(what)) => found.stuck(format!("{name} ({id}) is {what}")),
@@ -224,8 +224,8 @@ fn check_told(found: &mut Findings, stored: &Stored<'_>, number: u64, told: &Tol
     }
     match &told.result {
         Some(Ok(result)) if *result == expected => {}
-        Some(Ok(result)) => found.wrong(format!("{name}: the client was told {result}, not {expected}")),
-        Some(Err(error)) => found.wrong(format!("{name}: the client was told '{error}'")),
+        Some(Ok(result)) => found.wrong(format!("{name}: the client received {result}, not {expected}")),
+        Some(Err(error)) => found.wrong(format!("{name}: the client received the error '{error}'")),
         None => {}
     }
     if told.shape == Shape::Signal
@@ -242,7 +242,7 @@ fn check_told(found: &mut Findings, stored: &Stored<'_>, number: u64, told: &Tol
     }
 }
 
-/// No claim is handed out twice, and what was accepted is what the claim's own run came to.
+/// Checks that no claim was handed out twice, and that each accepted output is that of the claim's own run.
 fn check_tasks(found: &mut Findings, snapshot: &Snapshot, runs: &Runs, outcomes: &Outcomes) {
     let tasks: BTreeMap<Uuid, &Task> = snapshot.tasks.iter().map(|row| (row.id, row)).collect();
     for ((id, token), of_claim) in &runs.0 {
@@ -263,13 +263,13 @@ fn check_tasks(found: &mut Findings, snapshot: &Snapshot, runs: &Runs, outcomes:
     for task in tasks.values().filter(|task| task.status == TaskStatus::Completed) {
         let (id, accepted, author) = (task.id, task.accepted_epoch, outcomes::author(task));
         let Some((worker, token)) = author.filter(|(_, token)| runs.0.contains_key(&(id, *token))) else {
-            found.wrong(format!("task {id} is completed and nobody ran it: {author:?}"));
+            found.wrong(format!("task {id} is completed, but nobody ran it: {author:?}"));
             continue;
         };
         let is_holder = task.worker.as_deref() == Some(&*worker.to_string());
         match token == accepted {
             true => {}
-            // It was handed out to the same worker again, whose reports cannot say which claim they mean.
+            // The task went to the same worker again, and a report without a token does not say which claim it means.
             false if outcomes.plain.contains(&worker) && is_holder => found.for_later_claim += 1,
             false => found
                 .wrong(format!("task {id}: the output of claim {token} of {worker}, accepted of {accepted}")),
@@ -277,7 +277,7 @@ fn check_tasks(found: &mut Findings, snapshot: &Snapshot, runs: &Runs, outcomes:
     }
 }
 
-/// A task has one outcome in the log.
+/// Checks that a task has only one outcome in the log.
 fn check_outcomes(found: &mut Findings, events: &[Event]) {
     let mut outcomes: BTreeMap<(Uuid, Option<Uuid>), usize> = BTreeMap::new();
     let of_tasks = |event: &&Event| matches!(event.kind, EventKind::TaskCompleted | EventKind::TaskFailed);

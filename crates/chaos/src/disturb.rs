@@ -1,4 +1,4 @@
-//! Random work while something goes wrong again and again, and what is left of it.
+//! Random work with repeated faults, and a check of the result.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -19,12 +19,12 @@ use crate::told::Ledger;
 use crate::world::{Plan, World};
 use crate::{Options, measured};
 
-/// How long work may take once nobody does harm any more.
+/// How long work may take after the last fault.
 const SETTLE: Duration = Duration::from_secs(60);
-/// Looks in a row that must find no open work: it may change its status between two questions of one look.
+/// How many checks in a row must find no open work. Work may change its status between two queries of one check.
 const CLEAN_LOOKS: usize = 3;
 
-/// Work, harm, and what is left of it.
+/// Runs the load and the faults, then checks the result.
 pub(crate) async fn run(options: &Options, binary: &Path, seed: u64) -> Result<(Figures, Findings), String> {
     let test = options.test;
     let plan = Plan { plain_percent: options.plain_percent(), ..test.plan(options.store) };
@@ -71,7 +71,7 @@ pub(crate) async fn run(options: &Options, binary: &Path, seed: u64) -> Result<(
     Ok((figures, found))
 }
 
-/// Waits for work whose start nobody answered: it may run all the same.
+/// Waits for work whose start was not answered: it may have started.
 async fn settle(client: &Client, until: Instant) {
     let mut clean = 0;
     while clean < CLEAN_LOOKS && Instant::now() < until {

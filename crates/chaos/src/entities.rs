@@ -1,8 +1,8 @@
-//! Entities while servers and workers are killed: 64 callers send requests by signal-with-start to 200 keys, each entity ends
-//! itself after a number of requests, and lives longer than the lifetime of its key.
+//! Entities while servers and workers are killed: 64 callers send requests by signal-with-start to 200 keys. Each
+//! entity ends itself after a number of requests, and lives longer than the lifetime of its key.
 //!
-//! Every acknowledged request must be answered by exactly one entity: the one that it was acknowledged for. At most one entity
-//! of a key may be open; `flovyn doctor` looks for that while it all runs.
+//! Every acknowledged request must be answered by exactly one entity: the entity for which it was acknowledged. At most
+//! one entity of a key may be open; `flovyn doctor` checks this during the run.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -28,24 +28,25 @@ use crate::world::World;
 const KIND: &str = "entity";
 const CALLERS: usize = 64;
 const KEYS: usize = 200;
-/// An entity ends when it has answered so many requests.
+/// An entity ends when it has answered this many requests.
 const ANSWERS: usize = 20;
 /// Shorter than an entity lives.
 const KEY_TTL: Duration = Duration::from_secs(1);
-/// How long callers think at most.
+/// The longest pause between two requests of a caller.
 const THINKS_MS: usize = 80;
-/// A request to a server that is gone must not wait without a limit.
+/// A request to a server that is down must not wait without a limit.
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 const SETTLE: Duration = Duration::from_secs(60);
 const AGAIN_AFTER: Duration = Duration::from_millis(50);
-/// Faults between two looks of the doctor.
+/// How many faults are between two runs of the doctor.
 const DOCTOR_EVERY: usize = 3;
 
 pub(crate) fn register(builder: WorkerBuilder) -> WorkerBuilder {
     builder.workflow_fn(KIND, entity)
 }
 
-/// Answers requests up to its number of requests or until it gets a request to close, and then those that have come meanwhile.
+/// Answers requests until it has answered enough or is asked to close. Then it answers the requests that have arrived
+/// meanwhile.
 async fn entity(context: WorkflowContext, _: Value) -> flovyn_sdk::Result<Value> {
     let mut answered: Vec<u64> = Vec::new();
     let mut open = true;
@@ -65,7 +66,7 @@ fn key(number: usize) -> String {
     format!("entity/{number}")
 }
 
-/// What callers were told.
+/// The answers that callers received.
 #[derive(Debug, Default)]
 struct Told {
     next: AtomicU64,
@@ -108,7 +109,8 @@ pub(crate) async fn run(options: &Options, binary: &Path, seed: u64) -> Result<(
     Ok((figures, found))
 }
 
-/// Sends requests until the time is over. Each is sent once: without an answer, nobody knows whether it was taken.
+/// Sends requests until the time is over. Each is sent once: without an answer, it is not known whether it was
+/// accepted.
 async fn call(mut rng: Rng, clients: Vec<Client>, told: Arc<Told>, until: Instant) {
     while Instant::now() < until {
         let number = told.next.fetch_add(1, Ordering::Relaxed);
@@ -127,7 +129,7 @@ async fn call(mut rng: Rng, clients: Vec<Client>, told: Arc<Told>, until: Instan
     }
 }
 
-/// kill -9 of a server or a worker, in turn.
+/// Kills a server or a worker with SIGKILL, in turn.
 async fn harm(
     options: &Options,
     world: &mut World,
@@ -197,7 +199,7 @@ async fn is_closed(client: &Client, key: &str) -> bool {
     true
 }
 
-/// Holds the answers of all entities against what callers were told. Returns how many entities there were.
+/// Compares the answers of all entities with those that callers received. Returns how many entities there were.
 fn check(found: &mut Findings, snapshot: &Snapshot, now: Now, acknowledged: &BTreeMap<u64, Uuid>) -> usize {
     for violation in invariants::check(snapshot, now) {
         found.broken(violation);

@@ -1,4 +1,4 @@
-//! One tenant sends as much as it can; another one, who asks for little, is timed before and meanwhile.
+//! One tenant sends as many requests as it can. A quiet tenant is timed before the flood and during it.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -69,7 +69,7 @@ async fn timed(client: &Client, span: Duration, found: &mut Findings) -> Vec<u64
     for one in all {
         match one {
             Ok(ms) => took.push(ms),
-            Err(error) => found.stuck(format!("the quiet tenant was told '{error}'")),
+            Err(error) => found.stuck(format!("the quiet tenant received the error '{error}'")),
         }
     }
     took
@@ -78,7 +78,7 @@ async fn timed(client: &Client, span: Duration, found: &mut Findings) -> Vec<u64
 async fn flood(client: Client, stop: Arc<AtomicBool>, done: Arc<AtomicUsize>) {
     while !stop.load(Ordering::Relaxed) {
         let input = json!({ "number": 1 });
-        // A refusal is what a flood may meet.
+        // Refusals are expected during a flood.
         if client.execute_raw("fanout", input, StartOptions::default(), PATIENCE).await.is_ok() {
             done.fetch_add(1, Ordering::Relaxed);
         }

@@ -1,4 +1,4 @@
-//! Random work, sent to whichever server answers. Everything that is told is written into the ledger.
+//! Random work, sent to any server that answers. All answers are recorded in the ledger.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,20 +16,20 @@ use crate::told::Ledger;
 /// In percent: work whose tasks fail at first.
 const FAILING: usize = 12;
 const AGAIN_AFTER: Duration = Duration::from_millis(50);
-/// A request to a server that is gone must not wait for ever.
+/// A request to a server that is down must not wait without a limit.
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Load {
-    /// Pieces of work under way at once.
+    /// How many pieces of work are in flight at once.
     pub(crate) in_flight: usize,
-    /// How long a task takes at most.
+    /// The longest duration of a task.
     pub(crate) work_ms: usize,
-    /// How long work may take after the last of it was sent.
+    /// How long work may take after the last request was sent.
     pub(crate) settle: Duration,
 }
 
-/// Sends work until the time has come, then waits until all of it has ended or has had its time.
+/// Sends work until `until`, then waits until all work has ended or `settle` is over.
 pub(crate) async fn run(load: Load, clients: Vec<Client>, ledger: Arc<Ledger>, seed: u64, until: Instant) {
     let mut rng = Rng::new(seed);
     let slots = Arc::new(Semaphore::new(load.in_flight));
@@ -56,12 +56,12 @@ pub(crate) async fn run(load: Load, clients: Vec<Client>, ledger: Arc<Ledger>, s
     while work.join_next().await.is_some() {}
 }
 
-/// One piece of work and the client that wants it done.
+/// One piece of work, and the client that requests it.
 struct Sender {
     number: u64,
     shape: Shape,
     work_ms: usize,
-    /// Attempts of each of its tasks that fail.
+    /// How many attempts of each task fail.
     failures: u32,
     clients: Vec<Client>,
     first: usize,
@@ -76,7 +76,7 @@ impl Sender {
 
     async fn send(&self) {
         let id = match self.shape {
-            // Both clients must be told the same.
+            // Both clients must receive the same answer.
             Shape::Keyed => {
                 let (one, other) = (Box::pin(self.start_keyed(0)), Box::pin(self.start_keyed(1)));
                 futures::future::join(one, other).await.0
@@ -85,7 +85,7 @@ impl Sender {
         };
         match id {
             Some(id) => self.ledger.while_open(Box::pin(self.finish(id))).await,
-            // Nobody is there: a little patience instead of a storm.
+            // No server answers: pause instead of a storm of retries.
             None => tokio::time::sleep(AGAIN_AFTER).await,
         }
     }
@@ -106,7 +106,7 @@ impl Sender {
         Some(id)
     }
 
-    /// Without a key a start must not be repeated: whether it was carried out is not known.
+    /// A start without a key must not be repeated, because it is not known whether it was carried out.
     async fn start_once(&self) -> Option<Uuid> {
         self.start(0, None).await
     }
@@ -142,7 +142,7 @@ impl Sender {
         self.ledger.note(self.number, |told| told.result = Some(result));
     }
 
-    /// Gives what the work waits for, until that was acknowledged.
+    /// Sends the signal or the answer that the work waits for, until it is acknowledged.
     async fn answer(&self, id: Uuid) -> std::convert::Infallible {
         let value = programs::answer(self.number);
         let mut attempt = 0;
@@ -170,7 +170,7 @@ impl Sender {
     }
 }
 
-/// The answer, if there was one and it was not a refusal.
+/// The answer. `None`: no answer in time, or a refusal.
 async fn within<T>(request: impl Future<Output = flovyn_sdk::Result<T>>) -> Option<T> {
     tokio::time::timeout(ANSWER_WITHIN, request).await.ok()?.ok()
 }

@@ -1,5 +1,6 @@
-//! Real servers and workers as processes, random work, and harm: killed, stopped and cut off. Then the database is held
-//! against what clients were told. One JSON line on stdout, progress on stderr; any broken promise is a failure.
+//! Chaos tests: real servers and workers as processes, random work, and faults: processes are killed, stopped and cut
+//! off. Then the database is compared with the answers that clients received. One JSON line on stdout, progress on
+//! stderr; any broken promise is a failure.
 
 mod booted_together;
 mod check;
@@ -36,9 +37,7 @@ use crate::report::{Figures, Minimum};
 use crate::test::{Database, Test, WORKER_LEASE_MS};
 
 #[derive(Parser)]
-#[command(
-    about = "Kills, stops and cuts off Flovyn's processes, and checks that nothing that was promised is broken"
-)]
+#[command(about = "Kills, stops and cuts off Flovyn's processes, and checks that every promise holds")]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -46,9 +45,9 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Do harm for a while, then check.
+    /// Cause faults for a while, then check.
     Run(Options),
-    /// A worker of a run.
+    /// Run a worker of a run.
     #[command(hide = true)]
     Worker {
         #[arg(long)]
@@ -59,7 +58,7 @@ enum Command {
         folder: PathBuf,
         #[arg(long)]
         slots: u32,
-        /// One of the public protocol, and how it behaves.
+        /// Speak the public protocol, in this dialect.
         #[arg(long, value_enum)]
         plain: Option<Dialect>,
     },
@@ -74,10 +73,11 @@ pub(crate) struct Options {
     store: Database,
     #[arg(long, default_value_t = 60)]
     seconds: u64,
-    /// Repeats the choices of an earlier run: shapes, pauses, victims. Which request meets which fault is up to the machine.
+    /// Repeats the choices of an earlier run: shapes, pauses, victims. Which request meets which fault still depends on
+    /// timing.
     #[arg(long)]
     seed: Option<u64>,
-    /// Pieces of work under way at once.
+    /// How many pieces of work are in flight at once.
     #[arg(long, default_value_t = 48)]
     in_flight: usize,
     /// Tasks of dead workers, for `booted-together`.
@@ -86,11 +86,12 @@ pub(crate) struct Options {
     /// Workers that come back, for `reconnect`.
     #[arg(long, default_value_t = 1_000)]
     pollers: usize,
-    /// How many of the workers are of the public protocol, which sends no tokens. Half of them in `kill-server`, `kill-worker`,
-    /// `many-servers` and `postgres-restart`, unless this says.
+    /// How many of the workers speak the public protocol, which sends no tokens. By default half of them in
+    /// `kill-server`,
+    /// `kill-worker`, `many-servers` and `postgres-restart`, and none elsewhere.
     #[arg(long, value_name = "PERCENT")]
     plain_workers: Option<usize>,
-    /// The server to run; by default the one beside this program.
+    /// The server to run; by default the `flovyn` next to this program.
     #[arg(long)]
     binary: Option<PathBuf>,
 }
@@ -124,11 +125,7 @@ async fn main() -> ExitCode {
 async fn run(options: Options) -> Result<(), String> {
     let test = options.test;
     if !test.fits(options.store) {
-        return Err(format!(
-            "{} cannot be shown on {:?}: choose another --store",
-            test.name(),
-            options.store
-        ));
+        return Err(format!("{} cannot run on {:?}: choose another --store", test.name(), options.store));
     }
     if options.plain_percent() > 100 || options.plain_percent() > 0 && !test.takes_plain_workers() {
         return Err(format!("{} has no workers of the public protocol", test.name()));
@@ -157,11 +154,11 @@ async fn run(options: Options) -> Result<(), String> {
     print_line(&figures.line(&head, &found));
     found.messages.iter().for_each(|message| eprintln!("{message}"));
     if test == Test::PowerLossProof {
-        // Here a loss that is not found is the failure.
+        // Here it is a failure if the loss is not found.
         return if found.lost > 0 {
             Ok(())
         } else {
-            Err("the disk lied and nothing was found missing".into())
+            Err("the disk dropped writes, but no loss was found".into())
         };
     }
     match (found.count(), figures.shortfall(minimum(&options))) {
@@ -181,7 +178,7 @@ fn minimum(options: &Options) -> Minimum {
         Test::Flood | Test::Soak => Minimum { acknowledged: 100, ..one },
         test => {
             let minimum = test.minimum(options.seconds);
-            // A tenth of what these workers should do.
+            // A tenth of the expected share of these workers.
             let plain_outcomes = minimum.acknowledged * options.plain_percent() / 1_000;
             Minimum { plain_outcomes, ..minimum }
         }

@@ -1,4 +1,4 @@
-//! How long things took, read from the database when all is over.
+//! Durations that are read from the database at the end of a run.
 
 use std::collections::BTreeMap;
 
@@ -6,8 +6,8 @@ use flovyn_engine::snapshot::Snapshot;
 use flovyn_engine::state::{Attempt, AttemptStatus, EventKind};
 use uuid::Uuid;
 
-/// For each claim whose worker fell silent: how long until somebody else had the task. A claim that was handed to a worker after
-/// it had fallen silent counts from then on: two silent workers in a row are two claims.
+/// For each claim whose worker fell silent: how long until another worker had the task. If a task was handed to a
+/// worker that was silent already, its time counts from that claim: two silent workers in a row are two claims.
 pub(crate) fn redeliveries_ms(snapshot: &Snapshot, silenced: &[(u32, u64)]) -> Vec<u64> {
     let mut waits = Vec::new();
     let mut by_task: BTreeMap<Uuid, Vec<Attempt>> = BTreeMap::new();
@@ -27,7 +27,7 @@ pub(crate) fn redeliveries_ms(snapshot: &Snapshot, silenced: &[(u32, u64)]) -> V
     waits
 }
 
-/// Since when the holder of a claim that timed out had been silent while it held it.
+/// Since when the worker of a claim that timed out had been silent during the claim. `None`: it was not silent.
 fn silent_since_ms(lost: &Attempt, silenced: &[(u32, u64)]) -> Option<i64> {
     let worker: u32 = lost.worker.as_deref()?.parse().ok()?;
     let of_worker = silenced.iter().filter(|(id, _)| *id == worker).map(|(_, at_ms)| *at_ms as i64);
@@ -35,7 +35,7 @@ fn silent_since_ms(lost: &Attempt, silenced: &[(u32, u64)]) -> Option<i64> {
     (lost.status == AttemptStatus::Timeout).then(|| last.max(lost.started_ms))
 }
 
-/// How long after their time timers fired.
+/// How late timers fired.
 pub(crate) fn timers_late_ms(snapshot: &Snapshot) -> Vec<u64> {
     let due: BTreeMap<_, _> =
         snapshot.timers.iter().map(|timer| ((timer.execution_id, &*timer.name), timer.fire_ms)).collect();
@@ -43,7 +43,7 @@ pub(crate) fn timers_late_ms(snapshot: &Snapshot) -> Vec<u64> {
     fired
         .filter_map(|event| {
             let fire_ms = due.get(&(event.execution_id, event.name.as_deref()?))?;
-            // Never early: that would have been found as a violation.
+            // Never early: a timer that fires early is reported as a violation.
             Some(u64::try_from(event.time_ms - fire_ms).unwrap_or_default())
         })
         .collect()

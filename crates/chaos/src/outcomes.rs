@@ -1,5 +1,5 @@
-//! What workers were told of the outcomes they reported, written down beside the database: one line for each that was
-//! acknowledged. Of one task, one outcome is.
+//! Outcomes that were acknowledged to workers. Each worker writes a line per outcome into its own file, outside the
+//! database. Exactly one outcome of each task may be acknowledged.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -16,15 +16,15 @@ use uuid::Uuid;
 use crate::check::Findings;
 use crate::programs;
 
-/// What a report said.
+/// The content of a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Content {
     Success,
-    /// Of one attempt: another one follows.
+    /// The failure of one attempt: another attempt follows.
     Failure,
 }
 
-/// The worker's side.
+/// Writes the outcomes of one worker.
 #[derive(Debug, Clone)]
 pub(crate) struct Recorder(Arc<File>);
 
@@ -34,12 +34,12 @@ impl Recorder {
     }
 
     pub(crate) fn record(&self, task: Uuid, token: i64, content: Content) -> std::io::Result<()> {
-        // In one write: a process that is killed leaves whole lines.
+        // One write per line, so that a killed process leaves complete lines.
         (&*self.0).write_all(format!("{task} {token} {content:?}\n").as_bytes())
     }
 }
 
-/// Refusals that a worker had no reason to expect.
+/// Writes refusals that the worker did not expect.
 #[derive(Debug)]
 pub(crate) struct Unexpected(Arc<File>);
 
@@ -50,7 +50,7 @@ impl Unexpected {
 
     pub(crate) fn record(&self, what: &str, status: &Status) {
         let text = status.message().replace('\n', " ");
-        // As for outcomes.
+        // The line is written at once, like an outcome.
         let _ = (&*self.0).write_all(format!("{what}: {:?} {text}\n", status.code()).as_bytes());
     }
 }
@@ -61,26 +61,26 @@ fn append(folder: &Path, extension: &str) -> Result<Arc<File>, String> {
     Ok(Arc::new(file.map_err(|error| format!("{}: {error}", path.display()))?))
 }
 
-/// An outcome that was acknowledged. A worker reports each of its claims with one content, so the three say what it was.
+/// An acknowledged outcome. A worker reports each of its claims with one content, so these fields identify it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Acknowledged {
-    /// Number of its process.
+    /// The process id of the worker.
     pub(crate) worker: u32,
     pub(crate) token: i64,
     pub(crate) content: Content,
 }
 
-/// All of them, by task. A repeat of the same is the same.
+/// All acknowledged outcomes, by task. Repeats are stored once.
 #[derive(Debug, Default)]
 pub(crate) struct Outcomes {
     pub(crate) of: BTreeMap<Uuid, BTreeSet<Acknowledged>>,
-    /// Processes of workers without tokens.
+    /// Process ids of workers without tokens.
     pub(crate) plain: BTreeSet<u32>,
     unexpected: Vec<String>,
 }
 
 impl Outcomes {
-    /// `plain`: the workers without tokens, dead ones too.
+    /// `plain`: process ids of the workers without tokens, also of dead ones.
     pub(crate) fn read(folder: &Path, plain: BTreeSet<u32>) -> Result<Self, String> {
         let mut outcomes = Self { plain, ..Self::default() };
         for file in std::fs::read_dir(folder).map_err(|error| error.to_string())? {
@@ -119,13 +119,13 @@ impl Outcomes {
         self.of.values().map(BTreeSet::len).sum()
     }
 
-    /// Those that were acknowledged to workers without tokens.
+    /// The number of outcomes that were acknowledged to workers without tokens.
     pub(crate) fn count_plain(&self) -> usize {
         let all = self.of.values().flatten();
         all.filter(|outcome| self.plain.contains(&outcome.worker)).count()
     }
 
-    /// Tasks of which more than one outcome was acknowledged.
+    /// Tasks with more than one acknowledged outcome.
     fn contested(&self) -> impl Iterator<Item = (Uuid, Vec<Acknowledged>)> {
         self.of.iter().filter_map(|(task, outcomes)| {
             let last = outcomes.iter().filter(|outcome| outcome.content == Content::Success);
@@ -134,15 +134,15 @@ impl Outcomes {
         })
     }
 
-    /// One outcome of each task is acknowledged, and it is the one that is stored.
+    /// Checks that one outcome of each task was acknowledged, and that it is the stored one.
     pub(crate) fn check(&self, found: &mut Findings, snapshot: &Snapshot) {
         for (task, outcomes) in self.contested() {
-            found.two_outcomes(format!("of task {task} were acknowledged: {outcomes:?}"));
+            found.two_outcomes(format!("several outcomes of task {task} were acknowledged: {outcomes:?}"));
         }
         let tasks: BTreeMap<Uuid, &Task> = snapshot.tasks.iter().map(|row| (row.id, row)).collect();
         for (id, outcomes) in &self.of {
             let Some(task) = tasks.get(id) else {
-                found.lost(format!("an outcome of task {id} was acknowledged, and it is not there"));
+                found.lost(format!("an outcome of task {id} was acknowledged, but the task does not exist"));
                 continue;
             };
             for outcome in outcomes {

@@ -1,5 +1,5 @@
-//! A task that kills every worker it is given to. It is given out as often as it may be retried and then fails; nobody else's work
-//! is lost with its workers.
+//! A task that kills every worker that runs it. It is handed out until its retries are used up, and then fails. Work of
+//! others on the killed workers is not lost.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -50,14 +50,14 @@ pub(crate) async fn run(options: &Options, binary: &Path) -> Result<(Figures, Fi
         }
     };
     if let Ok(value) = ended {
-        found.wrong(format!("the poison came to {value}"));
+        found.wrong(format!("the poison completed with {value}"));
     }
     for (number, id) in (0_u64..).zip(strangers) {
         let patience = until.saturating_duration_since(Instant::now());
         let result: Result<Value, _> = client.task(id).result(patience).await;
         match result.map(|value| value["number"].as_u64()) {
             Ok(Some(result)) if result == number + 1 => {}
-            other => found.wrong(format!("a stranger's task {number} came to {other:?}")),
+            other => found.wrong(format!("the innocent task {number} ended with {other:?}")),
         }
     }
     figures.kills_in_flight = figures.kills;
@@ -65,12 +65,12 @@ pub(crate) async fn run(options: &Options, binary: &Path) -> Result<(Figures, Fi
     let snapshot = store.snapshot().await.map_err(|error| error.to_string())?;
     drop(store);
     match snapshot.tasks.iter().find(|task| task.id == poison) {
-        None => found.lost("the poison is not there"),
+        None => found.lost("the poison does not exist"),
         Some(task) if task.status == TaskStatus::Failed && task.execution_count == i64::from(MAX_RETRIES) => {
         }
         Some(task) => {
             let (status, given) = (task.status, task.execution_count);
-            found.wrong(format!("the poison is {status:?} after it was given out {given} times"));
+            found.wrong(format!("the poison is {status:?} after it was handed out {given} times"));
         }
     }
     figures.redelivery_ms = crate::measured::redeliveries_ms(&snapshot, &silenced);

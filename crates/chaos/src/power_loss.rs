@@ -1,5 +1,5 @@
-//! Power is lost: at each fsync of the recorded run everything that was not synced is dropped, or reaches the disk in part. Whatever
-//! was acknowledged before that moment must be in what is left.
+//! Power loss: at each fsync of the recorded run, all writes that were not synced are dropped, or reach the disk in
+//! part. Everything that was acknowledged before must be in the remaining data.
 
 mod disk;
 
@@ -22,14 +22,14 @@ use crate::check::Findings;
 use crate::report::Figures;
 use crate::world::{Plan, World};
 
-/// Clients at a time: few, so that there are many commits.
+/// Clients at once: few, so that there are many commits.
 const CLIENTS: usize = 8;
 const WORKERS: usize = 1;
-/// Longer than a client takes to note what it was told: a server that answers before its sync is found out.
+/// Longer than a client takes to record an answer, so that a server that answers before its sync is detected.
 const SLOW_SYNC_MS: u64 = 3;
-/// Moments that are looked at, of all there are.
+/// How many of all moments are examined.
 const MOMENTS: usize = 150;
-/// States that are looked at side by side: opening one takes a while and little work.
+/// How many states are examined in parallel: opening one takes time but little CPU.
 const AT_ONCE: usize = 32;
 const IN_MEMORY: &str = "/dev/shm";
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
@@ -37,15 +37,15 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Disk {
     Honest,
-    /// Acknowledges syncs of the write-ahead log and does not carry them out, as `synchronous=NORMAL` would leave them out.
+    /// Acknowledges syncs of the write-ahead log without doing them, like a database with `synchronous=NORMAL`.
     Lies,
 }
 
-/// What a client was told, and how long the record was by then.
+/// An answer that a client received, and the length of the record at that time.
 #[derive(Debug, Clone, Copy)]
 struct Told {
     id: Uuid,
-    /// Its end was told, not only its start.
+    /// The end was acknowledged, not only the start.
     ended: bool,
     position: u64,
 }
@@ -83,7 +83,7 @@ pub(crate) async fn run(
     Ok((figures, found))
 }
 
-/// One client: starts a workflow, waits for its end, and notes how long the record was when it was told.
+/// One client: starts a workflow, waits for its end, and records the length of the record at each answer.
 async fn work(client: Client, record: PathBuf, told: Arc<Mutex<Vec<Told>>>, until: Instant) {
     let note = |id, ended| {
         let position = std::fs::metadata(&record).map_or(0, |data| data.len());
@@ -114,7 +114,7 @@ async fn examine(
     let mut files = disk::Files::default();
     let mut left = Vec::new();
     let end = (bytes.len() as u64, None);
-    // The last moment is the end, when all has been told.
+    // The last moment is the end of the record, after all answers.
     for (position, entry) in entries.iter().map(|(position, entry)| (*position, Some(entry))).chain([end]) {
         if entry.is_none_or(|entry| entry.is_sync() && rng.below(syncs) < MOMENTS) {
             figures.kills += 2;
@@ -133,10 +133,10 @@ async fn examine(
     Ok(found)
 }
 
-/// Opens what is left and holds it against what had been told.
+/// Opens the remaining data and compares it with the acknowledged work.
 async fn look(left: BTreeMap<String, Vec<u8>>, position: u64, told: &[Told]) -> Result<Findings, String> {
     let mut found = Findings::default();
-    // In memory where there is such a place: what is looked at here need not survive anything.
+    // In memory if possible: these copies need not be durable.
     let folder = tempfile::tempdir_in(IN_MEMORY).or_else(|_| tempfile::tempdir());
     let folder = folder.map_err(|error| error.to_string())?;
     let path = folder.path().join("flovyn.db");

@@ -1,4 +1,4 @@
-//! The shapes of work: what a worker runs for each, and what must come out of it.
+//! The shapes of work: the program that a worker runs for each, and the expected result.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,9 +12,9 @@ use uuid::Uuid;
 use crate::outcomes::{self, Content};
 use crate::runs;
 
-/// The one task: it adds one.
+/// The only task: it adds one.
 pub(crate) const STEP: &str = "step";
-/// A task that takes its worker with it.
+/// A task that kills its worker.
 pub(crate) const POISON: &str = "poison";
 pub(crate) const CHAIN: u64 = 3;
 pub(crate) const FAN_OUT: u64 = 5;
@@ -24,9 +24,9 @@ pub(crate) const PATIENCE: u32 = 1_000;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Shape {
     Noop,
-    /// Tasks one after the other.
+    /// Tasks in sequence.
     Chain,
-    /// Tasks side by side.
+    /// Tasks in parallel.
     FanOut,
     Timer,
     /// Waits for a signal.
@@ -54,7 +54,7 @@ impl Shape {
         Shape::Task,
     ];
 
-    /// The kind of its workflow.
+    /// The workflow kind.
     pub(crate) fn kind(self) -> &'static str {
         match self {
             Shape::Noop => "noop",
@@ -68,12 +68,12 @@ impl Shape {
         }
     }
 
-    /// Whether it ends without anybody's help.
+    /// Whether it ends without a signal or an answer.
     pub(crate) fn ends_alone(self) -> bool {
         !matches!(self, Shape::Signal | Shape::Promise)
     }
 
-    /// What work with this number must come to.
+    /// The expected result of work with this number.
     pub(crate) fn expected(self, number: u64) -> u64 {
         match self {
             Shape::Noop | Shape::Timer => number,
@@ -85,7 +85,7 @@ impl Shape {
     }
 }
 
-/// What is sent from outside to work with this number, as a signal or as the answer to its promise.
+/// The value of the signal, or the answer to the promise, for work with this number.
 pub(crate) fn answer(number: u64) -> u64 {
     Shape::Signal.expected(number)
 }
@@ -94,7 +94,7 @@ pub(crate) fn promise_key(number: u64) -> String {
     format!("answer-{number}")
 }
 
-/// A crash is no fault of the task: it is tried until somebody finishes it, and soon.
+/// Many attempts with short delays: crashes use up attempts of the task without its fault.
 pub(crate) fn patient() -> TaskOptions {
     TaskOptions { max_retries: Some(PATIENCE), retry: Some(soon()), ..TaskOptions::default() }
 }
@@ -117,7 +117,7 @@ pub(crate) struct Attempt {
     pub(crate) token: i64,
 }
 
-/// What an attempt comes to. It names its claim and its worker: no two outcomes are alike.
+/// The outcome of an attempt. It contains the claim and the worker, so no two outcomes are equal.
 pub(crate) fn outcome(input: &Value, attempt: Attempt) -> std::result::Result<Value, String> {
     let (worker, token) = (std::process::id(), attempt.token);
     if u64::from(attempt.number) <= input["failures"].as_u64().unwrap_or_default() {
@@ -135,7 +135,7 @@ pub(crate) fn number_of(value: &Value) -> u64 {
     value["number"].as_u64().unwrap_or_default()
 }
 
-/// A task, which takes as long as the input says, and comes to its number plus one.
+/// Runs a task, which takes as long as the input says and returns its number plus one.
 async fn step(ctx: &WorkflowContext, number: u64, input: &Value) -> Result<u64> {
     Ok(number_of(&ctx.schedule_with_options_raw(STEP, step_input(number, input), patient()).await?))
 }
@@ -151,7 +151,7 @@ pub(crate) fn register(
         .on_task_acknowledged(move |task, token| {
             let content = acknowledged.lock().unwrap_or_else(PoisonError::into_inner).remove(&(task, token));
             if let Some(content) = content {
-                // A process that cannot write any more is as good as dead: the run finds less, and says nothing wrong.
+                // If the process cannot write any more, the outcome is not checked; that causes no false finding.
                 let _ = outcomes.record(task, token, content);
             }
         })

@@ -1,4 +1,4 @@
-//! A thousand workers whose server is killed come back to it, and not in step.
+//! A thousand workers reconnect to a server that was killed and restarted, and not all at the same time.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -41,7 +41,7 @@ pub(crate) async fn run(options: &Options, binary: &Path) -> Result<(Figures, Fi
     figures.recovery_ms.push(u64::try_from(ready.as_millis()).unwrap_or(u64::MAX));
     let came_back = reaches(&connected, options.pollers, patience).await?;
     eprintln!("all are back {:?} after the server was ready", came_back.last());
-    // Everybody takes work again, and each task is done once.
+    // All workers receive work again, and each task is done once.
     let client = world.clients()?.swap_remove(0);
     let inputs = (0..options.pollers).map(|number| json!({ "number": number })).collect();
     let tasks = client.submit_tasks_raw(programs::STEP, inputs, programs::patient()).await;
@@ -53,7 +53,7 @@ pub(crate) async fn run(options: &Options, binary: &Path) -> Result<(Figures, Fi
         let result: Result<Value, _> = client.task(*id).result(left).await;
         match result {
             Ok(value) if value["number"] == json!(number) => figures.acknowledged += 1,
-            other => found.stuck(format!("task {number} came to {other:?}")),
+            other => found.stuck(format!("task {number} ended with {other:?}")),
         }
     }
     for worker in workers {
@@ -68,7 +68,7 @@ pub(crate) async fn run(options: &Options, binary: &Path) -> Result<(Figures, Fi
     Ok((figures, found))
 }
 
-/// Waits until so many are connected. Returns when each was seen.
+/// Waits until `count` workers are connected. Returns when each of them was seen.
 async fn reaches(connected: &AtomicUsize, count: usize, patience: Duration) -> Result<Vec<Duration>, String> {
     let begin = Instant::now();
     let mut seen = Vec::new();

@@ -1,4 +1,4 @@
-//! The one line of figures, and whether the run counts.
+//! The line of figures, and whether the run is valid.
 
 use serde_json::{Map, Value, json};
 
@@ -7,11 +7,11 @@ use crate::check::Findings;
 #[derive(Debug, Default)]
 pub(crate) struct Figures {
     pub(crate) acknowledged: usize,
-    /// Starts that nobody answered.
+    /// Starts without an answer.
     pub(crate) unanswered: usize,
     pub(crate) runs: usize,
     pub(crate) kills: usize,
-    /// Those of them that came while something was under way.
+    /// Kills that happened while work was in flight.
     pub(crate) kills_in_flight: usize,
     pub(crate) refused: u64,
     /// Outcomes that were acknowledged to workers without tokens.
@@ -23,7 +23,7 @@ pub(crate) struct Figures {
     pub(crate) more: Vec<(&'static str, Value)>,
 }
 
-/// Below this a run shows nothing.
+/// If a run has less than this, it proves nothing.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Minimum {
     pub(crate) acknowledged: usize,
@@ -33,7 +33,7 @@ pub(crate) struct Minimum {
 }
 
 impl Figures {
-    /// What is missing, in words.
+    /// What is missing for a valid run. `None`: nothing.
     pub(crate) fn shortfall(&self, minimum: Minimum) -> Option<String> {
         let pairs = [
             ("acknowledged starts", self.acknowledged as u64, minimum.acknowledged as u64),
@@ -77,7 +77,7 @@ impl Figures {
     }
 }
 
-/// What `percent` of all stay within; null when nothing was measured.
+/// The value that `percent` of all values do not exceed. Null: nothing was measured.
 pub(crate) fn percentile(values: &[u64], percent: usize) -> Value {
     let mut sorted = values.to_vec();
     sorted.sort_unstable();

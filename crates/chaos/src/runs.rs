@@ -1,6 +1,6 @@
-//! What workers did, written down beside the database: each run of a task, before its work begins.
+//! Runs of tasks: each worker writes a line into its own file, outside the database, before the work begins.
 //!
-//! A line is in the system's hands when the task goes on, so it survives the worker's death.
+//! The operating system has the line before the task continues, so the line survives the worker's death.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -11,7 +11,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use uuid::Uuid;
 
-/// The worker's side.
+/// Writes the runs of one worker.
 #[derive(Debug, Clone)]
 pub(crate) struct Recorder(Arc<File>);
 
@@ -23,7 +23,7 @@ impl Recorder {
     }
 
     pub(crate) fn record(&self, task: Uuid, token: i64) -> std::io::Result<()> {
-        // In one write: a process that is killed leaves whole lines.
+        // One write per line, so that a killed process leaves complete lines.
         (&*self.0).write_all(format!("{task} {token}\n").as_bytes())
     }
 }
@@ -33,7 +33,7 @@ pub(crate) fn now_ms() -> u64 {
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// How often each claim was run. More than once is a claim that was handed out twice.
+/// How often each claim was run. More than once means that a claim was handed out twice.
 #[derive(Debug, Default)]
 pub(crate) struct Runs(pub(crate) BTreeMap<(Uuid, i64), usize>);
 

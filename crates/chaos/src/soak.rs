@@ -1,5 +1,5 @@
-//! A steady load while somebody never ends a transaction (PostgreSQL) or a read (SQLite): old rows cannot be cleaned away. Work must
-//! not get slower and slower, and the server must not grow.
+//! A steady load while a transaction (PostgreSQL) or a read (SQLite) never ends, so old rows cannot be cleaned up. Work
+//! must not become slower and slower, and the server's memory must not grow.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -16,9 +16,9 @@ use crate::test::Database;
 use crate::world::{Plan, World};
 
 const CLIENTS: usize = 16;
-/// Parts of the time: one without, and two with the pin.
+/// The run has this many parts of equal length: one without the pin, two with it.
 const PARTS: u32 = 3;
-/// Work that warms up caches before anything is measured.
+/// How long caches are warmed up before anything is measured.
 const WARM_UP: Duration = Duration::from_secs(2);
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -49,14 +49,14 @@ pub(crate) async fn run(options: &Options, binary: &Path) -> Result<(Figures, Fi
             of_part.map(|(key, value)| (key.to_owned(), value)).collect();
         figures.more.push((name, Value::Object(of_part)));
     }
-    // It still pins what it saw: otherwise the run has shown nothing.
+    // It still pins its snapshot: otherwise the run proves nothing.
     pin.ok_or("nothing was pinned")?.release().await?;
     drop(world.end().await?);
     found.doctor(world.doctor().await?);
     Ok((figures, found))
 }
 
-/// How long workflows with three tasks in a row took, in microseconds: each is claimed seven times.
+/// The durations of workflows with three tasks in sequence, in microseconds: each is claimed seven times.
 async fn timed(client: &Client, span: Duration, found: &mut Findings) -> Vec<u64> {
     let until = Instant::now() + span;
     let one = async || {
@@ -73,13 +73,13 @@ async fn timed(client: &Client, span: Duration, found: &mut Findings) -> Vec<u64
     for one in join_all((0..CLIENTS).map(|_| one())).await.into_iter().flatten() {
         match one {
             Ok(micros) => took.push(micros),
-            Err(error) => found.stuck(format!("a client was told '{error}'")),
+            Err(error) => found.stuck(format!("a client received the error '{error}'")),
         }
     }
     took
 }
 
-/// What the server has in memory.
+/// The server's memory.
 fn memory_kib(world: &World) -> u64 {
     let status = world.servers[0].id().map(|id| format!("/proc/{id}/status"));
     let status = status.and_then(|path| std::fs::read_to_string(path).ok()).unwrap_or_default();
@@ -87,7 +87,7 @@ fn memory_kib(world: &World) -> u64 {
     line.and_then(|line| line.split_whitespace().next()?.parse().ok()).unwrap_or_default()
 }
 
-/// How long the write-ahead log of an embedded database is.
+/// The length of the write-ahead log of an embedded database.
 fn log_bytes(world: &World) -> u64 {
     std::fs::metadata(world.folder().join("flovyn.db-wal")).map_or(0, |data| data.len())
 }

@@ -1,40 +1,41 @@
-//! Which tests there are, what processes each needs, how often it does harm, and below what a run shows nothing.
+//! The tests: the processes of each, how often it causes faults, and the minimum for a valid run.
 
 use clap::ValueEnum;
 
 use crate::report::Minimum;
 use crate::world::Plan;
 
-/// Short, so that a run sees many leases end; heartbeats come three times as often.
+/// Short, so that many leases expire in a run. Heartbeats are sent three times as often.
 pub(crate) const WORKER_LEASE_MS: u64 = 3_000;
-/// How wrong the clocks of the servers of `many-servers` are.
+/// The clock errors of the servers of `many-servers`.
 const SKEWS_MS: &[i64] = &[0, 7_000, -7_000];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Test {
-    /// kill -9 of the server every few seconds.
+    /// SIGKILL for the server every few seconds.
     KillServer,
-    /// Workers killed, or stopped past their lease.
+    /// Workers are killed, or stopped for longer than their lease.
     KillWorker,
-    /// Three servers with different clocks on one PostgreSQL; kill -9 of one every 3 seconds, now and then with another stopped.
+    /// Three servers with different clocks on one PostgreSQL; SIGKILL for one every 3 seconds, sometimes with another
+    /// frozen.
     ManyServers,
-    /// PostgreSQL restarted, in order or as after a crash.
+    /// PostgreSQL is restarted, orderly or as after a crash.
     PostgresRestart,
-    /// Replies to COMMIT that never arrive.
+    /// Replies to COMMIT are lost.
     CommitReplies,
-    /// Ten servers start at the same instant on tasks of dead workers.
+    /// Ten servers start at the same time on tasks of dead workers.
     BootedTogether,
     /// Every write to the disk is recorded; power is lost at each fsync.
     PowerLoss,
-    /// The same with a disk that lies about the write-ahead log: passes when the loss is found.
+    /// Power loss with a disk that lies about syncs of the write-ahead log: passes if the loss is found.
     PowerLossProof,
     /// The disk is full, or fails to write or to sync.
     DiskErrors,
-    /// Callers of entities by signal-with-start; kill -9 of servers and workers.
+    /// Callers of entities by signal-with-start; SIGKILL for servers and workers.
     Entities,
-    /// A task that kills every worker it is given to.
+    /// A task that kills every worker that runs it.
     Poison,
-    /// A thousand workers whose server is killed come back.
+    /// A thousand workers reconnect to a server that was killed.
     Reconnect,
     /// One tenant floods the server; another one is timed.
     Flood,
@@ -47,7 +48,7 @@ impl Test {
         self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
     }
 
-    /// Whether it can be shown on this database.
+    /// Whether it can run on this database.
     pub(crate) fn fits(self, store: Database) -> bool {
         match self {
             Self::ManyServers | Self::PostgresRestart | Self::CommitReplies | Self::BootedTogether => {
@@ -72,7 +73,7 @@ impl Test {
         }
     }
 
-    /// In percent: how many of its workers are of the public protocol, unless the caller says.
+    /// In percent: how many of its workers speak the public protocol, unless the caller sets it.
     pub(crate) fn plain_percent(self) -> usize {
         match self {
             Self::KillServer | Self::KillWorker | Self::ManyServers | Self::PostgresRestart => 50,
@@ -85,16 +86,16 @@ impl Test {
         self.plain_percent() > 0 || matches!(self, Self::CommitReplies | Self::DiskErrors)
     }
 
-    /// How long a task takes at most.
+    /// The longest duration of a task.
     pub(crate) fn work_ms(self) -> usize {
         match self {
-            // Those that were handed out again are still at work when the first worker wakes up.
+            // Long enough that tasks which were handed out again still run when the first worker wakes up.
             Self::KillWorker => 1_000,
             _ => 300,
         }
     }
 
-    /// Bounds of the pause between two faults. Short runs cannot wait as long.
+    /// The bounds of the pause between two faults. Short runs have shorter pauses.
     pub(crate) fn pause_ms(self, seconds: u64) -> (usize, usize) {
         let short = seconds < 30;
         match self {
@@ -110,7 +111,7 @@ impl Test {
         }
     }
 
-    /// Below this a run shows nothing: a tenth of what a slow machine does.
+    /// The minimum for a valid run: a tenth of the work of a slow machine.
     pub(crate) fn minimum(self, seconds: u64) -> Minimum {
         let (_, longest) = self.pause_ms(seconds);
         let faults = usize::try_from(seconds * 1_000).unwrap_or(usize::MAX) / (longest * 10);

@@ -1,4 +1,4 @@
-//! What the clients were told: the only thing that promises can be held against.
+//! The answers that clients received. The promises are checked against them alone.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -12,20 +12,20 @@ use crate::programs::Shape;
 #[derive(Debug, Clone)]
 pub(crate) struct Told {
     pub(crate) shape: Shape,
-    /// The ids that starting it was acknowledged with.
+    /// The ids with which its start was acknowledged.
     pub(crate) acknowledged: Vec<Uuid>,
-    /// Signals that were sent, and those of them that were acknowledged.
+    /// `signals_sent`: signals that were sent. `signals_acknowledged`: those of them that were acknowledged.
     pub(crate) signals_sent: usize,
     pub(crate) signals_acknowledged: usize,
-    /// What waiting for it came to.
+    /// The result of waiting for its end. `None`: no answer.
     pub(crate) result: Option<Result<Value, String>>,
 }
 
-/// All of it, by number.
+/// All work, by number.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
     told: Mutex<Vec<Told>>,
-    /// Requests that were sent and not answered.
+    /// Requests in flight.
     requests: AtomicUsize,
     /// Work that was acknowledged and has not ended.
     open: AtomicUsize,
@@ -36,7 +36,7 @@ impl Ledger {
         self.told.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// New work; returns its number.
+    /// Adds new work. Returns its number.
     pub(crate) fn add(&self, shape: Shape) -> u64 {
         let mut told = self.lock();
         told.push(Told {
@@ -56,7 +56,7 @@ impl Ledger {
         }
     }
 
-    /// Counts a request as under way until it has been answered.
+    /// Counts a request as in flight until it has been answered.
     pub(crate) async fn request<T>(&self, request: impl Future<Output = T>) -> T {
         self.requests.fetch_add(1, Ordering::Relaxed);
         let answer = request.await;
@@ -71,7 +71,7 @@ impl Ledger {
         result
     }
 
-    /// Whether a fault at this moment hits something.
+    /// Whether a fault now hits work or a request.
     pub(crate) fn is_busy(&self) -> bool {
         self.requests.load(Ordering::Relaxed) + self.open.load(Ordering::Relaxed) > 0
     }

@@ -1,4 +1,4 @@
-//! A worker in a process of its own: this program with another command.
+//! A worker in its own process: this program with another command.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -11,11 +11,11 @@ use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use crate::plain::Dialect;
 use crate::{outcomes, programs, runs};
 
-/// The worker's side: runs until its input ends, then says how many results the server did not take.
+/// Inside the worker process: runs until its input ends, then prints how many results the server refused.
 pub(crate) async fn run(url: &str, token: &str, folder: &Path, slots: u32) -> Result<(), String> {
     let (connected, mut connects) = tokio::sync::mpsc::unbounded_channel();
     let builder = Worker::builder(url, token)
-        // The attempts in the database tell by it which process had them.
+        // The name tells which process ran an attempt in the database.
         .name(std::process::id().to_string())
         .max_workflows(slots)
         .max_tasks(slots)
@@ -32,7 +32,7 @@ pub(crate) async fn run(url: &str, token: &str, folder: &Path, slots: u32) -> Re
     Ok(())
 }
 
-/// The other side has closed it.
+/// Waits until the parent process closes the input.
 pub(crate) async fn input_ends() -> Result<(), String> {
     let mut rest = Vec::new();
     let read = tokio::io::stdin().read_to_end(&mut rest).await;
@@ -46,7 +46,7 @@ pub(crate) async fn say(what: &str) -> Result<(), String> {
     output.flush().await.map_err(|error| error.to_string())
 }
 
-/// What a worker speaks.
+/// The protocol of a worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Nature {
     Sdk,
@@ -54,7 +54,7 @@ pub(crate) enum Nature {
     Plain(Dialect),
 }
 
-/// The other side.
+/// In the parent process: a running worker.
 #[derive(Debug)]
 pub(crate) struct WorkerProcess {
     process: Child,
@@ -102,11 +102,11 @@ impl WorkerProcess {
     }
 
     pub(crate) async fn kill(mut self) {
-        // It may have ended by itself, which comes to the same.
+        // The worker may have ended by itself already.
         let _ = self.process.kill().await;
     }
 
-    /// Ends it in order. Returns how many results were refused.
+    /// Ends the worker orderly. Returns how many results were refused.
     pub(crate) async fn finish(mut self) -> Result<u64, String> {
         drop(self.input);
         let mut line = String::new();

@@ -15,26 +15,26 @@ use crate::plain::Dialect;
 use crate::test::{Database, WORKER_LEASE_MS};
 use crate::worker::{Nature, WorkerProcess};
 
-/// Of throw-away servers, on loopback.
+/// The worker token of throw-away servers, on loopback.
 pub(crate) const TOKEN: &str = "flovyn-chaos-worker-token-0123456789abcdef";
-/// Of another tenant.
+/// The worker token of another tenant.
 pub(crate) const OTHER_TOKEN: &str = "flovyn-chaos-other-token-0123456789abcdef";
 const READY_WITHIN: Duration = Duration::from_secs(30);
 const SLOTS: u32 = 100;
 
-/// What the processes of a run are.
+/// The processes of a run.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Plan {
     pub(crate) servers: usize,
     pub(crate) workers: usize,
-    /// How many of the workers are of the public protocol.
+    /// In percent: how many of the workers speak the public protocol.
     pub(crate) plain_percent: usize,
     pub(crate) session_lease_ms: u64,
     /// Whether servers reach PostgreSQL through a proxy that can lose replies.
     pub(crate) proxied: bool,
-    /// How wrong the clock of each server is; none means that all are right.
+    /// The clock error of each server. Empty: all clocks are right.
     pub(crate) skews_ms: &'static [i64],
-    /// Whether the disk of the (one) server can be made to fail.
+    /// Whether the disk of the only server can be made to fail.
     pub(crate) failing_disk: bool,
 }
 
@@ -56,15 +56,15 @@ impl Default for Plan {
 pub(crate) struct World {
     pub(crate) servers: Vec<ServerProcess>,
     pub(crate) workers: Vec<WorkerProcess>,
-    /// Results of workers that have ended which the server did not take.
+    /// How many results of ended workers the server refused.
     pub(crate) refused: u64,
-    /// Processes of workers without tokens that were started.
+    /// Process ids of all workers without tokens.
     pub(crate) plain: BTreeSet<u32>,
     pub(crate) proxy: Option<Proxy>,
     binary: PathBuf,
     pub(crate) url: String,
     folder: tempfile::TempDir,
-    // Dropped last: it can be removed only when nobody uses it.
+    // Dropped last: it can be removed only when no process uses it.
     _database: Option<TestDatabase>,
 }
 
@@ -82,13 +82,13 @@ impl World {
         Ok(world)
     }
 
-    /// Starts the servers and as many workers.
+    /// Starts the servers and this many workers.
     pub(crate) async fn begin(&mut self, workers: usize, plain_percent: usize) -> Result<(), String> {
         for server in &mut self.servers {
             server.start().map_err(|error| error.to_string())?;
             server.ready(READY_WITHIN).await?;
         }
-        // Those without tokens first, of both dialects in turn.
+        // First the workers without tokens, alternating between both dialects.
         let plain = (workers * plain_percent).div_ceil(100);
         for index in 0..workers {
             let dialect = [Dialect::Registered, Dialect::Unknown][index % 2];
@@ -98,7 +98,7 @@ impl World {
         Ok(())
     }
 
-    /// Everything but its processes.
+    /// Creates everything except the processes.
     pub(crate) async fn prepare(binary: &Path, store: Database, plan: Plan) -> Result<Self, String> {
         let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
         let database = match store {
@@ -140,7 +140,7 @@ impl World {
         Ok(world)
     }
 
-    /// Lets the shim stand between a server and its system, from its next start on.
+    /// Preloads the shim into a server from its next start on.
     pub(crate) fn preload(
         &mut self,
         server: usize,
@@ -158,7 +158,7 @@ impl World {
         Ok(())
     }
 
-    /// Where an embedded database lies, without links: SQLite asks for it by this path.
+    /// The path of an embedded database without links: SQLite opens it by this path.
     pub(crate) fn database_path(&self) -> Result<PathBuf, String> {
         let folder = self.folder.path().canonicalize().map_err(|error| error.to_string())?;
         Ok(folder.join("flovyn.db"))
@@ -168,9 +168,9 @@ impl World {
         self.folder.path().join("fault")
     }
 
-    /// From now on this goes wrong with the disk.
+    /// Makes the disk fail in this way from now on.
     pub(crate) fn disk_fails(&self, how: &str) -> Result<(), String> {
-        // Renamed: a server must not read half of it.
+        // Renamed, so that a server does not read an incomplete file.
         let new = self.folder.path().join("fault.new");
         let made = std::fs::write(&new, how).and_then(|()| std::fs::rename(&new, self.fault_path()));
         made.map_err(|error| error.to_string())
@@ -180,7 +180,7 @@ impl World {
         std::fs::remove_file(self.fault_path()).map_err(|error| error.to_string())
     }
 
-    /// What `flovyn doctor` has to say, if it finds anything wrong.
+    /// The output of `flovyn doctor`. `None`: it found nothing wrong.
     pub(crate) async fn doctor(&self) -> Result<Option<String>, String> {
         let mut command = tokio::process::Command::new(&self.binary);
         command.args(["doctor", "--database-url", &self.url]).stdin(Stdio::null());
@@ -201,7 +201,7 @@ impl World {
         self.folder.path()
     }
 
-    /// A worker of one of the servers, in turn.
+    /// Starts a worker. The workers are spread over the servers.
     pub(crate) async fn start_worker(&mut self, index: usize) -> Result<(), String> {
         self.add_worker(index, TOKEN, SLOTS, Nature::Sdk).await
     }
@@ -214,7 +214,7 @@ impl World {
         self.add_worker(index, TOKEN, slots, Nature::Sdk).await
     }
 
-    /// A worker of the tenant that the token belongs to.
+    /// Starts a worker of the tenant that the token belongs to.
     pub(crate) async fn start_worker_of(&mut self, index: usize, token: &str) -> Result<(), String> {
         self.add_worker(index, token, SLOTS, Nature::Sdk).await
     }
@@ -235,7 +235,7 @@ impl World {
         Ok(())
     }
 
-    /// Kills a server and starts it again. Returns how long it took until it was ready.
+    /// Kills a server and starts it again. Returns how long the restart took.
     pub(crate) async fn kill_server(&mut self, index: usize) -> Result<Duration, String> {
         let server = &mut self.servers[index];
         let begin = Instant::now();
@@ -245,7 +245,7 @@ impl World {
         Ok(begin.elapsed())
     }
 
-    /// Ends all processes and opens what they left behind.
+    /// Ends all processes and opens their database.
     pub(crate) async fn end(&mut self) -> Result<Arc<dyn Store>, String> {
         for worker in self.workers.drain(..) {
             self.refused += worker.finish().await?;
@@ -263,7 +263,7 @@ impl World {
         flovyn_store::open::store(&self.url).await.map_err(|error| error.to_string())
     }
 
-    /// Leaves the files of a failed run where they are, and says where.
+    /// Keeps the files of a failed run. Returns their folder.
     pub(crate) fn keep(self) -> PathBuf {
         self.folder.keep()
     }

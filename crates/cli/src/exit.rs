@@ -1,5 +1,5 @@
-//! How a command ends: a sentence for people, and a number for scripts. The numbers never change their meaning; the page
-//! of the CLI has the same list.
+//! How a command ends: a message for people, and an exit code for scripts. The meaning of an exit code never changes.
+//! `docs/reference/cli.md` has the same list.
 
 use std::fmt;
 use std::process::ExitCode;
@@ -9,57 +9,55 @@ use crate::view::note;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
-    /// Whoever reads the output has gone. That is how `| head` ends, and no failure.
+    /// The reader of the output closed the pipe, as `| head` does. That is not a failure.
     Unread = 0,
     Failed = 1,
-    /// Arguments or input are wrong: the same as from the parser of the command line.
+    /// Arguments or input are invalid. The command-line parser uses the same code.
     Usage = 2,
     NotFound = 3,
     Denied = 4,
-    /// The state of things does not allow it.
+    /// The current state of the execution or task does not allow the request.
     Conflict = 5,
-    /// Nobody answers, or not now: trying again may help.
+    /// The server does not answer, or asks to retry later.
     Unavailable = 6,
-    /// What was waited for has ended, and not as COMPLETED.
+    /// The execution or task that was waited for ended as FAILED or CANCELLED.
     NotCompleted = 7,
-    /// What was waited for has not ended in time.
+    /// The execution that was waited for did not end in time.
     TimedOut = 8,
 }
 
-const RUNNING: &str =
-    "Is the server running? `flovyn dev` starts one; --url, FLOVYN_URL or --profile name another.";
+const RUNNING: &str = "Is the server running? Start one with `flovyn dev`, or name another with --url, FLOVYN_URL or --profile.";
 
-const ADDRESS: &str = "Is this the address of a Flovyn server's HTTP port, or is something in between?";
+const ADDRESS: &str = "Check that this is the HTTP address of a Flovyn server, and that no proxy answers instead of the server.";
 
-const NO_HTTP: &str =
-    "Name the server's HTTP port, not that of gRPC; it may want https:// instead of http://.";
+const NO_HTTP: &str = "Use the server's HTTP port, not its gRPC port. If the server uses TLS, the address begins with https://.";
 
-const NO_TLS: &str =
-    "It may want http:// instead of https://. A certificate of your own is trusted with SSL_CERT_FILE.";
+const NO_TLS: &str = "If the server does not use TLS, use http://. To trust your own certificate, name its file in SSL_CERT_FILE.";
 
 const UNREADABLE: &str = concat!(
     "This is flovyn ",
     env!("CARGO_PKG_VERSION"),
-    ". The server may be of another version, or something in between may change answers; else it is a fault of ours."
+    ". The server may have another version, or a proxy may change its answers. Otherwise this is a bug: please report it."
 );
 
 const TOKEN: &str = "Give a valid JWT or API key with FLOVYN_TOKEN, --token or --profile.";
-/// The code of a tenant that is not there.
+/// The code of a tenant that does not exist.
 const NO_TENANT: &str = "FLV0030";
 
-/// Why a command did not do what it was told.
+/// Why a command failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Failure {
     exit: Exit,
-    /// Of the server, if it has refused.
+    /// The error code of the server's refusal. Empty if the failure is not a refusal.
     code: String,
     what: String,
     /// What to do next, in sentences.
     todo: Vec<String>,
+    /// `None` if no local setting can be the cause.
     doubt: Option<Doubt>,
 }
 
-/// What may be wrong of that which is set up on this machine.
+/// The local setting that may have caused a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Doubt {
     Address,
@@ -75,16 +73,18 @@ impl Failure {
         Self::new(Exit::Usage, what)
     }
 
-    /// Says what to do next, after what is said already.
+    /// Adds a sentence about what to do next, after the existing ones.
     pub(crate) fn advise(mut self, todo: impl Into<String>) -> Self {
         self.todo.push(todo.into());
         self
     }
 
-    /// The same, if what was looked for is not there. Without the tenant nothing is.
+    /// Adds `todo` if the failure is "not found". If the tenant itself does not exist, the advice is about the tenant.
     pub(crate) fn advise_if_missing(self, todo: &str) -> Self {
         match (self.exit, self.code.as_str()) {
-            (Exit::NotFound, NO_TENANT) => self.advise("--tenant, FLOVYN_TENANT or --profile name another."),
+            (Exit::NotFound, NO_TENANT) => {
+                self.advise("Name another tenant with --tenant, FLOVYN_TENANT or --profile.")
+            }
             (Exit::NotFound, _) => self.advise(todo),
             _ => self,
         }
@@ -103,10 +103,10 @@ impl Failure {
         self.doubt
     }
 
-    /// Tells people, and returns the number for scripts.
+    /// Prints the message on stderr and returns the exit code.
     pub(crate) fn end(&self) -> ExitCode {
         if self.exit != Exit::Unread {
-            // It may quote what a server or a user said.
+            // The message may quote text of a server or a user, so `note` escapes control characters.
             note(&format!("flovyn: {self}"));
         }
         ExitCode::from(self.exit as u8)
@@ -120,7 +120,7 @@ impl fmt::Display for Failure {
     }
 }
 
-/// Commands that have nothing more to tell.
+/// For failures that have no exit code of their own.
 impl From<String> for Failure {
     fn from(what: String) -> Self {
         Self::new(Exit::Failed, what)
@@ -149,7 +149,7 @@ impl From<ClientError> for Failure {
                 };
                 Self { code, doubt, ..Self::new(exit, what) }.advise(todo)
             }
-            // A page that somebody else does not have says nothing of what was asked for.
+            // A 404 of another server does not mean that the requested item does not exist in Flovyn.
             ClientError::Foreign { status: 404 | 405, .. } => {
                 Self::new(Exit::Failed, error.to_string()).advise(ADDRESS).doubt(Doubt::Address)
             }
@@ -190,10 +190,10 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_says_what_to_do_and_has_a_number() {
+    fn a_refusal_has_advice_and_an_exit_code() {
         let text = |status, code| refused(status, code).advise_if_missing("List them.").to_string();
         assert_eq!(text(404, "FLV0031"), "no such thing (FLV0031)\n  Look elsewhere.\n  List them.");
-        assert!(text(404, "FLV0030").ends_with("name another."));
+        assert!(text(404, "FLV0030").ends_with("--tenant, FLOVYN_TENANT or --profile."));
         assert_eq!(text(409, "FLV0051"), "no such thing (FLV0051)\n  Look elsewhere.");
         let exits =
             [400, 401, 403, 404, 409, 413, 429, 500, 503].map(|status| refused(status, "").exit as u8);

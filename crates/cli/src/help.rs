@@ -1,16 +1,16 @@
-//! The first page of help: commands in groups. The parser knows but one list of them.
+//! The help of `flovyn` itself, with its commands in groups. The parser has no groups: it would print a single list.
 
 use std::fmt::Write;
 
 use clap::Command;
 
-/// What a group is for, and its commands.
+/// The heading of each group, and its commands.
 const GROUPS: [(&str, &[&str]); 5] = [
-    ("Begin", &["demo", "dev"]),
-    ("See and steer work, on a server", &["workflow", "task", "promise", "queue", "worker"]),
+    ("Get started", &["demo", "dev"]),
+    ("Inspect and control work on a server", &["workflow", "task", "promise", "queue", "worker"]),
     ("Run a server", &["server", "tenant", "token", "api-key", "clock"]),
-    ("Maintain its database", &["migrate", "doctor", "backup", "restore"]),
-    ("More", &["completions", "help"]),
+    ("Maintain a database", &["migrate", "doctor", "backup", "restore"]),
+    ("Other", &["completions", "help"]),
 ];
 
 pub(crate) fn grouped(command: Command) -> Command {
@@ -22,8 +22,8 @@ pub(crate) fn grouped(command: Command) -> Command {
         for name in names {
             let about = match command.find_subcommand(name) {
                 Some(found) => found.get_about().map(ToString::to_string).unwrap_or_default(),
-                // The parser makes it, and only later.
-                None => "Print this, or the help of a command".to_owned(),
+                // The parser adds `help` later, so it is not among the commands yet.
+                None => "Print this help, or the help of a command".to_owned(),
             };
             let _ = writeln!(list, "  {literal}{name:11}{literal:#}  {about}");
         }

@@ -1,4 +1,4 @@
-//! What people type: JSON, durations, moments and labels. Wrong ones are told on the spot, before anything is sent.
+//! Parsers of arguments: JSON, durations, times, ids and labels. Invalid values are refused before anything is sent.
 
 use std::fs::File;
 use std::io::{IsTerminal, Read};
@@ -9,12 +9,12 @@ use serde_json::value::RawValue;
 use crate::view::note;
 use crate::view::words::now_ms;
 
-const EMPTY: &str = "it is empty: is a variable not set?";
+const EMPTY: &str = "the value is empty; check whether a shell variable is unset";
 
-/// Largest file that is read: the server takes no larger payload.
+/// The largest input that is read. The server accepts no larger payload.
 const MAX_BYTES: u64 = 16 << 20;
 
-/// JSON as it stands, or from a file (`@FILE`), or from stdin (`@-` or `-`).
+/// Reads JSON from the argument itself, from a file (`@FILE`), or from stdin (`@-` or `-`).
 pub(crate) fn json(text: &str) -> Result<Box<RawValue>, String> {
     let content = match text.strip_prefix('@').or((text == "-").then_some("-")) {
         None => text.to_owned(),
@@ -32,12 +32,14 @@ pub(crate) fn json(text: &str) -> Result<Box<RawValue>, String> {
     };
     let json = content.trim_start_matches('\u{feff}').trim();
     if json.is_empty() {
-        return Err(if text.is_empty() { EMPTY } else { "it is empty; give null for no value" }.to_owned());
+        return Err(
+            if text.is_empty() { EMPTY } else { "the input is empty; use null for no value" }.to_owned()
+        );
     }
     RawValue::from_string(json.to_owned()).map_err(|error| {
         let is_text = json == text && !json.starts_with(['{', '[', '"']);
-        let quote = if is_text { "; text needs quotes of its own: '\"text\"'" } else { "" };
-        format!("not JSON: {error}{quote}")
+        let quote = if is_text { "; a JSON string needs its own quotes: '\"text\"'" } else { "" };
+        format!("invalid JSON: {error}{quote}")
     })
 }
 
@@ -45,7 +47,7 @@ fn read(from: impl Read) -> Result<String, String> {
     let mut bytes = Vec::new();
     from.take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
     if bytes.len() as u64 > MAX_BYTES {
-        return Err(format!("it is larger than {} MiB", MAX_BYTES >> 20));
+        return Err(format!("the input is larger than {} MiB", MAX_BYTES >> 20));
     }
     String::from_utf8(bytes)
         .map_err(|error| format!("byte {} is not UTF-8", error.utf8_error().valid_up_to() + 1))
@@ -60,7 +62,7 @@ impl Span {
         std::time::Duration::from_millis(self.0.unsigned_abs())
     }
 
-    /// As the API takes it, in whole seconds.
+    /// The form that the API accepts: whole seconds, rounded up.
     pub(crate) fn seconds(self) -> String {
         format!("{}s", self.0.saturating_add(999) / 1_000)
     }
@@ -93,39 +95,42 @@ impl FromStr for Span {
     }
 }
 
-/// A moment as the API takes it.
+/// Parses a time into the form that the API accepts.
 pub(crate) fn moment(text: &str) -> Result<String, String> {
     let parsed: Result<jiff::Timestamp, _> = text.parse();
     parsed.map(|time| time.to_string()).map_err(|_| "expected a time such as 2027-01-31T09:00:00Z".to_owned())
 }
 
-/// A moment, or how long ago it was.
+/// Parses a time, or a duration that is counted back from now.
 pub(crate) fn past_moment(text: &str) -> Result<String, String> {
     if let Ok(Span(ms)) = text.parse() {
         return from_now(ms.saturating_neg());
     }
-    moment(text)
-        .map_err(|_| "expected a time such as 2027-01-31T09:00:00Z, or how long ago, such as 2h".to_owned())
+    moment(text).map_err(|_| {
+        "expected a time such as 2027-01-31T09:00:00Z, or a duration before now, such as 2h".to_owned()
+    })
 }
 
-/// So much later than now.
+/// The time that is this many milliseconds after now. Negative values are before now.
 pub(crate) fn from_now(ms: i64) -> Result<String, String> {
     let then = jiff::Timestamp::from_millisecond(now_ms().saturating_add(ms));
-    then.map(|time| time.to_string()).map_err(|_| "that is too far away".to_owned())
+    then.map(|time| time.to_string())
+        .map_err(|_| "the time is out of range; use a shorter duration".to_owned())
 }
 
-/// A name: an empty one is most often a variable that was not set.
+/// A name that is not empty. An empty name usually comes from an unset shell variable.
 pub(crate) fn name(text: &str) -> Result<String, String> {
     if text.is_empty() { Err(EMPTY.to_owned()) } else { Ok(text.to_owned()) }
 }
 
-/// An id of an execution, a task or a token. Ids of the same minute begin alike: a part of one names nothing.
+/// An id of an execution, a task or a token. Only whole ids are accepted, because ids of the same minute share their
+/// first characters.
 pub(crate) fn id(text: &str) -> Result<String, String> {
     let digits: Vec<char> = name(text)?.chars().filter(|character| *character != '-').collect();
     if digits.len() == 32 && digits.iter().all(char::is_ascii_hexdigit) {
         return Ok(text.to_owned());
     }
-    Err("an id is as long as 01a1e259-e972-72ed-ab63-ea102818ba7e; a part of one is not enough".to_owned())
+    Err("expected a complete id such as 01a1e259-e972-72ed-ab63-ea102818ba7e".to_owned())
 }
 
 /// An execution: its id, or `key:` and its key.
@@ -164,17 +169,17 @@ mod tests {
     }
 
     #[test]
-    fn json_is_kept_as_it_is() {
+    fn json_is_kept_unchanged() {
         assert_eq!(json(" {\"b\":1.50,\"a\":2} ").unwrap().get(), "{\"b\":1.50,\"a\":2}");
         let error = json("hello").unwrap_err();
-        assert!(error.starts_with("not JSON: ") && error.contains("'\"text\"'"), "{error}");
+        assert!(error.starts_with("invalid JSON: ") && error.contains("'\"text\"'"), "{error}");
         assert!(json("@/no/such/file").unwrap_err().contains("/no/such/file"));
         assert!(json("{} {}").is_err());
         assert_eq!(json("").unwrap_err(), EMPTY);
     }
 
     #[test]
-    fn a_file_is_told_from_what_is_in_it() {
+    fn a_file_is_read_and_its_errors_name_the_cause() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("input");
         let read = |content: &[u8]| {
@@ -182,15 +187,15 @@ mod tests {
             json(&format!("@{}", path.display())).map(|json| json.get().to_owned())
         };
         assert_eq!(read("\u{feff}{\"a\": 1}\n".as_bytes()), Ok("{\"a\": 1}".to_owned()));
-        assert!(read(b" \n").unwrap_err().starts_with("it is empty"));
+        assert!(read(b" \n").unwrap_err().starts_with("the input is empty"));
         assert!(read(b"\"\xff\"").unwrap_err().ends_with("byte 2 is not UTF-8"));
         assert!(!read(b"hello").unwrap_err().contains("quotes"));
         let large = vec![b' '; usize::try_from(MAX_BYTES).unwrap() + 1];
-        assert!(read(&large).unwrap_err().ends_with("it is larger than 16 MiB"));
+        assert!(read(&large).unwrap_err().ends_with("the input is larger than 16 MiB"));
     }
 
     #[test]
-    fn a_part_of_an_id_is_none() {
+    fn a_partial_id_is_refused() {
         for right in ["01a1e259-e972-72ed-ab63-ea102818ba7e", "01A1E259E97272EDAB63EA102818BA7E"] {
             assert_eq!(id(right), Ok(right.to_owned()));
         }
@@ -206,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn moments_are_iso_8601_or_ago() {
+    fn times_are_iso_8601_or_relative_to_now() {
         assert_eq!(moment("2027-01-31T09:00:00+01:00").unwrap(), "2027-01-31T08:00:00Z");
         assert!(moment("tomorrow").is_err());
         assert!(past_moment("2h").is_ok() && past_moment("2 hours").is_err());

@@ -1,6 +1,6 @@
 //! The `flovyn` binary: one file per command in `commands`. Data goes to stdout, all else to stderr.
 
-// Whoever has closed stderr makes these panic: `terminal::say` does not.
+// `eprintln!` panics if stderr is closed. `terminal::say` does not, so use that instead.
 #![warn(clippy::print_stderr)]
 
 mod client;
@@ -32,15 +32,17 @@ Examples:
   flovyn demo                         see it work
   flovyn dev                          a server on this machine; then, in another terminal there:
   flovyn workflow start KIND --wait   start a workflow and print its output
-  flovyn workflow list                what runs, and what became of it
+  flovyn workflow list                list executions and their outcomes
 
-Commands that call a server take it from --url, --tenant and --token, from FLOVYN_URL,
-FLOVYN_TENANT and FLOVYN_TOKEN, from a profile (--profile or FLOVYN_PROFILE), or from the
-`flovyn dev` of this folder. Data goes to stdout, all else to stderr; NO_COLOR is honoured.
+Commands that call a server take its address, tenant and token from --url, --tenant and --token,
+from FLOVYN_URL, FLOVYN_TENANT and FLOVYN_TOKEN, from a profile (--profile or FLOVYN_PROFILE),
+or from the `flovyn dev` of this folder. Data goes to stdout, everything else to stderr.
+NO_COLOR is honoured.
 
-Exit codes: 0 done, 1 failed, 2 wrong arguments or input, 3 not found, 4 not allowed,
-5 the state does not allow it, 6 no answer or try later, 7 it ended without completing,
-8 it did not end in time. Those of --wait and --follow are with their commands."
+Exit codes: 0 success, 1 other failure, 2 invalid arguments or input, 3 not found,
+4 not authorised, 5 conflict with the current state, 6 server unavailable (retry later),
+7 the execution or task failed or was cancelled, 8 timed out while waiting. The help of each
+command lists the codes of --wait and --follow."
 )]
 struct Arguments {
     #[command(subcommand)]
@@ -48,46 +50,46 @@ struct Arguments {
 }
 
 #[derive(Subcommand)]
-#[allow(clippy::large_enum_variant, reason = "there is one, and it is made once")]
+#[allow(clippy::large_enum_variant, reason = "the process creates a single value")]
 enum Command {
-    /// See it work: a server, a worker and one order, in about seven seconds.
+    /// Run a demonstration: a server, a worker and one order, in about seven seconds.
     Demo(commands::demo::Demo),
     /// Run a server on this machine for development: one command, no configuration.
     Dev(commands::dev::Dev),
-    /// Run a server with a configuration.
+    /// Run a server that is configured by a file, by environment variables, or by both.
     Server(commands::server::Server),
-    /// Start workflows, look at executions and act on them.
+    /// Start workflows; inspect, signal, cancel and retry executions.
     Workflow(Noun<commands::workflow::Workflow>),
-    /// Create standalone tasks; look at tasks, their attempts and logs.
+    /// Create standalone tasks; inspect tasks, their attempts and logs.
     Task(Noun<commands::task::Task>),
-    /// Answer what a workflow waits for.
+    /// Resolve or reject promises that workflows wait for.
     Promise(Noun<commands::promise::Promise>),
-    /// See what waits in queues; pause and resume them.
+    /// List queues and their pending work; pause and resume queues.
     Queue(Noun<commands::queue::Queue>),
-    /// See who works.
+    /// List workers.
     Worker(Noun<commands::worker::Worker>),
-    /// Make and show tenants.
+    /// Create and show tenants.
     Tenant(Noun<commands::tenant::Tenant>),
-    /// Make, list and revoke credentials of workers.
+    /// Create, list and revoke worker tokens.
     Token(Noun<commands::token::Token>),
-    /// Move the time of a server with a virtual clock.
+    /// Advance the time of a server with a virtual clock.
     Clock(Noun<commands::clock::Clock>),
-    /// Create the database if need be and bring its schema up to date.
+    /// Create the database if it does not exist, and bring its schema up to date.
     Migrate(commands::migrate::Migrate),
-    /// Check a database for what must never be; --repair gives lost work its cause back.
+    /// Check a database for integrity violations; --repair makes orphaned work runnable again.
     ///
-    /// A server may be using it, unless it is to be repaired and embedded.
+    /// A server may use the database during the check. To repair an embedded database, stop its server first.
     ///
-    /// Ends with 0 if all is well, 1 if something was found, 2 if the database could not be checked.
+    /// Exit codes: 0 no findings are left, 1 findings are left, 2 the database could not be checked.
     Doctor(commands::doctor::Doctor),
-    /// Copy an embedded database into a file, also while a server runs on it.
+    /// Copy an embedded database into a file, even while a server is using it.
     Backup(commands::backup::Backup),
-    /// Put a copy made by `flovyn backup` into a new data directory.
+    /// Restore a copy made by `flovyn backup` into a new data directory.
     Restore(commands::restore::Restore),
-    /// Keys for programs that call the REST API.
+    /// Generate keys for programs that call the REST API.
     #[command(subcommand)]
     ApiKey(commands::api_key::ApiKey),
-    /// Print a script that completes commands and options in a shell.
+    /// Print a shell script that completes commands and options.
     Completions(commands::completions::Completions),
 }
 
@@ -95,10 +97,10 @@ fn main() -> ExitCode {
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     match builder.enable_all().on_thread_park(memory::thread_rests).build() {
         Ok(runtime) => runtime.block_on(run()),
-        Err(error) => Failure::from(format!(
-            "no thread to run on: {error}; raise the limit of threads for this process"
-        ))
-        .end(),
+        Err(error) => {
+            Failure::from(format!("cannot start threads: {error}; raise the thread limit of this process"))
+                .end()
+        }
     }
 }
 

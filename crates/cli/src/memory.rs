@@ -1,39 +1,41 @@
-//! Where memory comes from, and how threads give it back.
+//! The memory allocator, and how idle threads release the memory that they cache.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
 use tikv_jemalloc_ctl::{Access, AsName};
 
-/// Requests are made on one thread and freed on another, which the system's allocator does slowly; and what is free goes back
-/// to the system when the load is over.
+/// jemalloc, for two reasons. Requests are allocated on one thread and freed on another, which is slow in the system's
+/// allocator. And jemalloc returns free memory to the system when the load is over.
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
-/// A thread sleeps thousands of times in a second of work, and a server without work still looks around every second. Of many
-/// threads some are not woken for that: they keep what they have until there is work again.
-const KEEPS_FOR: Duration = Duration::from_secs(1);
+/// The shortest time between two releases by the same thread. A busy thread parks thousands of times per second, and
+/// would release its cache each time. An idle server still wakes some threads every second. Threads that are not
+/// woken keep their cache until there is work again.
+const RELEASE_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Whether the thread that asks keeps memory for itself.
+/// The jemalloc setting for whether the calling thread has a cache.
 const CACHE: &[u8] = b"thread.tcache.enabled\0";
 
-/// For a thread that is about to sleep: gives up what it keeps at hand for its next allocations. That is little, but scattered
-/// over many pages, all of which would stay in memory after a load.
+/// Releases the allocation cache of a thread that is about to sleep. The cache is small, but it is scattered over many
+/// pages, and all of them would stay in memory after a load.
 pub(crate) fn thread_rests() {
     thread_local! {
-        static GAVE_UP_AT: Cell<Option<Instant>> = const { Cell::new(None) };
+        static RELEASED_AT: Cell<Option<Instant>> = const { Cell::new(None) };
     }
     let now = Instant::now();
-    if GAVE_UP_AT.get().is_some_and(|at| now.duration_since(at) < KEEPS_FOR) {
+    if RELEASED_AT.get().is_some_and(|at| now.duration_since(at) < RELEASE_INTERVAL) {
         return;
     }
-    GAVE_UP_AT.set(Some(now));
-    // Without its cache the thread would only allocate more slowly.
-    let _ = give_up();
+    RELEASED_AT.set(Some(now));
+    // The error can be ignored: a thread whose cache stays off only allocates more slowly.
+    let _ = release_cache();
 }
 
-/// Turned off, the cache of this thread is emptied. To empty it alone takes a call that is not safe.
-fn give_up() -> tikv_jemalloc_ctl::Result<()> {
+/// Turns the cache of this thread off, which empties it, and on again. A call that only empties the cache exists, but
+/// it needs `unsafe`.
+fn release_cache() -> tikv_jemalloc_ctl::Result<()> {
     let cache = CACHE.name();
     cache.write(false)?;
     cache.write(true)
@@ -44,10 +46,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_thread_gives_up_what_it_keeps_and_goes_on_keeping() {
-        let keeps = || -> bool { CACHE.name().read().unwrap() };
-        assert!(keeps());
-        give_up().unwrap();
-        assert!(keeps());
+    fn a_thread_still_has_a_cache_after_a_release() {
+        let has_cache = || -> bool { CACHE.name().read().unwrap() };
+        assert!(has_cache());
+        release_cache().unwrap();
+        assert!(has_cache());
     }
 }

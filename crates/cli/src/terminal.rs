@@ -1,14 +1,15 @@
-//! What goes to a terminal: colours and characters that are more than letters, only for people, and only if they want them.
+//! Output for terminals: messages on stderr, colours and Unicode symbols. Colours are used only on a terminal whose user
+//! has not turned them off; symbols only if the locale has UTF-8.
 
 use std::ffi::OsString;
 use std::io::{IsTerminal, Write};
 
-/// Says something on stderr. Where nobody listens any more, that is no failure.
+/// Prints a line on stderr. A closed stderr is not a failure.
 pub(crate) fn say(text: &str) {
     let _ = writeln!(std::io::stderr(), "{text}");
 }
 
-/// The same in place of the last line, on a terminal.
+/// Replaces the current line of the terminal on stderr. An empty text clears the line.
 pub(crate) fn say_again(text: &str) {
     let _ = write!(std::io::stderr(), "\r\x1b[K{text}");
 }
@@ -40,7 +41,7 @@ impl Colour {
     }
 }
 
-/// Whether to paint at all, and with which characters.
+/// Whether to use colours, and whether symbols are limited to ASCII.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Paint {
     colours: bool,
@@ -67,12 +68,12 @@ impl Paint {
         Self { colours: false, ascii: true }
     }
 
-    /// The first, or the second where there are no characters but those of ASCII.
+    /// Returns `unicode`, or `ascii` if only ASCII characters can be shown.
     pub(crate) fn sign<T>(self, unicode: T, ascii: T) -> T {
         if self.ascii { ascii } else { unicode }
     }
 
-    /// Stands for what is cut off.
+    /// The mark for text that was cut off.
     pub(crate) fn ellipsis(self) -> &'static str {
         self.sign("…", "...")
     }
@@ -92,7 +93,8 @@ fn wanted() -> bool {
     !set("NO_COLOR") && !dumb
 }
 
-/// Whether the locale says that there is no UTF-8. One that says nothing is most often a container's, whose terminal has it.
+/// Whether the locale says that there is no UTF-8. An unset locale counts as UTF-8: most often it is that of a container,
+/// and the terminal outside of the container has UTF-8.
 fn is_ascii() -> bool {
     let set = |name| std::env::var_os(name).filter(|value| !value.is_empty());
     ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(set).is_some_and(|locale| !has_utf8(&locale))
@@ -108,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_locale_says_whether_there_is_utf_8() {
+    fn utf_8_is_recognised_in_the_locale() {
         for locale in ["C.UTF-8", "en_GB.utf8"] {
             assert!(has_utf8(&locale.into()), "{locale}");
         }
@@ -118,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn without_colours_a_text_stays_as_it_is() {
+    fn without_colours_a_text_is_unchanged() {
         assert_eq!(Paint::plain().with(Colour::Red, "no"), "no");
         assert_eq!(Paint { colours: true, ascii: false }.with(Colour::Red, "no"), "\x1b[31mno\x1b[0m");
         assert_eq!(Paint { colours: true, ascii: false }.with(Colour::Red, ""), "");

@@ -1,5 +1,5 @@
-//! Secrets that are put into every place for credentials and for payloads are in no log line, no metric and no error, however much is
-//! logged.
+//! Secrets are put into every place for credentials and for payloads. They must not appear in any log line, metric or
+//! error, even at the most verbose log level.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails right there")]
 
@@ -11,14 +11,14 @@ use flovyn_testkit::{ServerProcess, TestDatabase, fresh_database};
 use serde_json::{Value, json};
 
 const PATIENCE: Duration = Duration::from_secs(60);
-/// In every secret: whatever contains it, has leaked.
+/// A part of every secret: a text that contains it has leaked.
 const CANARY: &str = "canary7Qx";
 
 fn secret(place: &str) -> String {
     format!("{CANARY}-{place}-0123456789abcdef0123456789abcdef")
 }
 
-/// A server that logs as much as it can of what it does itself.
+/// A server that logs everything about its own work.
 async fn start(folder: &std::path::Path, database_url: &str) -> ServerProcess {
     let jwt = folder.join("jwt.secret");
     std::fs::write(&jwt, secret("jwt")).unwrap();
@@ -66,7 +66,7 @@ fn worker(url: &str) -> Worker {
     builder.build().unwrap()
 }
 
-/// Requests that are refused, and a few that are not. Returns what was answered.
+/// Sends requests that are refused, and a few that are accepted. Returns the answers.
 async fn answers(server: &ServerProcess) -> Vec<String> {
     let mut answers = Vec::new();
     let body = json!({ "input": secret("refused-input"), "labels": { "a": secret("label") }, "unknown": secret("field") });
@@ -114,7 +114,7 @@ async fn nothing_leaks(database_url: &str) {
     };
     tokio::time::timeout(PATIENCE, answer).await.unwrap();
     let result: Value = started.result(PATIENCE).await.unwrap();
-    // The secrets were really there.
+    // Make sure that the server really received the secrets.
     assert_eq!(result, json!(secret("result")));
     let failing = client.start_raw("failing", json!(secret("input")), StartOptions::default()).await.unwrap();
     let failure = failing.result(PATIENCE).await.unwrap_err().to_string();
@@ -147,6 +147,6 @@ async fn nothing_leaks_on_postgres() {
     let (before, after) = database.url.split_once('@').unwrap();
     let (scheme, user) = before.split_once("://").unwrap();
     let user = user.split(':').next().unwrap();
-    // The throw-away cluster trusts whoever comes from this machine, with any password.
+    // The throw-away cluster trusts local connections with any password.
     nothing_leaks(&format!("{scheme}://{user}:{}@{after}", secret("password"))).await;
 }

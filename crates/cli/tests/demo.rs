@@ -1,4 +1,4 @@
-//! `flovyn demo`, as a process of its own.
+//! `flovyn demo`, run as a process.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails right there")]
 
@@ -10,10 +10,10 @@ use std::process::{Child, ChildStderr, Command, Stdio};
 use serde_json::Value;
 use tempfile::{TempDir, tempdir};
 
-/// Any free port, for tests that run side by side.
+/// Any free port, for tests that run in parallel.
 const FREE: [&str; 4] = ["--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0"];
 
-/// With a directory of its own for what is temporary.
+/// Uses a separate directory for temporary files.
 fn demo(temporary: &TempDir, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_flovyn"));
     command.arg("demo").args(arguments).env("TMPDIR", temporary.path()).current_dir(temporary.path());
@@ -25,7 +25,7 @@ fn is_empty(folder: &Path) -> bool {
     std::fs::read_dir(folder).unwrap().next().is_none()
 }
 
-/// The address that a line of the introduction names.
+/// The address on a line of the introduction.
 fn address<'a>(text: &'a str, name: &str) -> &'a str {
     let line =
         text.lines().find(|line| line.trim_start().starts_with(name)).unwrap_or_else(|| panic!("{text}"));
@@ -52,7 +52,7 @@ fn get(url: &str, header: &str) -> Value {
     serde_json::from_str(body).unwrap_or_else(|_| panic!("{answer}"))
 }
 
-/// A demo that runs, ended with its guard.
+/// A running demo, stopped on drop.
 struct Running {
     child: Child,
     stderr: BufReader<ChildStderr>,
@@ -61,7 +61,7 @@ struct Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // It may have ended already.
+        // The process may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -80,7 +80,7 @@ impl Running {
         }
     }
 
-    /// Ctrl-C; returns its exit code, what it printed and all it said.
+    /// Sends Ctrl-C. Returns the exit code, stdout and stderr.
     fn interrupt(mut self) -> (Option<i32>, String, String) {
         let killed = Command::new("kill").args(["-INT", &self.child.id().to_string()]).status().unwrap();
         assert!(killed.success());
@@ -94,7 +94,7 @@ impl Running {
 #[test]
 fn an_order_from_its_trigger_to_its_result() {
     let temporary = tempdir().unwrap();
-    // Somebody has the port already: `flovyn dev`, say.
+    // The port is already in use, for example by `flovyn dev`.
     let somebody = TcpListener::bind("127.0.0.1:0").unwrap();
     let taken = somebody.local_addr().unwrap().to_string();
     let arguments = ["--exit", "--http", taken.as_str(), "--grpc", "127.0.0.1:0"];
@@ -102,13 +102,13 @@ fn an_order_from_its_trigger_to_its_result() {
     let text = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(0), "{text}");
 
-    // Data on stdout, and nothing else.
+    // Only data on stdout.
     let result: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(result["approved_by"], "Grace", "{result}");
     assert_eq!(result["payment"], "749 EUR", "{result}");
     assert_eq!(result["parcel"], "1 espresso machine", "{result}");
 
-    // It says what it does, in plain text where nobody looks.
+    // The progress is plain text, because stderr is not a terminal.
     let (told, timeline) = text.split_once("Timeline").unwrap();
     assert!(told.contains(&format!("{taken} is in use")) && address(told, "REST") != taken, "{told}");
     assert!(told.contains("attempt 1 failed: the bank did not answer"), "{told}");
@@ -131,7 +131,7 @@ fn an_order_from_its_trigger_to_its_result() {
     assert!(!text.contains('\x1b'), "{text}");
     assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
 
-    // Nothing is left.
+    // The temporary directory is deleted.
     nobody_listens(&text);
     assert!(is_empty(temporary.path()));
 }
@@ -142,7 +142,7 @@ fn it_stays_up_for_a_look_and_ends_with_ctrl_c() {
     let mut running = Running::start(&temporary, &FREE);
     running.until("Press Ctrl-C to stop");
     assert!(!is_empty(temporary.path()));
-    // What its lines to copy are made of is right.
+    // The parts of the printed commands are correct.
     let value = |name: &str| {
         let line = running.text.lines().find_map(|line| line.trim_start().strip_prefix(name));
         line.unwrap_or_else(|| panic!("{name} is not in {}", running.text)).to_owned()
@@ -165,7 +165,7 @@ fn interrupted_half_way_it_leaves_nothing_behind() {
     running.until("attempt 1");
     let (code, printed, text) = running.interrupt();
     assert_eq!((code, printed.as_str()), (Some(1), ""), "{text}");
-    assert!(text.ends_with("flovyn: interrupted before the order was done\n"), "{text}");
+    assert!(text.ends_with("flovyn: interrupted before the order was completed\n"), "{text}");
     nobody_listens(&text);
     assert!(is_empty(temporary.path()));
 }

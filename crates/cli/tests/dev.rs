@@ -1,4 +1,4 @@
-//! `flovyn dev` and `flovyn server`, as processes of their own.
+//! `flovyn dev` and `flovyn server`, run as processes.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails right there")]
 
@@ -11,7 +11,7 @@ use std::process::{Child, ChildStderr, Command, Output, Stdio};
 use serde_json::Value;
 use tempfile::tempdir;
 
-/// A running `flovyn dev`, ended with its guard.
+/// A running `flovyn dev`, stopped on drop.
 struct Dev {
     child: Child,
     stderr: BufReader<ChildStderr>,
@@ -20,7 +20,7 @@ struct Dev {
 
 impl Drop for Dev {
     fn drop(&mut self) {
-        // It may have ended already.
+        // The process may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -37,7 +37,7 @@ fn dev_arguments(data_dir: &Path) -> [&str; 7] {
     ["dev", "--data-dir", data_dir, "--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0"]
 }
 
-/// Starts it and reads what it says until it serves.
+/// Starts the server and reads its output until it serves.
 fn dev(data_dir: &Path, more: &[&str]) -> Dev {
     let mut child = flovyn(&dev_arguments(data_dir)).args(more).spawn().unwrap();
     let stderr = BufReader::new(child.stderr.take().unwrap());
@@ -48,7 +48,7 @@ fn dev(data_dir: &Path, more: &[&str]) -> Dev {
     dev
 }
 
-/// SIGTERM; returns its exit code and the rest of what it said.
+/// Sends SIGTERM. Returns the exit code and the rest of its output.
 fn terminate(mut dev: Dev) -> (Option<i32>, String) {
     let killed = Command::new("kill").args(["-TERM", &dev.child.id().to_string()]).status().unwrap();
     assert!(killed.success());

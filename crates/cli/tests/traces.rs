@@ -1,4 +1,4 @@
-//! Traces reach a collector, as children of whoever called.
+//! Traces are exported to a collector, with the caller's span as parent.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails right there")]
 
@@ -19,7 +19,7 @@ const TRACE_ID: [u8; 16] =
 const PARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Takes in whatever is sent to it.
+/// A collector that accepts all requests.
 async fn collector() -> (String, mpsc::UnboundedReceiver<Bytes>) {
     let (sender, received) = mpsc::unbounded_channel();
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -27,7 +27,7 @@ async fn collector() -> (String, mpsc::UnboundedReceiver<Bytes>) {
     let take = move |body: Bytes| {
         let sender = sender.clone();
         async move {
-            // The test may be over.
+            // The test may have ended.
             let _ = sender.send(body);
             ([("content-type", "application/grpc"), ("grpc-status", "0")], "")
         }
@@ -75,7 +75,7 @@ async fn a_request_is_traced_under_its_callers_trace() {
     request.metadata_mut().insert("traceparent", PARENT.parse().unwrap());
     WorkflowDispatchClient::new(channel).start_workflow(request).await.unwrap();
 
-    // Stopping sends what is waiting.
+    // Stopping the server flushes pending spans.
     let id = server.id().unwrap().to_string();
     assert!(Command::new("kill").args(["-TERM", &id]).status().await.unwrap().success());
     loop {

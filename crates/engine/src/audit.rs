@@ -1,6 +1,6 @@
-//! Who changed what: the row that a request of somebody leaves beside its effect, in the same commit.
+//! The audit log: who changed what. A caller's request adds one entry beside its effect, in the same commit.
 //!
-//! What a request did is read off the request and its reply. One that is refused, or that changes nothing, leaves none.
+//! The entry is derived from the request and its reply. A request that is refused, or that changes nothing, adds none.
 
 use serde_json::{Value, json};
 
@@ -10,10 +10,10 @@ use crate::request::{Actor, Answer, KeyedAction, Op};
 use crate::rules::Work;
 use crate::state::{AuditAction, AuditEntry};
 
-/// Reasons are free text: as much of one is kept as says what it is about.
+/// Reasons are free text of any length: the audit log keeps the beginning, up to this length.
 const MAX_REASON_CHARS: usize = 200;
 
-/// What is said about a change.
+/// The part of an audit entry that depends on the kind of request.
 struct Said {
     action: AuditAction,
     target: Text,
@@ -30,7 +30,7 @@ impl Said {
     }
 }
 
-/// Called when the request was carried out, before its writes are kept.
+/// Adds the audit entry of a request that was carried out, before its writes are kept.
 pub(crate) fn record(work: &mut Work<'_>, op: &Op, actor: &Actor, reply: &Reply) {
     let Some(said) = said(work, op, reply).filter(|_| work.set.is_changed()) else { return };
     let time_ms = work.now.ms;
@@ -47,7 +47,7 @@ pub(crate) fn record(work: &mut Work<'_>, op: &Op, actor: &Actor, reply: &Reply)
     work.set.audit.put(entry);
 }
 
-/// A tenant that is made was not there to ask for itself.
+/// The tenant whose log receives the entry. A new tenant receives the entry of its own creation.
 fn owner(work: &Work<'_>, reply: &Reply) -> TenantId {
     match reply {
         Reply::Tenant(tenant) => tenant.id,
@@ -55,8 +55,8 @@ fn owner(work: &Work<'_>, reply: &Reply) -> TenantId {
     }
 }
 
-/// Nothing is said of what workers and loops do, and of starts and new tasks. Every request stands here, so that a new
-/// one has to be thought of.
+/// What the entry says. `None`: the request is not audited. Requests of workers and loops, starts and new tasks are not
+/// audited. The match has no wildcard, so that every new request needs a decision here.
 fn said(work: &Work<'_>, op: &Op, reply: &Reply) -> Option<Said> {
     use AuditAction::*;
     Some(match op {
@@ -92,7 +92,7 @@ fn said(work: &Work<'_>, op: &Op, reply: &Reply) -> Option<Said> {
         }
         Op::ReleaseHeldBack(op) => Said::new(WorkflowRelease, op.execution_id),
         Op::AnswerPromise(op) => {
-            // It may have been named by its key.
+            // The request may have named the promise by its key, so its id is taken from the row.
             let promise = work.set.promises.written().next()?;
             let details =
                 json!({ "workflowExecutionId": promise.execution_id.to_string(), "name": *promise.name });
@@ -125,7 +125,7 @@ fn said(work: &Work<'_>, op: &Op, reply: &Reply) -> Option<Said> {
             "requestsPerSecond": op.requests_per_second,
             "burst": op.burst,
         })),
-        // Doctor mends with the database in its hands: there is nobody to name.
+        // `flovyn doctor` repairs the database file directly: there is no caller to name.
         Op::Mend(_)
         | Op::StartWorkflow(_)
         | Op::StartWorkflows(_)

@@ -1,6 +1,7 @@
 //! A batch: requests decided in order on one working set, so that later ones see the effect of earlier ones.
 //!
-//! Does no I/O: it says what to load, is given it, and ends with a set of row changes and one answer each.
+//! A batch does no I/O: it names the rows to load, receives them, and ends with row changes and one answer per
+//! request.
 
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -17,7 +18,7 @@ use crate::rules::{self, Work};
 use crate::state::Ready;
 use crate::working_set::{Loaded, Mark, Mutations, Needs, Scan, Wants, WorkingSet};
 
-/// Loads that a batch may ask for before what still misses something is left to the next one.
+/// The most loads of one batch. Requests that still miss rows after that are deferred to the next batch.
 const MAX_ROUNDS: usize = 16;
 
 /// What the batch needs next.
@@ -28,25 +29,26 @@ pub enum BatchStep {
     Decided,
 }
 
-/// What became of a request.
+/// The outcome of a request.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Decided {
     Reply(Reply),
     Refused(Refusal),
-    /// Something it needs is locked elsewhere: it goes to the head of the next batch.
+    /// A row that the request needs is locked elsewhere. The request goes to the head of the next batch.
     Deferred,
 }
 
 #[derive(Debug)]
 pub struct Batch {
     requests: Vec<Arc<Request>>,
-    /// What is wrong with each request itself.
+    /// For each request, the refusal if the request itself is malformed.
     faults: Vec<Option<Refusal>>,
     decided: Vec<Decided>,
     set: WorkingSet,
     limits: Arc<Limits>,
     now: Option<Now>,
-    /// Executions for which an earlier request has to wait: later ones must not overtake it.
+    /// Executions of deferred requests: later requests for the same execution must wait too, so that they do not
+    /// overtake.
     deferred: BTreeSet<(TenantId, ExecutionId)>,
     asked: Arc<Wants>,
     rounds: usize,
@@ -78,14 +80,15 @@ impl Batch {
         }
     }
 
-    /// Adds a request behind all others: a claim that takes what this very batch made ready.
+    /// Appends a request: a claim that takes work which this same batch made ready.
     pub fn push(&mut self, request: Arc<Request>) {
         let (request, fault) = examine(request, &self.limits);
         self.faults.push(fault);
         self.requests.push(request);
     }
 
-    /// Goes on with what was loaded. The first call, with nothing, always asks for a load: it brings the time.
+    /// Continues with the loaded rows. The first call passes `None` and always returns a load, because a load also
+    /// brings the time.
     pub fn advance(&mut self, loaded: Option<Loaded>) -> BatchStep {
         if let Some(loaded) = loaded {
             self.now = Some(loaded.now);
@@ -118,11 +121,12 @@ impl Batch {
         BatchStep::Decided
     }
 
-    /// Asks for what all undecided requests miss: one load for the whole batch.
+    /// Requests the rows that all undecided requests miss, in one load for the whole batch.
     fn ask(&mut self) -> BatchStep {
         let mut wants = Wants::default();
         if self.rounds == 0 {
-            // Nearly always none, and known from the start: a direct hand-off then needs no further load.
+            // There is nearly always no paused queue. Loading them at the start saves a direct hand-off a further
+            // load.
             wants.scans.insert(Scan::PausedQueues);
         }
         rules::needs_pool(&mut Needs::new(&self.set, &mut wants, &self.deferred));
@@ -162,7 +166,7 @@ impl Batch {
             notes: &mut self.notes,
         };
         let rule = request.op.rule();
-        // A fault in one rule must not hurt the other requests: what it wrote is taken back.
+        // A panic in one rule must not affect the other requests, so the writes of that request are undone.
         let outcome = catch_unwind(AssertUnwindSafe(|| {
             let reply = rule.decide(&mut work)?;
             if let Some(provisional) = &request.provisional {
@@ -198,30 +202,30 @@ impl Batch {
         }
     }
 
-    /// Takes back what a request did, down to the notes that were there before it.
+    /// Undoes the current request, and drops its notes: only the first `noted` notes stay.
     fn undo(&mut self, noted: usize) {
         self.set.undo_to(&Mark::default());
         self.notes.truncate(noted);
     }
 
-    /// What is worth counting once the batch is durable.
+    /// Takes the notes, to be counted once the batch is durable.
     pub fn take_notes(&mut self) -> Vec<Note> {
         std::mem::take(&mut self.notes)
     }
 
-    /// Net row changes of all requests, once every one of them is decided.
+    /// Takes the net row changes of all requests. To be called once every request is decided.
     pub fn take_mutations(&mut self) -> Mutations {
         self.set.take_mutations()
     }
 
-    /// Work that this batch makes ready and nobody in it has taken, in order of work.
+    /// Work that this batch made ready and that no claim in the batch has taken, in order of work.
     pub fn made_ready(&self) -> Vec<Ready> {
         let mut rows: Vec<Ready> = self.set.ready.inserted().cloned().collect();
         rows.sort_unstable_by(|a, b| (&a.lane, a.sort_ms, a.id).cmp(&(&b.lane, b.sort_ms, b.id)));
         rows
     }
 
-    /// The session that ran an execution last, if the batch knows the execution.
+    /// The session that ran the execution last. `None`: no session, or the batch has not loaded the execution.
     pub fn last_session(&self, tenant_id: TenantId, id: ExecutionId) -> Option<uuid::Uuid> {
         match self.set.executions.known(&(tenant_id, id), false) {
             crate::table::Known::Row(execution) => execution.session,
@@ -229,7 +233,8 @@ impl Batch {
         }
     }
 
-    /// The builds that have failed on an execution, if the batch knows the execution and any has.
+    /// The builds that have failed on the execution. `None`: no build is known, or the batch has not loaded the
+    /// execution.
     pub fn failed_builds(&self, tenant_id: TenantId, id: ExecutionId) -> Option<&crate::ids::Text> {
         match self.set.executions.known(&(tenant_id, id), false) {
             crate::table::Known::Row(execution) => execution.failure_build.as_ref(),
@@ -237,7 +242,7 @@ impl Batch {
         }
     }
 
-    /// One answer for each request, in order.
+    /// The answers, one for each request, in order.
     pub fn into_decided(self) -> Vec<Decided> {
         self.decided
     }
@@ -246,14 +251,15 @@ impl Batch {
         &self.decided
     }
 
-    /// The time that decisions were made at.
+    /// The time used for all decisions. `None` before the first load.
     pub fn now(&self) -> Option<Now> {
         self.now
     }
 }
 
-/// What is to be decided, and what is wrong with it. A wrong report is refused to its sender, and what moves on is decided in
-/// its place: nothing is looked up by the names in it.
+/// Checks a request. If a worker's report is malformed, it is replaced by the request that ends its claim
+/// ([`Op::instead`]), which loads nothing by the names in the report. Any other malformed request keeps its refusal
+/// as the answer.
 fn examine(request: Arc<Request>, limits: &Limits) -> (Arc<Request>, Option<Refusal>) {
     let Err(refusal) = request.op.check(limits) else { return (request, None) };
     match request.op.instead(&refusal) {

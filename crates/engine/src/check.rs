@@ -1,6 +1,6 @@
-//! Checks of what callers send: the only door through which bytes and text come into the engine.
+//! Checks of input. Bytes and text from callers enter the engine only through these functions.
 //!
-//! What one database would refuse is refused here, for both (U+0000 in text, over-long names).
+//! Input that one of the databases would refuse is refused here, for all of them: U+0000 in text, over-long names.
 
 use crate::code::{Code, Refusal};
 use crate::failure::Failure;
@@ -22,7 +22,7 @@ fn too_large(what: &str, bytes: &Payload, limit: usize) -> Refusal {
     Refusal::new(Code::PayloadTooLarge, format!("{what} has {} bytes, the limit is {limit}", bytes.len()))
 }
 
-/// What an application says of its failure beside the message.
+/// The parts of a failure that an application sends beside the message: type and details.
 pub(crate) fn failure(failure: &Failure, limits: &Limits) -> Result<(), Refusal> {
     optional_name("failure type", &failure.kind, limits)?;
     let Some(details) = &failure.details else { return Ok(()) };
@@ -34,7 +34,7 @@ pub(crate) fn failure(failure: &Failure, limits: &Limits) -> Result<(), Refusal>
 }
 
 fn is_json(what: &str, bytes: &Payload) -> Result<Payload, Refusal> {
-    // The two payloads nearly every no-op sends; everything else is scanned once, without building a tree.
+    // The two payloads that are most common; everything else is scanned once, without building a tree.
     if matches!(&bytes[..], b"null" | b"{}") {
         return Ok(bytes.clone());
     }
@@ -58,7 +58,7 @@ pub(crate) fn name(what: &str, text: &Text, limits: &Limits) -> Result<(), Refus
     Ok(())
 }
 
-/// A version of a workflow kind, if there is one.
+/// The version of a workflow kind. `None` is valid: no version.
 pub(crate) fn optional_version(text: &Option<Text>, limits: &Limits) -> Result<(), Refusal> {
     let Some(text) = text else { return Ok(()) };
     name("version", text, limits)?;
@@ -125,18 +125,21 @@ pub(crate) fn duration(what: &str, ms: i64, limits: &Limits) -> Result<(), Refus
 /// A timeout must leave some time: zero would expire before anything can happen.
 pub(crate) fn timeout(what: &str, ms: Option<i64>, limits: &Limits) -> Result<(), Refusal> {
     match ms {
-        Some(0) => Err(Refusal::new(Code::InvalidDuration, format!("{what} is zero; leave it out for none"))),
+        Some(0) => {
+            Err(Refusal::new(Code::InvalidDuration, format!("{what} is zero; omit it for no timeout")))
+        }
         Some(ms) => duration(what, ms, limits),
         None => Ok(()),
     }
 }
 
-/// Seconds of priority are an offset on the time axis: bounded like any other duration, either way.
+/// Priority in seconds. It shifts the place in the queue by that time, so it is bounded like a duration, in both
+/// directions.
 pub(crate) fn priority(seconds: i64, limits: &Limits) -> Result<(), Refusal> {
     duration("priority", seconds.saturating_abs().saturating_mul(1_000), limits)
 }
 
-/// A moment somebody names (`scheduled_at`): after the epoch and not beyond what a timer may reach.
+/// A point in time that a caller names (`scheduled_at`): after the epoch and not further ahead than a timer may reach.
 pub(crate) fn moment(what: &str, at_ms: i64, now_ms: i64, limits: &Limits) -> Result<(), Refusal> {
     if at_ms >= 0 && at_ms.saturating_sub(now_ms) <= limits.duration_max_ms {
         return Ok(());

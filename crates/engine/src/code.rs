@@ -1,33 +1,33 @@
-//! Every error a caller can see: one code, one class, one sentence that says what to do, one page in docs/errors.
+//! Every error that a caller can see has one code, one class, one sentence of advice, and one page in docs/errors.
 //!
-//! A transport maps the [`Class`] once (gRPC status, HTTP status, exit code); it never invents a code of its own.
+//! A transport maps the [`Class`] once (gRPC status, HTTP status, exit code) and never invents a code of its own.
 
 use std::fmt;
 
-/// What kind of failure it is, whatever the transport.
+/// The category of an error, independent of the transport.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Class {
-    /// The request itself is wrong; sending it again cannot help.
+    /// The request itself is wrong; a retry cannot succeed.
     InvalidArgument,
-    /// No such thing in this tenant.
+    /// The resource does not exist in this tenant.
     NotFound,
-    /// The thing is there already, or the name is taken by something else.
+    /// The resource already exists, or another resource has the name.
     AlreadyExists,
-    /// The request is well formed but does not fit the current state.
+    /// The request is well formed but not possible in the current state.
     FailedPrecondition,
-    /// Nobody we know.
+    /// The credential is missing or not known.
     Unauthenticated,
-    /// Somebody we know who may not do this.
+    /// The caller is known, but not allowed to do this.
     PermissionDenied,
     /// A limit is reached.
     ResourceExhausted,
-    /// Two writers met; sending it again may help.
+    /// Two writers changed the same rows; a retry may succeed.
     Aborted,
-    /// The server cannot answer just now; send it again later.
+    /// The server cannot answer now; retry later.
     Unavailable,
-    /// This server does not implement it.
+    /// This server does not implement the call.
     Unimplemented,
-    /// A fault of ours.
+    /// A bug in the server.
     Internal,
 }
 
@@ -42,7 +42,7 @@ macro_rules! codes {
             /// All codes, for documentation and coverage checks.
             pub const ALL: &[Code] = &[$(Code::$name,)*];
 
-            /// What kind of failure this is.
+            /// The category of this error.
             pub fn class(self) -> Class { match self { $(Code::$name => Class::$class,)* } }
 
             /// What the caller should do about it.
@@ -63,8 +63,8 @@ codes! {
     (9, InvalidCommand, InvalidArgument, "Correct the named command and submit the whole batch again."),
     (10, InvalidSequence, InvalidArgument, "Send the sequence of the last event that you received as the base."),
     (11, InvalidValue, InvalidArgument, "Use one of the values that the message names."),
-    (12, InvalidPage, InvalidArgument, "Use a page size within the limit, and the cursor of the page before."),
-    (13, KeysDiffer, InvalidArgument, "Send the idempotency key in the header or in the body, or the same one in both."),
+    (12, InvalidPage, InvalidArgument, "Use a page size within the limit, and the cursor that the previous page returned."),
+    (13, KeysDiffer, InvalidArgument, "Send the idempotency key in the header or in the body, or the same key in both."),
     (14, AmbiguousLength, InvalidArgument, "Send the body with Content-Length or with Transfer-Encoding, not with both."),
     (20, PayloadTooLarge, ResourceExhausted, "Keep a payload within 1 MiB; store larger data elsewhere and pass a reference."),
     (21, TooManyLabels, InvalidArgument, "Use at most 20 labels of 128 characters each, name and value."),
@@ -83,29 +83,29 @@ codes! {
     (34, WorkerNotFound, NotFound, "Register the worker first."),
     (35, WorkerTokenNotFound, NotFound, "Check the worker token's id."),
     (40, TenantExists, AlreadyExists, "Choose another slug, or use the tenant that has it."),
-    (41, IdCollision, FailedPrecondition, "Use another id: this one belongs to something else."),
-    (42, KeyConflict, AlreadyExists, "Use another idempotency key: this one belongs to another kind of work."),
+    (41, IdCollision, FailedPrecondition, "Use another id: another resource has this id."),
+    (42, KeyConflict, AlreadyExists, "Use another idempotency key: this key belongs to another kind of work."),
     (43, PromiseKeyConflict, FailedPrecondition, "Use another promise key, or close the promise that holds it."),
-    (50, StaleClaim, FailedPrecondition, "Drop this result: the claim was given to somebody else or has ended."),
+    (50, StaleClaim, FailedPrecondition, "Drop this result: the claim has ended, or another worker holds it."),
     (51, ExecutionFinished, FailedPrecondition, "Nothing to do: the execution has already finished."),
     (52, ExecutionNotFinished, FailedPrecondition, "Cancel or terminate the execution first, or wait until it finishes."),
     (53, ExecutionNotFailed, FailedPrecondition, "Only a failed or cancelled execution can be retried."),
     (54, PartialRepeat, FailedPrecondition, "Fetch the history again and replay: part of this batch is already in it."),
     (55, PromiseClosed, FailedPrecondition, "Nothing to do: the promise is already resolved, rejected or timed out."),
-    (56, TaskNotPending, FailedPrecondition, "Only a pending task can be cancelled this way; ask a running one to stop instead."),
-    (57, TaskNotFailed, FailedPrecondition, "Only a failed standalone task can be retried by hand."),
+    (56, TaskNotPending, FailedPrecondition, "Only a pending task can be cancelled this way; request cancellation of a running task instead."),
+    (57, TaskNotFailed, FailedPrecondition, "Only a failed standalone task can be retried manually."),
     (59, TaskNotFinished, FailedPrecondition, "Cancel the task first, or wait until it finishes."),
     (60, NotBackedOff, FailedPrecondition, "Nothing to do: the execution is not held back by a failed activation."),
     (61, TaskOfWorkflow, FailedPrecondition, "Act on the workflow execution that owns this task instead."),
-    (62, NotRegistered, FailedPrecondition, "Begin the stream with a hello, and send it once only."),
+    (62, NotRegistered, FailedPrecondition, "Send hello as the first message of the stream, and only once."),
     (63, EndDeferred, FailedPrecondition, "Claim the execution again and replay it: a signal arrived that this activation had not seen."),
     (70, CommitConflict, Aborted, "Send the request again: another writer changed the same rows."),
     (71, Overloaded, Unavailable, "Send the request again after a short pause: the server's queue is full."),
-    (72, ShuttingDown, Unavailable, "Send the request to another server, or again in a moment: this one is stopping."),
+    (72, ShuttingDown, Unavailable, "Send the request to another server, or retry after a short pause: this server is stopping."),
     (73, StoreUnavailable, Unavailable, "Check that the database is up; the request was not applied."),
     (74, StoreRefused, InvalidArgument, "Correct the request: the database cannot store what it contains."),
-    (75, OutcomeUnknown, Unavailable, "Ask for the state before sending it again: the database did not say whether it was applied."),
-    (76, RateLimitExceeded, ResourceExhausted, "Send the request again after the time that Retry-After gives."),
+    (75, OutcomeUnknown, Unavailable, "Check the state before you send the request again: it is not known whether it was applied."),
+    (76, RateLimitExceeded, ResourceExhausted, "Wait for the time that Retry-After gives, then send the request again."),
     (77, TooManyTries, ResourceExhausted, "Wait for the time that Retry-After gives, then send a valid credential."),
     (78, RequestTooSlow, Unavailable, "Send the whole request without a pause; if the connection is slow, send less at once."),
     (79, DatabaseDamaged, Unavailable, "Stop the server and restore a backup: the database is damaged."),
@@ -121,8 +121,9 @@ impl fmt::Display for Code {
     }
 }
 
-/// Text that quotes what somebody sent. What a terminal or a page would obey rather than show (controls, marks that turn
-/// text around, what has no width) is written by its number.
+/// Makes text from callers safe to display. Characters that a terminal or a browser would interpret instead of showing
+/// (control characters, marks that change the direction of text, zero-width characters) are replaced by their code
+/// point.
 pub fn visible(text: String) -> String {
     if !text.contains(is_unseen) {
         return text;
@@ -142,14 +143,14 @@ fn is_unseen(letter: char) -> bool {
         || matches!(letter, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
 }
 
-/// A request that was not carried out: nothing of it was written.
+/// An error: the request was not carried out, and nothing of it was written.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{code}: {message}")]
 pub struct Refusal {
     pub code: Code,
-    /// What is wrong with this very request. Safe to show to the caller.
+    /// What is wrong with this particular request. Safe to show to the caller.
     pub message: String,
-    /// Where a tenant's quota is used up: how much of it there is.
+    /// The quota that is used up. `None`: the error is not about a quota.
     pub exceeded: Option<Exceeded>,
 }
 
@@ -157,9 +158,9 @@ pub struct Refusal {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Exceeded {
     pub limit: i64,
-    /// What is used of it, where that is a count.
+    /// How much of the quota is in use. `None`: the quota is a rate, not a count.
     pub current: Option<i64>,
-    /// From when on it may be worth another try.
+    /// The earliest time after which a retry may succeed.
     pub retry_after_seconds: i64,
 }
 
@@ -168,14 +169,14 @@ impl Refusal {
         Self { code, message: visible(message.into()), exceeded: None }
     }
 
-    /// The same refusal, saying which quota is used up.
+    /// Adds the quota that is used up.
     #[must_use]
     pub fn with_exceeded(mut self, exceeded: Exceeded) -> Self {
         self.exceeded = Some(exceeded);
         self
     }
 
-    /// A tenant has sent more requests than its quota allows. There will be room after a while.
+    /// A tenant has sent more requests than its rate limit allows.
     pub fn rate_limited(limit: i64, wait_ms: i64) -> Self {
         let retry_after_seconds = (wait_ms.max(1) + 999) / 1_000;
         Self::new(Code::RateLimitExceeded, "Request rate limit exceeded").with_exceeded(Exceeded {
@@ -185,13 +186,13 @@ impl Refusal {
         })
     }
 
-    /// The same refusal, saying which command of a batch it is about.
+    /// Adds the index of the command that the error is about.
     pub(crate) fn at_command(mut self, index: usize) -> Self {
         self.message = format!("command {index}: {}", self.message);
         self
     }
 
-    /// The same refusal, saying which item of a bulk request it is about.
+    /// Adds the index of the item of a bulk request that the error is about.
     pub(crate) fn at_item(mut self, index: usize) -> Self {
         self.message = format!("item {index}: {}", self.message);
         self

@@ -1,28 +1,29 @@
-//! What helps against a refusal of a worker's report: the one table that decides what moves on after it.
+//! What to do about a refused report of a worker: one table that decides how the work continues after the refusal.
 //!
-//! A report is an activation, a task's result or a heartbeat. The page `docs/reference/refusals.md` has a row for each code,
-//! and a test walks it.
+//! A report is an activation, a task's result or a heartbeat. The page `docs/reference/refusals.md` has a row for each
+//! code, and a test checks every row.
 
 use crate::code::Code;
 
-/// What helps against a refusal of what the holder of a claim has reported.
+/// The remedy for a refused report of the holder of a claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Cure {
-    /// Nothing: the same report would be refused again. An activation has failed, and after some equal refusals in a row
-    /// its execution has failed too. A task has failed.
+    /// Nothing helps: the same report would be refused again. An activation counts as failed, and after several equal
+    /// refusals in a row its execution fails. A task fails.
     Nothing,
-    /// Time: what stands in the way may go. An activation has failed and is tried again, as often as it takes.
+    /// Time helps: the obstacle may go away. The activation counts as failed and is retried without a limit.
     Time,
-    /// Sending the same again: the server could not take it. Nothing has changed, and the claim stands.
+    /// Sending the same report again helps: the server could not accept it. Nothing has changed, and the claim still
+    /// holds.
     Resend,
-    /// What comes next was brought about together with the refusal: the execution is queued again.
+    /// The execution is requeued together with the refusal, and the next activation receives what was missing.
     Requeued,
     /// The report does not count, because its sender does not hold the claim or may not report. Nothing has changed.
     NotHeld,
 }
 
 impl Cure {
-    /// Its name in the documentation.
+    /// The name that the documentation uses.
     pub fn name(self) -> &'static str {
         match self {
             Self::Nothing => "nothing",
@@ -33,15 +34,15 @@ impl Cure {
         }
     }
 
-    /// Whether a refusal ends the claim of its reporter.
+    /// Whether the refusal ends the claim of its reporter.
     pub fn ends_claim(self) -> bool {
         matches!(self, Self::Nothing | Self::Time)
     }
 }
 
 impl Code {
-    /// What helps against a refusal with this code. Codes that no report is refused with are among those that nothing helps
-    /// against: should one ever be raised, the work moves on.
+    /// The remedy for a refusal with this code. Codes that never refuse a report count as [`Cure::Nothing`]: if such a
+    /// code is ever raised for a report, the work does not get stuck.
     pub fn cure(self) -> Cure {
         use Code::*;
         match self {
@@ -55,7 +56,7 @@ impl Code {
             PartialRepeat | EndDeferred => Cure::Requeued,
             StaleClaim | ExecutionFinished | NotRegistered | Unauthenticated | PermissionDenied
             | TooManyTries => Cure::NotHeld,
-            // No report is refused with these.
+            // These codes never refuse a report.
             InvalidPage
             | KeysDiffer
             | AmbiguousLength
@@ -82,7 +83,7 @@ impl Code {
         }
     }
 
-    /// The code that is written so. `None`: there is none.
+    /// Reads a code from text such as `FLV0001`. `None`: there is no such code.
     pub fn parse(text: &str) -> Option<Self> {
         let four = |digits: &&str| digits.len() == 4 && digits.bytes().all(|digit| digit.is_ascii_digit());
         let number: u16 = text.strip_prefix("FLV").filter(four)?.parse().ok()?;

@@ -1,5 +1,5 @@
-//! A short fingerprint of what a client sent, to recognise it when it comes again. It is stored, so it must stay the same
-//! from one version of the program to the next.
+//! A short fingerprint of what a client sent, to recognise a repeat. Fingerprints are stored, so the function must not
+//! change from one version of the program to the next.
 
 use std::hash::{Hash, Hasher};
 

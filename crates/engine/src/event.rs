@@ -1,8 +1,8 @@
-//! The log of an execution: one typed definition of every event, and how it reads as JSON.
+//! The log of an execution: one typed definition of every event, and its JSON form.
 //!
-//! A stored event has five generic columns. [`EventKind::keys`] says under which JSON keys each kind shows them:
-//! the only place where those names stand. Payloads of own tasks are not copied into events: they are filled in
-//! from the task's row when the event is rendered.
+//! A stored event has five generic columns. [`EventKind::keys`] defines the JSON key of each column for each kind; the
+//! keys are defined nowhere else. Payloads of the workflow's own tasks are not copied into events: they are read from
+//! the task's row when the event is rendered.
 
 use uuid::Uuid;
 
@@ -37,14 +37,14 @@ small_enum! {
         TimerFired = 22 "TIMER_FIRED",
         TimerCancelled = 23 "TIMER_CANCELLED",
         SignalReceived = 24 "SIGNAL_RECEIVED",
-        /// An end was not carried out, because a signal had come that its activation had not seen. Clients of the public
-        /// protocol know the name, and take no notice of it.
+        /// An end was deferred, because a signal had arrived that its activation had not seen. Clients of the public
+        /// protocol know the name and ignore the event.
         EndDeferred = 25 "WORKFLOW_SUSPENDED",
     }
 }
 
 small_enum! {
-    /// Who caused an event: a command of an activation, or the world outside.
+    /// The cause of an event: a command of an activation, or something outside.
     Origin {
         Command = 0 "COMMAND",
         External = 1 "EXTERNAL",
@@ -58,12 +58,12 @@ pub struct Keys {
     pub name: &'static [&'static str],
     pub text: &'static str,
     pub number: &'static str,
-    /// Shown as a boolean rather than as a number.
+    /// The key of `number` when it is shown as a boolean.
     pub flag: &'static str,
     pub payload: &'static str,
-    /// A payload that is an object is more members of the event, not the value of `payload`.
+    /// If the payload is an object, its members are added to the event instead of the value of `payload`.
     pub members: bool,
-    /// Which payload of the own task's row is shown, and under which key.
+    /// Which payload of the task's row is shown, and under which key.
     pub from_task: Option<(TaskPart, &'static str)>,
 }
 
@@ -151,7 +151,7 @@ impl EventKind {
     }
 }
 
-/// What an event says, before it has a place in a log.
+/// The content of an event that has no place in a log yet.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EventData {
     pub kind: EventKind,
@@ -191,7 +191,7 @@ impl EventData {
     }
 }
 
-/// One row of a log.
+/// An event in a log: one row.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Event {
     pub tenant_id: TenantId,
@@ -215,22 +215,22 @@ impl Row for Event {
     }
 }
 
-/// The payloads of a task that its events refer to.
+/// The payloads of a task that its events show.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct TaskPayloads {
     pub input: Option<Payload>,
     pub output: Option<Payload>,
     pub error: Option<Text>,
-    /// What else is known of its failure: see [`StoredFailure`].
+    /// The other parts of the task's failure: see [`StoredFailure`].
     pub failure: Option<Payload>,
 }
 
-/// An event with what is shown of the task it is about.
+/// An event, with the payloads of the task that it is about. `None`: it is about no task, or shows no payload.
 pub type Told = (Event, Option<TaskPayloads>);
 
 impl Event {
-    /// As a worker is told of it that has the instance in memory and knows what it scheduled itself. Nothing if the row of the
-    /// task it is about is not at hand.
+    /// The event for a worker that has the instance in memory and knows what it scheduled itself. `None`: the row of
+    /// the task that the event is about is not loaded.
     pub fn told<'a>(&self, task: impl FnOnce(Uuid) -> Option<&'a Task>) -> Option<Told> {
         let needed = self.task_needed().filter(|_| self.kind != EventKind::TaskScheduled);
         let payloads = match needed {
@@ -243,12 +243,12 @@ impl Event {
         Some((self.clone(), payloads))
     }
 
-    /// Whether rendering it needs the row of the task it is about.
+    /// The task whose row is needed to render the event. `None`: rendering needs no task.
     pub fn task_needed(&self) -> Option<Uuid> {
         self.kind.keys().from_task.and(self.subject)
     }
 
-    /// The event's data as a JSON object. Payloads are copied through as they are.
+    /// The event's data as a JSON object. Payloads are copied byte by byte.
     pub fn render(&self, task: Option<&TaskPayloads>) -> Vec<u8> {
         let keys = self.kind.keys();
         let mut object = ObjectWriter::new();
@@ -289,11 +289,11 @@ impl Event {
         object.finish()
     }
 
-    /// Of a workflow that failed: what it said beside its error.
+    /// The failure of a workflow, beside its error message. For events of kind [`EventKind::WorkflowFailed`].
     pub fn failure(&self) -> StoredFailure {
         let stored = match &self.payload {
             Some(payload) if payload.starts_with(b"{") => StoredFailure::read(self.payload.as_ref()),
-            // Its stack trace alone.
+            // Older events hold only the stack trace.
             Some(trace) => {
                 let trace = serde_json::from_slice::<String>(trace).ok().map(Text::from);
                 StoredFailure { stack_trace: trace, ..StoredFailure::default() }
@@ -304,7 +304,7 @@ impl Event {
         StoredFailure { failure, ..stored }
     }
 
-    /// Roughly what the event adds to a history, for the limit of unary replies.
+    /// Roughly how many bytes the event adds to a history, for the limit of unary replies.
     pub fn weight(&self) -> i64 {
         let bytes = 64
             + self.payload.as_ref().map_or(0, Payload::len)
@@ -315,7 +315,7 @@ impl Event {
 }
 
 impl TaskPayloads {
-    /// All but the input, which is long and which whoever asks knows.
+    /// Everything except the input, which is long and already known to the worker.
     fn without_input(task: &Task) -> Self {
         let Task { output, error, failure, .. } = task;
         Self { input: None, output: output.clone(), error: error.clone(), failure: failure.clone() }
@@ -342,7 +342,7 @@ impl ObjectWriter {
         self.0.extend_from_slice(b"\":");
     }
 
-    /// Those of another object that was written by one of these.
+    /// Copies the members of another object that an `ObjectWriter` wrote.
     fn members(&mut self, object: &[u8]) {
         let inner = object.strip_prefix(b"{").and_then(|rest| rest.strip_suffix(b"}")).unwrap_or_default();
         if !inner.is_empty() && !self.is_empty() {

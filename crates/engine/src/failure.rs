@@ -1,7 +1,7 @@
-//! What a failure says beside its message: its type, details, and whether trying again may help. Data: no rule decides by it.
+//! The parts of a failure beside its message: its type, its details, and whether a retry may help. No rule depends on
+//! them.
 //!
-//! It is stored as one JSON object in one column, and only where something failed. The names in it are those under which events
-//! show it.
+//! They are stored as one JSON object in one column, only for failures. The member names are those that events show.
 
 use std::hash::{Hash, Hasher};
 
@@ -11,19 +11,20 @@ use serde_json::value::RawValue;
 use crate::event::ObjectWriter;
 use crate::ids::{Payload, Text};
 
-/// The type of failures that a time limit caused.
+/// The type of a failure that a time limit caused.
 pub(crate) const TIMEOUT: &str = "TIMEOUT";
 
-/// What the application says of its failure.
+/// The type and the details that the application gave for its failure.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Failure {
-    /// Such as `CARD_DECLINED`. `None`: the application did not say.
+    /// For example `CARD_DECLINED`. `None`: the application named no type.
     pub kind: Option<Text>,
-    /// JSON. `None`: there are none.
+    /// A JSON document. `None`: the failure has no details.
     pub details: Option<Payload>,
 }
 
-/// Without details as before there were any: fingerprints of what clients sent are stored.
+/// A failure without details hashes as it did before details existed, because digests of what clients sent are
+/// stored.
 impl Hash for Failure {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.kind.hash(state);
@@ -45,11 +46,12 @@ impl Failure {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct StoredFailure {
     pub failure: Failure,
-    /// `Some(false)`: trying again cannot help, says who failed. `None`: not said.
+    /// `Some(false)`: the sender of the failure says that a retry cannot help. `None`: the sender did not say.
     pub retryable: Option<bool>,
-    /// Of a task that has failed: how often it ran. `None`: it has another attempt, or an earlier version wrote it.
+    /// The number of attempts of a task that has failed. `None`: the task has another attempt, or an earlier version
+    /// wrote this.
     pub attempts: Option<i64>,
-    /// Of a workflow. `None`: it sent none.
+    /// The stack trace of a workflow. `None`: the worker sent none.
     pub stack_trace: Option<Text>,
 }
 
@@ -65,7 +67,7 @@ struct Members<'a> {
 }
 
 impl StoredFailure {
-    /// As a JSON object. `None`: there is nothing to say.
+    /// The failure as a JSON object. `None`: there is nothing to store.
     pub fn write(&self) -> Option<Payload> {
         let Self { failure: Failure { kind, details }, retryable, attempts, stack_trace } = self;
         let mut object = ObjectWriter::new();
@@ -87,7 +89,8 @@ impl StoredFailure {
         (!object.is_empty()).then(|| object.finish().into())
     }
 
-    /// What was written. Nothing of what is not such an object: rows of earlier versions have none.
+    /// Reads what [`Self::write`] wrote. Anything else reads as empty, because rows of earlier versions have no such
+    /// object.
     pub fn read(object: Option<&Payload>) -> Self {
         let members = object.and_then(|object| serde_json::from_slice::<Members<'_>>(object).ok());
         let Some(members) = members else { return Self::default() };
@@ -106,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read() {
+    fn a_stored_failure_reads_back_as_written() {
         let failure = Failure {
             kind: Some("CARD \"DECLINED\"\n".into()),
             details: Some(Payload::from_static(br#" {"a":[1,null,"\u0041"]}"#)),
@@ -136,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_stored_of_a_failure_that_says_nothing_and_old_rows_read_as_such() {
+    fn an_empty_failure_is_not_stored_and_old_rows_read_as_empty() {
         assert_eq!(StoredFailure::default().write(), None);
         for old in [None, Some(Payload::from_static(b"\"a stack trace\"")), Some(Payload::from_static(b"7"))]
         {

@@ -1,4 +1,4 @@
-//! Time and ids as arguments: the engine reads no clock and draws no random number.
+//! Ids, and time as an argument: the engine reads no clock and draws no random number.
 
 use uuid::Uuid;
 
@@ -8,7 +8,7 @@ pub type TaskId = Uuid;
 pub type PromiseId = Uuid;
 pub type WorkerId = Uuid;
 
-/// An id as it is written: small letters, with hyphens. Every other spelling is refused, so that texts that differ are
+/// Reads an id in its canonical form: lowercase, with hyphens. `None`: any other spelling, so that different texts are
 /// never the same id.
 pub fn canonical_id(text: &str) -> Option<Uuid> {
     const LENGTH: usize = uuid::fmt::Hyphenated::LENGTH;
@@ -19,13 +19,13 @@ pub fn canonical_id(text: &str) -> Option<Uuid> {
 /// A short text that is cloned often (kinds, queues, keys).
 pub type Text = std::sync::Arc<str>;
 
-/// A JSON document as the caller sent it; never parsed beyond the check that it is JSON.
+/// A JSON document as the caller sent it. The engine only checks that it is JSON.
 pub type Payload = bytes::Bytes;
 
-/// The two times a decision needs, both in milliseconds since the Unix epoch.
+/// The two times that a decision needs, both in milliseconds since the Unix epoch.
 ///
-/// They are the same unless the server runs on a virtual clock: then `ms` may jump by days while leases, which
-/// guard against dead workers, stay on real time.
+/// They are equal unless the server runs on a virtual clock. Then `ms` may jump by days, while leases, which guard
+/// against dead workers, stay on real time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Now {
     pub ms: i64,
@@ -38,8 +38,7 @@ impl Now {
     }
 }
 
-/// Ids and jitter for one request, drawn from the seed it came with: the same request decided again gets the
-/// same ids.
+/// Ids and jitter for one request, drawn from the request's seed. If the request is decided again, it gets equal ids.
 #[derive(Debug, Clone)]
 pub struct Ids {
     seed: u64,
@@ -48,11 +47,12 @@ pub struct Ids {
 
 impl Ids {
     pub fn new(seed: u64) -> Self {
-        // Mixed first: seeds that differ by the step of the sequence would otherwise give overlapping sequences.
+        // The seed is mixed first, because seeds that differ by the step of the sequence would give overlapping
+        // sequences.
         Self { seed: mix(seed ^ 0xA076_1D64_78BD_642F), drawn: 0 }
     }
 
-    /// A version 7 UUID: time first, so that rows made together lie together in the tables.
+    /// A version 7 UUID: it begins with the time, so that rows created together are close together in the tables.
     pub fn uuid(&mut self, now_ms: i64) -> Uuid {
         let time = u128::from(now_ms.max(0).unsigned_abs() & 0xFFFF_FFFF_FFFF) << 80;
         let high = u128::from(self.draw() & 0xFFF) << 64;
@@ -65,7 +65,7 @@ impl Ids {
         (self.draw() >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// SplitMix64: every (seed, n) gives an independent-looking number.
+    /// SplitMix64: each (seed, n) gives a number that looks independent.
     fn draw(&mut self) -> u64 {
         self.drawn += 1;
         mix(self.seed.wrapping_add(self.drawn.wrapping_mul(0x9E37_79B9_7F4A_7C15)))
@@ -78,8 +78,8 @@ pub(crate) fn mix(mut z: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// An id that is the same for the same tenant and name, so that a worker that registers again under its name
-/// finds its own row. Version 8 (custom) UUID.
+/// An id derived from tenant and name, so that a worker that registers again under its name finds its own row. A
+/// version 8 (custom) UUID.
 pub fn named_id(tenant: TenantId, name: &str) -> Uuid {
     let (mut a, mut b) = tenant.as_u64_pair();
     for byte in name.bytes() {

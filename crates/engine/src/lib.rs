@@ -1,7 +1,7 @@
-//! The rules of Flovyn, pure: requests and rows in, row changes and replies out.
+//! The rules of Flovyn as pure functions: requests and rows go in, row changes and replies come out.
 //!
-//! This crate does no I/O. It reads no clock, draws no random number, logs nothing and knows no runtime, network
-//! or database: time, ids and limits are arguments. Every rule of the product stands here, once.
+//! This crate does no I/O. It reads no clock, draws no random number, logs nothing and knows no runtime, network or
+//! database: time, ids and limits are arguments. Every rule of the product is here, and only here.
 
 pub mod batch;
 pub mod code;

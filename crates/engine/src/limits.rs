@@ -1,25 +1,25 @@
-//! Every limit of the product, in one place. Exceeding one is a named refusal and changes nothing.
+//! Every limit of the product, in one place. A request that exceeds a limit is refused with a code and changes nothing.
 
 /// Rows of each table that one step of a follow-up (cascade, clean-up, purge) may touch.
 pub const FOLLOW_UP_ROWS: usize = 200;
-/// Held-back executions of a lane that one claim looks at.
+/// Held-back executions of a lane that one claim examines.
 pub const HELD_BACK_ROWS: usize = 1_000;
 /// State keys that one task may hold.
 pub const TASK_STATE_KEYS: usize = 1_000;
 
-/// Largest count that a tenant's quota can name.
+/// The largest count that a tenant's quota can have.
 pub const QUOTA_MAX: i64 = 1_000_000_000_000;
-/// Most requests per second, and most at once, that a tenant's quota can name.
+/// The largest rate (requests per second) and the largest burst that a tenant's quota can have.
 pub const RATE_MAX: i64 = 1_000_000;
 
-/// One set of limits, the same for all tenants of a server. `Default` is what the documentation promises.
+/// The limits of a server, for all its tenants. `Default` has the values that the documentation states.
 #[derive(Debug, Clone)]
 pub struct Limits {
     /// A single payload: input, output, signal value, state value, promise value.
     pub payload_bytes: usize,
-    /// Kinds, queues, keys, names: characters, of whatever width.
+    /// Kinds, queues, keys and other names, in characters.
     pub name_chars: usize,
-    /// Versions of workflow kinds, in bytes: one has to fit into an index entry beside a queue and a kind.
+    /// Versions of workflow kinds, in bytes: a version has to fit into an index entry beside a queue and a kind.
     pub version_bytes: usize,
     /// Free text: errors, reasons, log lines, stack traces.
     pub text_bytes: usize,
@@ -29,8 +29,8 @@ pub struct Limits {
     pub label_chars: usize,
     pub history_events: i64,
     pub buffered_signals: i64,
-    /// Ends in a row that are deferred for signals which came meanwhile. Then signals are refused until the execution has
-    /// ended or gone on.
+    /// How often in a row an end may be deferred because of new signals. After that, signals are refused until the
+    /// execution has ended or continued.
     pub deferred_ends: i64,
     pub pending_tasks: i64,
     pub state_keys: i64,
@@ -52,29 +52,30 @@ pub struct Limits {
     pub ttl_default_ms: i64,
     /// Timers, timeouts and delays.
     pub duration_max_ms: i64,
-    /// How long a workflow may go on after a cancel request without any progress, where nothing else was asked for.
+    /// How long a workflow may make no progress after a cancel request that names no grace time.
     pub cancel_grace_ms: i64,
     /// Back-off of failed activations: first delay and cap.
     pub activation_backoff_ms: i64,
     pub activation_backoff_max_ms: i64,
-    /// Refusals in a row, with one code that repeating cannot cure, after which an execution has failed. At least 2.
+    /// After this many refusals in a row with one code that a retry cannot cure, an execution fails. At least 2.
     pub equal_refusals: i64,
-    /// How long a worker that speaks the plain public protocol may keep silent.
+    /// How long a worker of the plain public protocol may be silent before it counts as dead.
     pub worker_silence_ms: i64,
     /// Lease of a claim made over the worker stream; its session renews it.
     pub session_lease_ms: i64,
-    /// Lease of a token-less workflow claim.
+    /// Lease of a workflow claim without a token.
     pub workflow_lease_ms: i64,
-    /// Lease of a token-less task claim that nobody gave a timeout.
+    /// Lease of a task claim without a token, if neither the task nor the worker has a timeout.
     pub task_lease_ms: i64,
-    /// A workflow's task that was created ahead of its command is dropped when the command does not come.
+    /// How long a workflow's task that was created ahead of its command waits for the command. Then it is dropped.
     pub announce_within_ms: i64,
-    /// History that fits into one unary reply of the public protocol.
+    /// The largest history that fits into one unary reply of the public protocol.
     pub unary_history_bytes: i64,
 }
 
 impl Limits {
-    /// How much longer a task's claim holds when its client shows life and cannot renew it. Never longer than a new claim.
+    /// How much longer a task's claim holds when its client shows life and cannot renew it. Never longer than the lease
+    /// of a new claim.
     pub fn task_extension_ms(&self) -> i64 {
         self.worker_silence_ms.min(self.task_lease_ms)
     }

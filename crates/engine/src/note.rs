@@ -1,7 +1,7 @@
-//! What happened in a batch that no row and no reply tells: for figures that are counted once it is durable.
+//! Notes: facts about a batch that are in no row and no reply. They are counted in metrics once the batch is durable.
 //!
-//! Notes decide nothing. Those of a request that was refused are taken back with everything else it did, unless its refusal
-//! has an effect of its own.
+//! No rule reads notes. If a request is refused, its notes are undone with its other effects, unless the refusal
+//! itself has an effect.
 
 use crate::code::Code;
 use crate::ids::{TenantId, Text};
@@ -17,7 +17,7 @@ pub struct Note {
 pub enum Noted {
     /// A request was answered with the work that its idempotency key already had.
     KeyHit,
-    /// Work took an idempotency key.
+    /// New work took an idempotency key.
     KeyTaken,
     /// An idempotency key was freed because its work failed or was cancelled.
     KeyCleared,
@@ -25,30 +25,31 @@ pub enum Noted {
         task_type: Text,
         queue: Text,
     },
-    /// An execution did not end, because a signal had come that its activation had not seen.
+    /// The end of an execution was deferred, because a signal had arrived that its activation had not seen.
     EndDeferred,
-    /// What the holder of a claim reported was refused, and the claim has ended with it.
+    /// A report of the claim's holder was refused, and the refusal ended the claim.
     ReportRefused {
         class: WorkClass,
         code: Code,
     },
-    /// An execution has ended with so many signals that it had received and not read.
+    /// An execution ended with this number of signals that it had received and not read.
     SignalsUnread {
         count: i64,
     },
     /// The success of a task was accepted after its claim was lost.
     LateResult,
-    /// An execution was made, also a child or a retry.
+    /// An execution was created, by a start, as a child or as a retry.
     WorkflowStarted,
-    /// An execution or a task has ended, so long after it was made or, if it was to begin later, after that.
+    /// An execution or a task has ended. `took_ms` counts from its creation, or from its scheduled time if that is
+    /// later.
     Finished {
         class: WorkClass,
-        /// Name of its last status.
+        /// The name of its terminal status.
         status: &'static str,
         took_ms: i64,
     },
-    /// Work was handed to a worker, so long after it could have been. Of a task only the first attempt is noted, as
-    /// for its schedule-to-start timeout.
+    /// Work was handed to a worker. `waited_ms` is the time since it became claimable. For a task, only the first
+    /// attempt is noted, as for its schedule-to-start timeout.
     Handed {
         class: WorkClass,
         queue: Text,

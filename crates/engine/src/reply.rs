@@ -1,4 +1,4 @@
-//! What the engine answers.
+//! The engine's answers to requests.
 
 use crate::event::Told;
 use crate::ids::{ExecutionId, Payload, TaskId, Text, WorkerId};
@@ -14,11 +14,11 @@ pub enum Reply {
         sequence: i64,
         created: bool,
     },
-    /// Status after a cancel or terminate: CANCELLED, or still open while the workflow cleans up.
+    /// The status after a cancel or terminate: CANCELLED, or still open while the workflow cleans up.
     Cancelled {
         status: ExecutionStatus,
     },
-    /// What was done with the execution that a key names.
+    /// The result of an action on the execution that a key names.
     ByKey {
         execution_id: ExecutionId,
         reply: Box<Reply>,
@@ -28,26 +28,30 @@ pub enum Reply {
         status: ExecutionStatus,
         repeated: bool,
     },
-    /// It was held back; its status now.
+    /// A held-back execution was released. `status`: its status now.
     Released {
         status: ExecutionStatus,
     },
     TaskCreated(TaskCreated),
     TasksCreated(Vec<TaskCreated>),
-    /// After a report on a task. `repeated`: this report had been accepted before.
+    /// The answer to a report on a task. `repeated`: this report had been accepted before.
     TaskReported {
         status: TaskStatus,
         repeated: bool,
     },
-    /// A task's success was accepted, and with it the next step of its workflow. Where only the former was, the answer is
-    /// [`Reply::TaskReported`].
+    /// A task's success was accepted, together with the next step of its workflow. If only the success was accepted,
+    /// the answer is [`Reply::TaskReported`].
     Continued {
         execution: ExecutionStatus,
     },
-    /// `next_within_ms`: how long the next heartbeat may take at most without being missed.
+    /// `next_within_ms`: the next heartbeat must arrive within this time.
     Heartbeat {
         cancel_requested: bool,
         next_within_ms: i64,
+    },
+    /// `held`: the claim is current, and is extended if it may be.
+    Extended {
+        held: bool,
     },
     TaskState {
         value: Option<Payload>,
@@ -59,11 +63,11 @@ pub enum Reply {
     Cleaned {
         count: usize,
     },
-    /// What was found to have no live cause, in words.
+    /// Descriptions of the orphans that were found.
     Looked {
         orphans: Vec<String>,
     },
-    /// What was done, in order; nothing where all was well.
+    /// The repairs, in order. Empty: everything was sound.
     Mended(Vec<Mended>),
     Tenant(Tenant),
     WorkerToken(WorkerToken),
@@ -71,7 +75,7 @@ pub enum Reply {
         worker_id: WorkerId,
     },
     Quota(Quota),
-    /// The tenant may send as many requests as it likes.
+    /// The tenant has no rate limit.
     RequestsUnlimited,
     /// `limit`: requests per second.
     RequestsTaken {
@@ -87,7 +91,7 @@ pub struct Started {
     pub kind: Text,
     pub created_ms: i64,
     pub key_used: bool,
-    /// A new execution was made.
+    /// The idempotency key is new, so a new execution was created.
     pub key_new: bool,
 }
 
@@ -104,9 +108,9 @@ pub struct TaskCreated {
 pub struct Claimed {
     pub workflows: Vec<Activation>,
     pub tasks: Vec<TaskDelivery>,
-    /// There was more, locked by another transaction just then.
+    /// More work was there, but another transaction had locked it.
     pub passed_over: bool,
-    /// Tasks of workflows that have finished were taken out of the line: what stands behind them may not have been looked at.
+    /// Tasks of finished workflows were removed from the queue. The work behind them may not have been examined.
     pub cleared: bool,
 }
 
@@ -119,14 +123,14 @@ impl Claimed {
     }
 }
 
-/// A workflow to go on with.
+/// An activation that a worker is to run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Activation {
     pub execution: Execution,
     pub token: i64,
-    /// Events after the accepted base, where this batch holds them all; otherwise they are to be read.
+    /// The events after the accepted base. `None`: this batch does not hold all of them, so they have to be read.
     pub new_events: Option<Vec<Told>>,
-    /// Its start is written together with its first step.
+    /// The start of this execution is written together with its first step.
     pub provisional: bool,
 }
 
@@ -137,29 +141,29 @@ pub struct TaskDelivery {
     pub token: i64,
 }
 
-/// What became of a due row.
+/// The outcome of a due row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fired {
-    /// It was no longer there, or not yet due: nothing happened.
+    /// The row no longer existed, or was not due yet: nothing happened.
     Stale,
-    /// It did what it was for. How late, on its own clock.
+    /// The row had its effect. `late_ms`: how late, on its own clock.
     Acted { late_ms: i64 },
-    /// Its subject had moved on; it was set to a later time or dropped.
+    /// The subject of the row had changed: the row was moved to a later time or dropped.
     Rearmed,
 }
 
-/// What was done about an orphan.
+/// The repair of an orphan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Mended {
-    /// It can be claimed again.
+    /// The work can be claimed again.
     Queued,
-    /// The alarm that it waits for was set.
+    /// The missing alarm was set.
     Armed,
-    /// A claim without a lease got one that has run out: the next look at it queues it again.
+    /// A claim without a lease received a lease that has expired, so that the next check requeues the work.
     LeaseEnded,
-    /// What is left to do after its end or its deletion was put on the list again.
+    /// The follow-up of its end or its deletion was listed again.
     FollowedUp,
-    /// A row of the search tables that was about nothing was removed.
+    /// A row of the search tables that had no subject was removed.
     Removed,
 }
 

@@ -1,4 +1,4 @@
-//! Every row of every table, in key order: what tests compare and checkers read.
+//! Every row of every table, in key order: tests compare snapshots and checkers read them.
 
 use crate::for_each_table;
 use crate::state::*;

@@ -1,4 +1,4 @@
-//! One table of the working set: rows as loaded, rows as they will be, and a journal to take a request back.
+//! One table of the working set: rows as loaded, rows as changed, and a journal to undo a request.
 //!
 //! Knows nothing of rules or of databases.
 
@@ -14,8 +14,8 @@ pub trait Row: Clone + PartialEq + Debug + Send + Sync + 'static {
 
     /// Whether a row is loaded under its own lock. Others are guarded by the lock of the row that owns them.
     const LOCKED: bool = false;
-    /// Whether rows may be written without having been loaded: they are only ever inserted and deleted, and
-    /// the row that owns them says whether they exist.
+    /// Whether rows may be written without having been loaded. Such rows are only inserted and deleted, and the row
+    /// that owns them says whether they exist.
     const BLIND: bool = false;
 
     fn key(&self) -> Self::Key;
@@ -30,16 +30,17 @@ pub trait Row: Clone + PartialEq + Debug + Send + Sync + 'static {
     }
 }
 
-/// What a store is to do with one row.
+/// A change to one row, for the store.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Change<R> {
     Insert(R),
-    /// The row must still have `expected_version` (where the table has versions), the one before its own.
+    /// The stored row must still have `expected_version`, the version before the new row's own. `None`: the table has
+    /// no versions.
     Update {
         row: R,
         expected_version: Option<i64>,
     },
-    /// The row must be there, with `expected_version` where the table has versions.
+    /// The row must exist, with `expected_version` if the table has versions.
     Delete {
         row: R,
         expected_version: Option<i64>,
@@ -47,14 +48,14 @@ pub enum Change<R> {
 }
 
 impl<R> Change<R> {
-    /// The row that is written, or was there.
+    /// The row as written, or the row that was deleted.
     pub fn row(&self) -> &R {
         match self {
             Self::Insert(row) | Self::Update { row, .. } | Self::Delete { row, .. } => row,
         }
     }
 
-    /// The row as it is afterwards.
+    /// The row after the change. `None`: it is deleted.
     pub fn made(&self) -> Option<&R> {
         match self {
             Self::Insert(row) | Self::Update { row, .. } => Some(row),
@@ -63,19 +64,19 @@ impl<R> Change<R> {
     }
 }
 
-/// What a load found for a key.
+/// The result of a load for a key.
 #[derive(Debug, Clone)]
 pub enum Found<R> {
     Absent,
     Row(R),
-    /// Locked by another process: it may not be read or written in this batch.
+    /// Locked by another process: the row may not be read or written in this batch.
     Busy,
 }
 
 #[derive(Debug)]
 struct Slot<R> {
     stored: Option<R>,
-    /// What the batch has made of it, once it has written it: most rows are only looked at.
+    /// The row as this batch has written it. Unset for most rows, which are only read.
     made: Option<Option<R>>,
     busy: bool,
     locked: bool,
@@ -91,14 +92,14 @@ impl<R> Slot<R> {
     }
 }
 
-/// What had been written to a row before, if anything had. Boxed, so that the journal's entries are small; only a row that is written
-/// twice in a batch pays for it.
+/// What the batch had written to a row before this write. `None`: nothing. Boxed, so that the journal's entries are
+/// small; only a row that is written twice in a batch needs the box.
 type Before<R> = Option<Box<Option<R>>>;
 
 /// What the working set knows about a key.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Known<'a, R> {
-    /// Not loaded yet (or only looked at, where a lock is wanted).
+    /// Not loaded yet, or loaded without the lock that is needed.
     No,
     Busy,
     Absent,
@@ -109,7 +110,7 @@ pub enum Known<'a, R> {
 pub struct Table<R: Row> {
     /// Boxed: rows are large, and a map that grows moves all of them.
     slots: FxHashMap<R::Key, Box<Slot<R>>>,
-    /// What had been written to each key before the request that is being decided wrote to it.
+    /// The state of each key before the current request wrote to it.
     journal: Vec<(R::Key, Before<R>)>,
 }
 
@@ -120,12 +121,12 @@ impl<R: Row> Default for Table<R> {
 }
 
 impl<R: Row> Table<R> {
-    /// Takes in what was loaded. A row already written in this batch is left alone.
+    /// Adds a loaded row. A row that this batch has already written is not replaced.
     pub fn supply(&mut self, key: R::Key, found: Found<R>, locked: bool) {
         match (self.slots.entry(key), found) {
             (Entry::Occupied(slot), _)
                 if slot.get().made.is_some() || (slot.get().locked && !slot.get().busy) => {}
-            // What was looked at before stays in sight: whoever goes through its rows must find that it has to wait.
+            // A row that was read before stays visible: a rule that lists rows must find it, and then has to wait.
             (Entry::Occupied(mut slot), Found::Busy) => {
                 let slot = slot.get_mut();
                 (slot.busy, slot.locked) = (true, locked);
@@ -155,12 +156,12 @@ impl<R: Row> Table<R> {
     /// The row as this request sees it.
     ///
     /// # Panics
-    /// When the key was never asked for: a fault in a rule's `needs`, caught per request.
+    /// When the key was never requested: a bug in a rule's `needs`. The panic is caught per request.
     pub fn get(&self, key: &R::Key) -> Option<&R> {
         match self.slots.get(key) {
             Some(slot) => slot.current(),
             None if R::BLIND => None,
-            None => panic!("{key:?} is read but was not asked for"),
+            None => panic!("{key:?} is read but was never requested"),
         }
     }
 
@@ -173,7 +174,7 @@ impl<R: Row> Table<R> {
         self.write(key.clone(), None);
     }
 
-    /// Removes a row that its owner says exists, whether it was loaded or not.
+    /// Removes a row that exists according to its owner, whether it was loaded or not.
     pub fn delete_known(&mut self, row: R) {
         let key = row.key();
         self.slots.entry(key.clone()).or_insert_with(|| Slot::new(Some(row), true));
@@ -184,14 +185,14 @@ impl<R: Row> Table<R> {
         let slot = match self.slots.get_mut(&key) {
             Some(slot) => slot,
             None if R::BLIND => self.slots.entry(key.clone()).or_insert_with(|| Slot::new(None, true)),
-            None => panic!("{key:?} is written but was not asked for"),
+            None => panic!("{key:?} is written but was never requested"),
         };
         assert!(!slot.busy, "{key:?} is written but is busy");
         let before = slot.made.replace(value);
         self.journal.push((key, before.map(Box::new)));
     }
 
-    /// Whether the request leaves a row other than it found it.
+    /// Whether the current request has changed any row.
     pub fn is_changed(&self) -> bool {
         let differs = |slot: &Slot<R>, before: &Before<R>| {
             before.as_deref().unwrap_or(&slot.stored).as_ref() != slot.current()
@@ -204,17 +205,17 @@ impl<R: Row> Table<R> {
         self.journal.iter().filter_map(|(key, _)| self.slots.get(key)?.current())
     }
 
-    /// Keeps what the request wrote.
+    /// Keeps the writes of the current request.
     pub fn keep(&mut self) {
         self.journal.clear();
     }
 
-    /// How much the request has written so far.
+    /// The number of writes of the current request.
     pub fn mark(&self) -> usize {
         self.journal.len()
     }
 
-    /// Takes back what the request wrote after a mark.
+    /// Undoes what the request wrote after a mark.
     pub fn undo_to(&mut self, mark: usize) {
         while self.journal.len() > mark
             && let Some((key, before)) = self.journal.pop()
@@ -235,8 +236,8 @@ impl<R: Row> Table<R> {
         self.slots.values().filter_map(|slot| slot.current())
     }
 
-    /// Net effect of all requests of the batch, sorted by key: a row written five times is one change, one that
-    /// came and went is none. What was loaded is given up.
+    /// The net effect of all requests of the batch, sorted by key. A row written five times is one change; a row that
+    /// was inserted and deleted is none. Loaded rows are dropped.
     pub fn take_changes(&mut self) -> Vec<Change<R>> {
         let mut made: Vec<_> = self.slots.drain().filter(|(_, slot)| slot.made.is_some()).collect();
         made.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
@@ -294,8 +295,8 @@ mod tests {
 
     const KEYS: u32 = 5;
 
-    /// Whatever requests write, keep and take back: the table says what a plain map of values says, and ends with what
-    /// differs from what was loaded.
+    /// With random writes, keeps and undos, the table behaves like a plain map of values. Its changes are the
+    /// difference from what was loaded.
     #[test]
     fn a_table_does_what_a_plain_map_does() {
         for seed in 0..300 {
@@ -306,7 +307,7 @@ mod tests {
             for key in 0..KEYS {
                 let row = (below(2) == 0).then_some(Cell { key, value: 0 });
                 stored.extend(row.clone().map(|row| (key, row)));
-                // Often looked at before its lock can be had.
+                // A row is often read before its lock is available.
                 if below(2) == 0 {
                     table.supply(key, row.clone().map_or(Found::Absent, Found::Row), false);
                     assert_eq!(table.known(&key, true), Known::No);
@@ -341,7 +342,7 @@ mod tests {
                         before.clone_from(&now);
                         (marked, mark) = (now.clone(), 0);
                     }
-                    // What was loaded is loaded again: what was written meanwhile counts.
+                    // A second load of the row must not replace what was written meanwhile.
                     _ => table.supply(key, stored.get(&key).cloned().map_or(Found::Absent, Found::Row), true),
                 }
                 for key in 0..KEYS {

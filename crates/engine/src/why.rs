@@ -1,19 +1,19 @@
-//! Why something is not running: a structured answer for every execution and task.
+//! Why an execution or task is not running: a structured answer.
 
 use crate::ids::{ExecutionId, Now, PromiseId, TaskId, Text};
 use crate::lifecycle::held_back;
 use crate::limits::Limits;
 use crate::state::*;
 
-/// One thing that is waited for.
+/// One thing that an execution or task is waiting for.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Waiting {
-    /// Not waiting: a worker has it.
+    /// Not waiting: a worker is running it.
     Running {
         worker: Option<Text>,
         since_ms: Option<i64>,
     },
-    /// Ready; the next free worker takes it.
+    /// Ready: the next free worker takes it.
     FreeWorker {
         queue: Text,
         workers: usize,
@@ -24,7 +24,7 @@ pub enum Waiting {
         kind: Text,
         version: Option<Text>,
     },
-    /// Its history has become too large for the workers that are there: it needs one on the worker stream.
+    /// The history is too large for the live workers: it needs a worker on the worker stream.
     NoStreamWorker {
         queue: Text,
         kind: Text,
@@ -35,28 +35,30 @@ pub enum Waiting {
     DelayedStart {
         until_ms: i64,
     },
-    /// It was asked to cancel and cleans up. `until_ms`: when it is force-stopped; `None`: not as long as it makes progress.
+    /// Cleaning up after a cancel request. `until_ms`: when it is force-stopped. `None`: no limit while it makes
+    /// progress.
     CleanUp {
         until_ms: Option<i64>,
     },
-    /// The activation failed and is tried again. `builds`: those that have failed on it, where they are known; any other takes
-    /// it at once.
+    /// The activation failed, and a retry is scheduled. `builds`: the builds that have failed on it, as far as known.
+    /// Any other build takes it without waiting.
     ActivationBackoff {
         code: Text,
         message: Text,
         failures: i64,
         builds: Vec<Text>,
-        /// If the server refused it: how often in a row with this code, and after how often the execution fails.
+        /// How often in a row the server refused it with this code, and after how many refusals the execution fails.
+        /// `None`: the server did not refuse it.
         refusals: Option<(i64, i64)>,
         until_ms: i64,
     },
-    /// The attempt failed and is tried again.
+    /// The attempt failed, and a retry is scheduled.
     RetryDelay {
         attempt: i64,
         error: Option<Text>,
         until_ms: i64,
     },
-    /// Its ScheduleTask command has not come yet.
+    /// The task was created ahead of its ScheduleTask command, which has not arrived yet.
     Announcement {
         execution_id: ExecutionId,
     },
@@ -79,13 +81,13 @@ pub enum Waiting {
         name: Text,
         status: ExecutionStatus,
     },
-    /// Nothing that the server knows of is open: only a signal or a cancel request can move it.
+    /// Nothing else is open: the execution waits for a signal or a cancel request.
     Signal,
-    /// Nothing: it has finished.
+    /// Not waiting: it has finished.
     Nothing,
 }
 
-/// What is known about the place an execution or task waits in.
+/// The facts about queue and workers that the answer needs.
 #[derive(Debug, Clone, Copy)]
 pub struct Surroundings<'a> {
     pub queue_paused: bool,
@@ -94,7 +96,7 @@ pub struct Surroundings<'a> {
     pub limits: &'a Limits,
 }
 
-/// What an execution has open.
+/// The open items of an execution.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct OpenItems<'a> {
     pub tasks: &'a [Task],

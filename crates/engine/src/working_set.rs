@@ -1,6 +1,6 @@
-//! The rows one batch works on, what it still wants, what was loaded, and what is to be written.
+//! The rows that one batch works on: what it still wants, what was loaded, and what is to be written.
 //!
-//! The list of tables stands once, in [`for_each_table!`]; stores use the same list.
+//! The list of tables is defined once, in [`for_each_table!`]; stores use the same list.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -37,12 +37,12 @@ macro_rules! for_each_table {
     };
 }
 
-/// Keys wanted from one table.
+/// The keys that are wanted from one table.
 #[derive(Debug, Clone)]
 pub struct KeySet<R: Row> {
-    /// Rows that will be changed: locked, where the table has locks of its own.
+    /// Rows that will be changed. They are locked if the table has locks of its own.
     pub lock: BTreeSet<R::Key>,
-    /// Rows that are only looked at.
+    /// Rows that are only read.
     pub peek: BTreeSet<R::Key>,
 }
 
@@ -58,10 +58,10 @@ impl<R: Row> KeySet<R> {
     }
 }
 
-/// A search whose result is a set of rows. Each has a limit.
+/// A search that returns a set of rows, up to a limit.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Scan {
-    /// All queues that are paused, of all tenants: nearly always none.
+    /// All paused queues of all tenants. Usually there are none.
     PausedQueues,
     TenantBySlug {
         slug: crate::ids::Text,
@@ -102,33 +102,33 @@ pub enum Scan {
         tenant_id: TenantId,
         worker_id: WorkerId,
     },
-    /// Workers last heard of before a moment, of all tenants.
+    /// Workers of all tenants that were last seen before `before_ms`.
     SilentWorkers {
         before_ms: i64,
         limit: usize,
     },
-    /// The execution that was started with this key last, if one was.
+    /// The newest execution that was started with this key. It may find none.
     NewestWithKey {
         tenant_id: TenantId,
         name: crate::ids::Text,
     },
-    /// Keys that expire at or before a moment.
+    /// Keys that expire at or before `until_ms`.
     ExpiredKeys {
         until_ms: i64,
         limit: usize,
     },
-    /// What was written into the audit log before a moment, of all tenants, oldest first.
+    /// Audit log entries of all tenants from before `before_ms`, oldest first.
     AuditBefore {
         before_ms: i64,
         limit: usize,
     },
-    /// Rows that belong to an execution and go when it is purged: up to `limit` of each table.
+    /// Rows that belong to an execution and are purged with it: up to `limit` of each table.
     Belongings {
         tenant_id: TenantId,
         execution_id: ExecutionId,
         limit: usize,
     },
-    /// The same for a standalone task.
+    /// Rows that belong to a standalone task and are purged with it: up to `limit` of each table.
     TaskBelongings {
         tenant_id: TenantId,
         task_id: TaskId,
@@ -143,26 +143,26 @@ macro_rules! define {
             $(pub $field: Table<$row>,)*
             scanned: BTreeSet<Scan>,
             lanes_scanned: BTreeSet<Lane>,
-            /// Ready rows by lane in order of work, as far as they are known; claims take from the front.
+            /// Known ready rows by lane, in order of work; claims take from the front.
             pub(crate) pool: BTreeMap<Lane, BTreeSet<PlaceInLane>>,
         }
 
-        /// A place in what a request writes, to come back to.
+        /// A point in a request's writes, to undo back to.
         #[derive(Debug, Default)]
         pub(crate) struct Mark {
             $($field: usize,)*
         }
 
-        /// What a batch has to load before it can go on.
+        /// What a batch has to load before it can continue.
         #[derive(Debug, Clone, Default)]
         pub struct Wants {
             $(pub $field: KeySet<$row>,)*
             pub scans: BTreeSet<Scan>,
-            /// How many ready rows of each lane.
+            /// How many ready rows of each lane to load.
             pub lanes: BTreeMap<Lane, usize>,
         }
 
-        /// What a load found. Keys that were wanted and are not here are absent.
+        /// The result of a load. Wanted keys that are missing here do not exist.
         #[derive(Debug)]
         pub struct Loaded {
             $(pub $field: Vec<$row>,)*
@@ -184,7 +184,7 @@ macro_rules! define {
             $(pub $field: Vec<<$row as Row>::Key>,)*
         }
 
-        /// All row changes of a batch: one transaction. Those of a table are in the order of their keys.
+        /// All row changes of a batch: one transaction. The changes of a table are sorted by key.
         #[derive(Debug, Clone, Default, PartialEq)]
         pub struct Mutations {
             $(pub $field: Vec<Change<$row>>,)*
@@ -202,7 +202,7 @@ macro_rules! define {
         }
 
         impl WorkingSet {
-            /// Takes in the answer to `wants`.
+            /// Adds the rows that were loaded for `wants`.
             pub fn supply(&mut self, wants: &Wants, loaded: Loaded) {
                 for row in &loaded.ready {
                     self.pool.entry(row.lane.clone()).or_default().insert(row.place());
@@ -210,7 +210,7 @@ macro_rules! define {
                 $(
                     for row in loaded.$field {
                         let key = row.key();
-                        // What a scan or a look brought is not locked, be it that its lock was wanted and could not be had.
+                        // A row from a scan or a read is not locked, even if its lock was wanted but not available.
                         let had = wants.$field.lock.contains(&key) && !loaded.busy.$field.contains(&key);
                         self.$field.supply(key, Found::Row(row), !<$row as Row>::LOCKED || had);
                     }
@@ -232,12 +232,12 @@ macro_rules! define {
 
             pub fn keep(&mut self) { $(self.$field.keep();)* }
 
-            /// How much the request has written so far.
+            /// The point that the request's writes have reached.
             pub(crate) fn mark(&self) -> Mark {
                 Mark { $($field: self.$field.mark(),)* }
             }
 
-            /// Takes back what the request wrote after a mark; all of it with the default.
+            /// Undoes what the request wrote after a mark. The default mark undoes all of it.
             pub(crate) fn undo_to(&mut self, mark: &Mark) {
                 let line_changed = self.ready.mark() > mark.ready;
                 $(self.$field.undo_to(mark.$field);)*
@@ -246,7 +246,7 @@ macro_rules! define {
                 }
             }
 
-            /// Whether the request changes anything: rows written as they were do not count.
+            /// Whether the request changes anything. Rows rewritten with the same content do not count.
             pub(crate) fn is_changed(&self) -> bool { false $(|| self.$field.is_changed())* }
 
             pub fn take_mutations(&mut self) -> Mutations {
@@ -292,7 +292,7 @@ impl WorkingSet {
         self.ready.put(row);
     }
 
-    /// Takes work out of the ready table, whether its row was loaded or not.
+    /// Removes work from the ready table, whether its row was loaded or not.
     pub(crate) fn remove_ready(&mut self, row: Ready) {
         if let Some(lane) = self.pool.get_mut(&row.lane) {
             lane.remove(&row.place());
@@ -308,13 +308,13 @@ impl WorkingSet {
     }
 }
 
-/// Collects what one request needs, against what is already there.
+/// Collects what one request needs beyond what is already loaded.
 #[derive(Debug)]
 pub struct Needs<'a> {
     set: &'a WorkingSet,
     wants: &'a mut Wants,
     deferred: &'a BTreeSet<(TenantId, ExecutionId)>,
-    /// Something it needs is locked elsewhere, or an earlier request for the same execution has to wait.
+    /// A needed row is locked elsewhere, or an earlier request for the same execution has to wait.
     pub(crate) blocked: bool,
     pub(crate) missing: bool,
     pub(crate) executions: Vec<(TenantId, ExecutionId)>,
@@ -329,7 +329,7 @@ impl<'a> Needs<'a> {
         Self { set, wants, deferred, blocked: false, missing: false, executions: Vec::new() }
     }
 
-    /// A row that may be changed. `None`: not loaded yet, or absent; `decide` tells which.
+    /// A row that may be changed. `None`: not loaded yet, or absent; `decide` can tell which.
     pub(crate) fn row<R: Row>(&mut self, key: R::Key) -> Option<&'a R>
     where
         WorkingSet: HasTable<R>,
@@ -347,14 +347,14 @@ impl<'a> Needs<'a> {
         None
     }
 
-    /// An execution that may be changed; remembered, so that later requests keep their order behind this one.
+    /// An execution that may be changed. It is remembered, so that later requests for it keep their order.
     pub(crate) fn execution(&mut self, key: (TenantId, ExecutionId)) -> Option<&'a Execution> {
         self.blocked |= self.deferred.contains(&key);
         self.executions.push(key);
         self.row::<Execution>(key)
     }
 
-    /// A row that is only looked at, but must be known.
+    /// A row that is only read, but must be known.
     pub(crate) fn peek<R: Row>(&mut self, key: R::Key) -> Option<&'a R>
     where
         WorkingSet: HasTable<R>,
@@ -363,7 +363,7 @@ impl<'a> Needs<'a> {
         match HasTable::<R>::table(self.set).known(&key, false) {
             Known::Row(row) => return Some(row),
             Known::Absent => {}
-            // Another request of this batch wanted its lock and could not have it: absent it is not.
+            // Another request of this batch wanted the row's lock and could not get it: the row exists.
             Known::Busy => self.blocked = true,
             Known::No => {
                 self.missing = true;
@@ -373,7 +373,7 @@ impl<'a> Needs<'a> {
         None
     }
 
-    /// A row that is looked at if it can be: busy is no reason to wait, and `decide` must expect it.
+    /// A row that is read if possible. A busy row is no reason to wait, so `decide` must expect that it is missing.
     pub(crate) fn glance<R: Row>(&mut self, key: R::Key) -> Option<&'a R>
     where
         WorkingSet: HasTable<R>,
@@ -385,7 +385,7 @@ impl<'a> Needs<'a> {
         row
     }
 
-    /// A row that is taken if it can be had: busy is no reason to wait.
+    /// A row that is taken if its lock is available. A busy row is no reason to wait.
     pub(crate) fn candidate<R: Row>(&mut self, key: R::Key) -> Option<&'a R>
     where
         WorkingSet: HasTable<R>,

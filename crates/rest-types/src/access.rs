@@ -1,4 +1,4 @@
-//! Who asks, for which tenant, with which token, and what was changed by whom.
+//! The caller, tenants, worker tokens and the audit log.
 
 use serde::Deserialize;
 
@@ -33,7 +33,7 @@ pub struct WorkerTokens<T = WorkerToken> {
 pub struct WorkerToken {
     pub id: String,
     pub name: String,
-    /// Only when it is made.
+    /// Only set in the answer that creates the token.
     pub token: Option<String>,
     #[serde(rename = "createdAt", deserialize_with = "moment::ms")]
     pub created_ms: i64,

@@ -1,4 +1,4 @@
-//! What one server process did lately, for plots.
+//! The recent activity of one server process, for plots.
 
 use serde::Deserialize;
 
@@ -8,15 +8,15 @@ use crate::moment;
 #[serde(rename_all = "camelCase")]
 pub struct Activity {
     pub interval_ms: i64,
-    /// The oldest first.
+    /// The samples, oldest first.
     pub samples: Vec<Sample>,
 }
 
-/// What happened in one interval.
+/// The activity of one interval.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Sample {
-    /// Its end.
+    /// The end of the interval.
     #[serde(rename = "time", deserialize_with = "moment::ms")]
     pub time_ms: i64,
     pub started: i64,

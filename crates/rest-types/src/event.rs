@@ -14,11 +14,11 @@ use crate::Document;
 pub struct Events<E = Event> {
     pub created_at_ms: i64,
     pub events: Vec<E>,
-    /// Where the next page begins, if there are more.
+    /// The `sinceSequence` of the next page. `None`: there are no more events.
     pub next_since_sequence: Option<i64>,
 }
 
-/// One event, with its data as it was written or in another form that JSON can be read into.
+/// One event. `D` is the type of its data: the JSON as it was written, or another type that JSON can be read into.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Event<D = Option<Document>> {
@@ -31,7 +31,7 @@ pub struct Event<D = Option<Document>> {
 }
 
 impl<D> Event<D> {
-    /// Nothing comes after it.
+    /// Whether this event ends the history.
     pub fn is_last(&self) -> bool {
         matches!(
             self.event_type.as_str(),
@@ -40,34 +40,35 @@ impl<D> Event<D> {
     }
 }
 
-/// The data of an event, by name. Each is kept as it was written: a payload may be nested more deeply than any parser goes.
+/// The data of an event, by field name. Each value is kept as it was written, because a payload may be nested more
+/// deeply than a parser allows.
 #[derive(Debug, Clone, Default)]
 pub struct Fields(HashMap<String, Document>);
 
 impl<'de> Deserialize<'de> for Fields {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let data: Option<Document> = Deserialize::deserialize(from)?;
-        // What is no object has no fields.
+        // Data that is not an object has no fields.
         let fields = data.and_then(|data| serde_json::from_str(data.get()).ok());
         Ok(Self(fields.unwrap_or_default()))
     }
 }
 
 impl Event<Fields> {
-    /// One of the event's data, as it was written.
+    /// A field of the data, as it was written. `None`: there is no such field.
     pub fn field(&self, key: &str) -> Option<&RawValue> {
         self.data.0.get(key).map(|field| &**field)
     }
 
-    /// One of them, if it is there and of this shape.
+    /// A field of the data. `None`: there is no such field, or it has another type.
     pub fn read<T: DeserializeOwned>(&self, key: &str) -> Option<T> {
         serde_json::from_str(self.field(key)?.get()).ok()
     }
 
-    /// A text among them; empty if there is none.
+    /// A text field of the data. Empty if there is none.
     pub fn text(&self, key: &str) -> Cow<'_, str> {
         let written = self.field(key).map_or("\"\"", RawValue::get);
-        // Only a text with escapes is another one than what was written.
+        // Only text with escapes differs from its written form.
         match serde_json::from_str::<&str>(written) {
             Ok(text) => Cow::Borrowed(text),
             Err(_) => Cow::Owned(serde_json::from_str(written).unwrap_or_default()),

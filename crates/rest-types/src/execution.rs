@@ -1,4 +1,4 @@
-//! Executions, and what starting and stopping them answers.
+//! Executions, and the answers to starting and stopping them.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -42,10 +42,10 @@ pub struct Execution {
     pub input: Option<Document>,
     pub output: Option<Document>,
     pub error: Option<String>,
-    /// What the workflow calls its failure. `None`: it has no name.
+    /// The type that the workflow gave the failure. `None`: it has none.
     pub failure_type: Option<String>,
     pub failure_details: Option<Document>,
-    /// Signals that it had received and not read when it ended.
+    /// The number of signals that it had received but not read when it ended.
     #[serde(default)]
     pub unread_signals: i64,
     #[serde(default)]
@@ -58,7 +58,7 @@ impl Execution {
     }
 }
 
-/// Why an execution or a task does not run just now.
+/// Why an execution or a task does not run now.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WaitingOn {
@@ -90,7 +90,7 @@ pub struct Started {
     pub idempotency_key_new: bool,
 }
 
-/// The answer to cancelling and terminating.
+/// The answer to cancel and terminate requests.
 #[derive(Debug, Clone, Deserialize)]
 pub struct StatusNow {
     pub status: String,

@@ -1,11 +1,11 @@
-//! The answers of the REST API, as far as the command line and the web pages read them. A field that is not named here
-//! is passed over, so a server may say more than its clients know.
+//! The answers of the REST API, with the fields that the command line and the web pages read. Unknown fields are
+//! ignored, so a newer server may send more.
 //!
-//! Moments are read as milliseconds since 1970. Lists are generic over what they list, for a client that also keeps
-//! each item as it was sent.
+//! Times are read as milliseconds since 1970. Lists are generic over their items, for a client that also keeps each
+//! item as it was sent.
 //!
-//! Nothing here asks for anything, prints anything, or knows the server's code: these are the shapes, and the one place
-//! that says which statuses and events are the last ones.
+//! This crate makes no calls, prints nothing and does not know the server's code. It has only these types, and the only
+//! list of final statuses and events.
 
 mod access;
 mod activity;
@@ -27,7 +27,7 @@ pub use worker::{Definition, Definitions, Queue, Queues, Worker, Workers};
 /// Any JSON, as it was written.
 pub type Document = Box<RawValue>;
 
-/// Whether an execution or a task in this status stays as it is.
+/// Whether this status of an execution or a task is final.
 pub fn has_ended(status: &str) -> bool {
     matches!(status, "COMPLETED" | "FAILED" | "CANCELLED")
 }

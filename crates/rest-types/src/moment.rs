@@ -1,4 +1,4 @@
-//! Moments: ISO 8601 on the wire, milliseconds since 1970 here.
+//! Times: ISO 8601 in messages, milliseconds since 1970 in these types.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Deserializer, de::Error};
@@ -8,7 +8,7 @@ pub(crate) fn ms<'de, D: Deserializer<'de>>(from: D) -> Result<i64, D::Error> {
     text.parse().map(Timestamp::as_millisecond).map_err(D::Error::custom)
 }
 
-/// For fields that are left out or null.
+/// Reads a field that may be missing or null.
 pub(crate) fn optional_ms<'de, D: Deserializer<'de>>(from: D) -> Result<Option<i64>, D::Error> {
     let Some(text) = Option::<String>::deserialize(from)? else { return Ok(None) };
     text.parse().map(|time: Timestamp| Some(time.as_millisecond())).map_err(D::Error::custom)

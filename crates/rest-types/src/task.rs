@@ -4,15 +4,15 @@ use serde::Deserialize;
 
 use crate::{Document, WaitingOn, has_ended, moment};
 
-/// Standalone tasks, or those of an execution.
+/// Standalone tasks, or the tasks of an execution.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Tasks<T = Task> {
     pub tasks: Vec<T>,
-    /// How many match. Below an execution nobody counts.
+    /// The number of matching tasks. `None` for the tasks of an execution, which are not counted.
     pub total: Option<i64>,
     #[serde(default)]
     pub total_is_lower_bound: bool,
-    /// Below an execution names are in camel case.
+    /// In the answer for an execution, names are in camel case.
     #[serde(alias = "nextCursor")]
     pub next_cursor: Option<String>,
 }
@@ -42,10 +42,10 @@ pub struct Task {
     pub input: Option<Document>,
     pub output: Option<Document>,
     pub error: Option<String>,
-    /// What the application calls its failure. `None`: it has no name.
+    /// The type that the application gave the failure. `None`: it has none.
     pub failure_type: Option<String>,
     pub failure_details: Option<Document>,
-    /// `Some(false)`: trying again cannot help. `None`: not said.
+    /// `Some(false)`: a retry cannot help. `None`: unknown.
     pub retryable: Option<bool>,
     pub waiting_on: Option<WaitingOn>,
 }
@@ -61,7 +61,7 @@ pub struct Attempts<A = Attempt> {
     pub attempts: Vec<A>,
 }
 
-/// One run of a task that has ended.
+/// One attempt of a task, after it ended.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Attempt {
     pub attempt: i64,
@@ -72,10 +72,10 @@ pub struct Attempt {
     pub finished_ms: i64,
     pub duration_ms: i64,
     pub error: Option<String>,
-    /// What the application calls its failure. `None`: it has no name.
+    /// The type that the application gave the failure. `None`: it has none.
     pub failure_type: Option<String>,
     pub failure_details: Option<Document>,
-    /// `Some(false)`: trying again cannot help. `None`: not said.
+    /// `Some(false)`: a retry cannot help. `None`: unknown.
     pub retryable: Option<bool>,
     pub worker_id: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! What a workflow and a task are.
+//! The traits that define workflows and tasks.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -14,24 +14,27 @@ use crate::error::{Error, Result};
 use crate::replay::TaskOptions;
 use crate::task::TaskContext;
 
-/// A workflow: ordinary async Rust that survives crashes.
+/// A workflow: an async function whose progress survives crashes. Usually implemented with
+/// [`#[workflow]`](macro@crate::workflow).
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is no definition of a workflow",
-    label = "use the type that `#[workflow]` makes of the function",
+    message = "`{Self}` is not a workflow definition",
+    label = "use the type that `#[workflow]` generates from the function",
     note = "for `#[workflow] async fn check_out(...)`, that is `CheckOut`: write `.workflow(CheckOut)` or `start::<CheckOut>(input)`"
 )]
 pub trait WorkflowDefinition: Send + Sync + 'static {
     type Input: Serialize + DeserializeOwned + Send + 'static;
     type Output: Serialize + DeserializeOwned + Send + 'static;
 
-    /// The name by which it is started.
+    /// The name under which the workflow is started.
     const KIND: &'static str;
-    /// Executions that ask for a version run only where it is the same. A typed start asks for the version of its definition.
+    /// The version of this definition. An execution that names a version runs only on a definition with the
+    /// same version. A typed start names the version of its definition. `None`: the definition has no version.
     const VERSION: Option<&'static str> = None;
-    /// Total time for clean-up after a cancel request, if the start names none. `None`: no limit while it makes progress.
+    /// Total time for clean-up after a cancel request, if the start sets none. `None`: no limit while clean-up
+    /// makes progress.
     const CANCEL_GRACE: Option<Duration> = None;
 
-    /// JSON Schemas of input and output, shown to people who start it: see [`schemas`].
+    /// JSON Schemas of input and output, shown in the user interface to people who start it: see [`schemas`].
     fn schemas() -> Schemas {
         Schemas::default()
     }
@@ -43,9 +46,11 @@ pub trait WorkflowDefinition: Send + Sync + 'static {
     ) -> impl Future<Output = Result<Self::Output>> + Send;
 }
 
-/// A task: a unit of work with retries. It may do whatever it likes.
+/// A task: a unit of work with retries. A task may do I/O and call other systems. Usually implemented with
+/// [`#[task]`](macro@crate::task).
 ///
-/// The function with the attribute is not the definition: the compiler says what to write in its place.
+/// The function with the attribute is not the definition itself. If you pass the function, the compiler names
+/// the type to use:
 ///
 /// ```compile_fail,E0277
 /// # use flovyn_sdk::{Result, TaskContext, Worker, task};
@@ -54,27 +59,27 @@ pub trait WorkflowDefinition: Send + Sync + 'static {
 ///     Ok(cents)
 /// }
 ///
-/// // Right is `.task(ChargeCard)`.
+/// // Correct: `.task(ChargeCard)`.
 /// let worker = Worker::builder("http://localhost:9090", "token").task(charge_card);
 /// ```
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is no definition of a task",
-    label = "use the type that `#[task]` makes of the function",
+    message = "`{Self}` is not a task definition",
+    label = "use the type that `#[task]` generates from the function",
     note = "for `#[task] async fn charge_card(...)`, that is `ChargeCard`: write `ctx.schedule::<ChargeCard>(input)` or `.task(ChargeCard)`"
 )]
 pub trait TaskDefinition: Send + Sync + 'static {
     type Input: Serialize + DeserializeOwned + Send + 'static;
     type Output: Serialize + DeserializeOwned + Send + 'static;
 
-    /// The name by which it is scheduled.
+    /// The name under which the task is scheduled.
     const KIND: &'static str;
 
-    /// JSON Schemas of input and output, shown to people who submit it: see [`schemas`].
+    /// JSON Schemas of input and output, shown in the user interface to people who submit it: see [`schemas`].
     fn schemas() -> Schemas {
         Schemas::default()
     }
 
-    /// How it is run when the workflow says nothing else.
+    /// Default options of the task. The workflow can override them.
     fn options() -> TaskOptions {
         TaskOptions::default()
     }
@@ -86,9 +91,10 @@ pub trait TaskDefinition: Send + Sync + 'static {
     ) -> impl Future<Output = Result<Self::Output>> + Send;
 }
 
-/// Tasks that share what they need, such as a database pool. [`#[tasks]`](macro@crate::tasks) implements it for an impl block.
+/// A set of tasks that share a dependency, such as a database pool. [`#[tasks]`](macro@crate::tasks) implements
+/// this trait for an impl block.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` is no set of tasks",
+    message = "`{Self}` is not a set of tasks",
     label = "write `#[tasks]` on its impl block, and `#[task]` on the methods that are tasks",
     note = "a single task is registered with `.task(...)`"
 )]
@@ -97,7 +103,7 @@ pub trait TaskSet: Send + Sync + 'static {
     fn tasks(self: Arc<Self>) -> Vec<TaskEntry>;
 }
 
-/// A task of any type, ready to be registered.
+/// A task definition of any type, ready to be registered with a worker.
 pub struct TaskEntry {
     pub(crate) kind: &'static str,
     pub(crate) schemas: Schemas,
@@ -116,14 +122,15 @@ impl std::fmt::Debug for TaskEntry {
     }
 }
 
-/// JSON Schemas of what a definition takes and gives.
+/// JSON Schemas of the input and output of a definition. `None`: not known.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Schemas {
     pub input: Option<Value>,
     pub output: Option<Value>,
 }
 
-/// The schemas of two types, for `WorkflowDefinition::schemas` and `TaskDefinition::schemas`.
+/// Generates the schemas of an input type and an output type, for `WorkflowDefinition::schemas` and
+/// `TaskDefinition::schemas`.
 ///
 /// ```
 /// # use flovyn_sdk::{Result, TaskContext, TaskDefinition};
@@ -153,9 +160,9 @@ pub fn schemas<I: schemars::JsonSchema, O: schemars::JsonSchema>() -> Schemas {
     }
 }
 
-/// A workflow of any type, with plain JSON.
+/// A workflow of any type, with JSON values as input and output.
 pub(crate) trait AnyWorkflow: Send + Sync {
-    /// As its definition says.
+    /// The time for clean-up after a cancel request, as the definition sets it.
     fn cancel_grace(&self) -> Option<Duration> {
         None
     }
@@ -176,7 +183,7 @@ impl<W: WorkflowDefinition> AnyWorkflow for W {
     }
 }
 
-/// A task of any type, with plain JSON.
+/// A task of any type, with JSON values as input and output.
 pub(crate) trait AnyTask: Send + Sync {
     fn start(self: Arc<Self>, context: TaskContext, input: Value) -> BoxFuture<'static, Result<Value>>;
 }
@@ -190,7 +197,7 @@ impl<T: TaskDefinition> AnyTask for T {
     }
 }
 
-/// A workflow or task made of a closure, with plain JSON.
+/// A workflow made from a closure, with JSON values as input and output.
 pub(crate) struct Dynamic<F>(pub(crate) F);
 
 impl<F, R> AnyWorkflow for Dynamic<F>
@@ -198,13 +205,14 @@ where
     F: Fn(WorkflowContext, Value) -> R + Send + Sync + 'static,
     R: Future<Output = Result<Value>> + Send + 'static,
 {
-    // The closure is called by the first poll: what it does before its async block is part of the workflow, also a panic.
+    // The first poll calls the closure. So code of the closure before its async block is part of the workflow;
+    // a panic there fails the activation.
     fn start(self: Arc<Self>, context: WorkflowContext, input: Value) -> BoxFuture<'static, Result<Value>> {
         Box::pin(async move { (self.0)(context, input).await })
     }
 }
 
-/// The same for tasks.
+/// A task made from a closure, with JSON values as input and output.
 pub(crate) struct DynamicTask<F>(pub(crate) F);
 
 impl<F, R> AnyTask for DynamicTask<F>
@@ -212,7 +220,7 @@ where
     F: Fn(TaskContext, Value) -> R + Send + Sync + 'static,
     R: Future<Output = Result<Value>> + Send + 'static,
 {
-    // As above.
+    // The first poll calls the closure, so a panic in it is caught as a failure of the attempt.
     fn start(self: Arc<Self>, context: TaskContext, input: Value) -> BoxFuture<'static, Result<Value>> {
         Box::pin(async move { (self.0)(context, input).await })
     }

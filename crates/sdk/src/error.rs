@@ -1,7 +1,8 @@
-//! What a workflow or a task can fail with.
+//! Errors of workflows, tasks and the client.
 //!
-//! [`Error`] converts from every error type: `?` works on errors of the standard library, of other crates, and on
-//! `anyhow::Error`. For that it does not implement [`std::error::Error`] itself: [`Error::into_std`] makes a value that does.
+//! [`Error`] converts from every error type: `?` works on errors of the standard library, of other crates, and
+//! on `anyhow::Error`. Because of this conversion, [`Error`] cannot implement [`std::error::Error`] itself.
+//! [`Error::into_std`] returns a value that does.
 
 mod application;
 mod convert;
@@ -16,29 +17,31 @@ pub use self::application::{ApplicationError, Failure};
 pub(crate) use self::convert::Carried;
 pub use self::convert::StdError;
 
-/// The result of nearly everything here.
+/// The result type of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// The kind of an error that has no other.
+/// The kind of an error without a kind of its own.
 pub(crate) const PLAIN: &str = "ERROR";
 
-/// Why something did not succeed. A workflow that returns one has failed; one that was asked to cancel and returns
-/// [`Error::Cancelled`] is cancelled.
+/// The error of a workflow, a task or a client call. A workflow that returns an error is FAILED. If the
+/// workflow was asked to cancel and returns [`Error::Cancelled`], it is CANCELLED instead.
 ///
-/// Whatever failed, [`kind`](Self::kind) and [`details`](Self::details) say the same: at the task that failed, in the
-/// workflow that scheduled it, in the parent of that workflow, and at whoever waits for the result.
+/// [`kind`](Self::kind) and [`details`](Self::details) of a failure are the same everywhere: in the task that
+/// failed, in the workflow that scheduled it, in the parent of that workflow, and in the client that waits for
+/// the result.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Error {
-    /// A failure of the application's own: made with [`Error::application`].
+    /// A failure that the application reports, created with [`Error::application`].
     Application(Box<ApplicationError>),
-    /// The task has failed and is not tried again.
+    /// The task failed permanently: its error was not retryable, or no attempts or no time were left.
     TaskFailed { task_type: String, message: String, failure: Box<Failure> },
-    /// A promise or a task took longer than its own options allow, or a client gave up waiting. A promise that has timed out
-    /// is closed: nobody can resolve it any more.
+    /// A promise exceeded its timeout, an attempt of a task exceeded its time limit, or a client stopped
+    /// waiting. A promise that timed out is closed and can no longer be resolved. `None`: the duration of the
+    /// limit is not known.
     Timeout(Option<Duration>),
-    /// What [`with_timeout`](crate::with_timeout) was given took longer than its limit. This says nothing about the future
-    /// itself: one that was passed as `&mut` goes on.
+    /// The future passed to [`with_timeout`](crate::with_timeout) did not complete within the limit. If the
+    /// future was passed as `&mut`, it continues and can be awaited again.
     Elapsed(Duration),
     /// The work was cancelled, or the workflow was asked to cancel.
     Cancelled(String),
@@ -46,17 +49,18 @@ pub enum Error {
     ChildFailed { name: String, message: String, failure: Box<Failure> },
     /// The workflow that a client waited for has failed.
     WorkflowFailed { message: String, failure: Box<Failure> },
-    /// Somebody rejected the promise.
+    /// The promise was rejected.
     PromiseRejected { name: String, message: String },
     /// The workflow's code does not match its history.
     DeterminismViolation(String),
-    /// A value could not be turned into JSON or back.
+    /// A value could not be serialized to JSON or deserialized from JSON.
     Payload(String),
-    /// The server refused, or could not be reached. The code is stable: see the server's documentation.
+    /// The server refused the request or could not be reached. The code is stable; the server's documentation
+    /// has a page for each code.
     Server { code: String, message: String },
-    /// The task has failed and is not tried again.
+    /// A task that returns this error fails permanently and is not retried.
     NonRetryable(String),
-    /// Any other error, with its causes.
+    /// Any other error. The message includes the causes.
     Failed(String),
 }
 
@@ -82,12 +86,13 @@ impl fmt::Display for Error {
 }
 
 impl Error {
-    /// An application's own failure, without a kind.
+    /// Creates an application failure without a kind.
     pub fn failed(message: impl fmt::Display) -> Self {
         Self::Failed(message.to_string())
     }
 
-    /// An application's own failure, with a kind by which others recognise it. More can be said of it before it is returned:
+    /// Creates an application failure with a kind. Callers can match on the kind. Details, retryability and a
+    /// retry delay can be added before the error is returned:
     ///
     /// ```
     /// use flovyn_sdk::{Error, Result};
@@ -99,7 +104,7 @@ impl Error {
     ///         let declined = Error::application("CARD_DECLINED", "the limit is 1,000");
     ///         return Err(declined.details(&json!({ "limit": 100_000 })).retryable(false).into());
     ///     }
-    ///     // The bank says when to come again.
+    ///     // The bank says when to retry.
     ///     Err(Error::application("BANK_BUSY", "too many requests").retry_after(Duration::from_secs(30)))?
     /// }
     ///
@@ -113,9 +118,10 @@ impl Error {
         ApplicationError::new(kind.into(), message.to_string())
     }
 
-    /// What kind of failure this is, to be compared with: the kind that was given to [`Error::application`], wherever the
-    /// error has come from. A failure without one has the kind of its variant, such as `TIMEOUT`, `CANCELLED`, `TASK_FAILED`,
-    /// `CHILD_FAILED`, `PROMISE_REJECTED` or `ERROR`; one of the server has its code.
+    /// The kind of the failure, for comparisons. If the failing code used [`Error::application`], this is the
+    /// kind given there, also in the workflow, its parent and the client. Otherwise it is the kind of the
+    /// variant, such as `TIMEOUT`, `CANCELLED`, `TASK_FAILED`, `CHILD_FAILED`, `PROMISE_REJECTED` or `ERROR`.
+    /// For an error of the server it is the server's code.
     pub fn kind(&self) -> &str {
         let or = |failure: &'_ Failure, kind: &'static str| failure.kind.is_none().then_some(kind);
         let (failure, kind) = match self {
@@ -134,17 +140,17 @@ impl Error {
         kind.or(failure.kind.as_deref()).unwrap_or(PLAIN)
     }
 
-    /// The details that were given to the error where it was made. `None`: there are none.
+    /// The details that were added when the error was created. `None`: the error has no details.
     ///
     /// # Errors
-    /// When they are not of this type.
+    /// Fails if the details cannot be deserialized as `T`.
     pub fn details<T: DeserializeOwned>(&self) -> Result<Option<T>> {
         let details = self.raw_details().cloned();
         let read = details.map(serde_json::from_value).transpose();
         read.map_err(|error| Self::Payload(format!("cannot deserialize the details of an error: {error}")))
     }
 
-    /// `None`: there are none.
+    /// The details as JSON. `None`: the error has no details.
     pub(crate) fn raw_details(&self) -> Option<&Value> {
         match self {
             Self::Application(error) => error.raw_details(),
@@ -152,7 +158,8 @@ impl Error {
         }
     }
 
-    /// What is known of the failure of a task, a child or a workflow. `None`: this is another error.
+    /// Kind, details and attempts of a failed task, child workflow or workflow. `None`: this is another kind of
+    /// error.
     pub fn failure(&self) -> Option<&Failure> {
         match self {
             Self::TaskFailed { failure, .. }
@@ -162,18 +169,19 @@ impl Error {
         }
     }
 
-    /// How often a failed task ran. `None`: this is no failed task, or the server does not say.
+    /// Number of attempts of a failed task. `None`: the error is not a failed task, or the server did not
+    /// report the number.
     pub fn attempts(&self) -> Option<u32> {
         self.failure()?.attempts
     }
 
-    /// `false`: the failing code said that a retry cannot help. A failed task of which this is `true` has failed for another
-    /// reason, for example because no attempts were left.
+    /// Whether a retry could help. `false`: the failing code marked the error as not retryable. If this is
+    /// `true` for a failed task, the task failed for another reason, for example because no attempts were left.
     pub fn is_retryable(&self) -> bool {
         !self.gives_up() && self.failure().is_none_or(|failure| failure.retryable)
     }
 
-    /// Whether a task that returns it says that it is not to be tried again.
+    /// Whether a task that returns this error must not be retried.
     pub(crate) fn gives_up(&self) -> bool {
         match self {
             Self::Application(error) => !error.is_retryable(),
@@ -182,7 +190,7 @@ impl Error {
         }
     }
 
-    /// When a task that returns it wants to be tried again. `None`: as its retry policy says.
+    /// The delay before the next attempt of a task that returns this error. `None`: the retry policy decides.
     pub(crate) fn retry_delay(&self) -> Option<Duration> {
         match self {
             Self::Application(error) => error.retry_delay(),
@@ -195,8 +203,9 @@ impl Error {
         matches!(self, Self::Cancelled(_))
     }
 
-    /// The same as an error of the standard library, for functions that return such: `.map_err(Error::into_std)?`. Turned back
-    /// into an [`Error`], also through `anyhow`, it is of the same kind.
+    /// Converts to an error that implements [`std::error::Error`], for functions that return such errors:
+    /// `.map_err(Error::into_std)?`. Converting the result back to [`Error`], also through `anyhow`, preserves
+    /// the kind.
     pub fn into_std(self) -> StdError {
         StdError::new(self)
     }

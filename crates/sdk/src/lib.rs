@@ -1,13 +1,16 @@
 //! Write durable workflows as ordinary async Rust.
 //!
-//! A *workflow* is an async function whose progress the server keeps: it survives crashes, restarts and deployments, and can
-//! sleep for months. A *task* is a unit of work with retries that a workflow schedules, or that stands on its own.
+//! A *workflow* is an async function whose progress the server stores. A workflow survives crashes, restarts
+//! and deployments, and can sleep for months. A *task* is a unit of work with retries. A workflow schedules
+//! tasks; a client can also submit a standalone task.
 //!
-//! - [`#[workflow]`](macro@workflow) and [`#[task]`](macro@task): make one of an async function. By hand, implement
-//!   [`WorkflowDefinition`] and [`TaskDefinition`]. [`#[tasks]`](macro@tasks): tasks that share a database pool or the like.
-//! - [`WorkflowContext`]: what a workflow can do. [`TaskContext`]: what a task can do.
-//! - [`Worker`]: runs them. [`Client`]: starts them and talks to them.
-//! - [`testing`]: runs a workflow in-process, with virtual time.
+//! - [`#[workflow]`](macro@workflow) and [`#[task]`](macro@task) turn an async function into a workflow or a
+//!   task. Without the macros, implement [`WorkflowDefinition`] and [`TaskDefinition`].
+//!   [`#[tasks]`](macro@tasks) defines tasks that share a dependency such as a database pool.
+//! - [`WorkflowContext`]: the API inside a workflow. [`TaskContext`]: the API inside a task.
+//! - [`Worker`]: runs workflows and tasks. [`Client`]: starts workflows, submits tasks, sends signals and reads
+//!   results.
+//! - [`testing`]: runs workflows and tasks in-process, with virtual time.
 //!
 //! ```
 //! use flovyn_sdk::{Result, TaskContext, WorkflowContext, task, workflow};
@@ -59,19 +62,20 @@ pub use crate::worker::{Worker, WorkerHandle};
 pub use flovyn_sdk_macros::{task, tasks, workflow};
 pub use futures::future::join_all;
 
-/// The programs on the guide's page compile and run.
+/// Compiles and runs the example programs of the guide.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/guide/sdk.md")]
 struct Guide;
 
-/// What the macros need.
+/// Items that the macros use in the code they generate.
 #[doc(hidden)]
 pub mod export {
     pub use tokio::select as tokio_select;
 
     pub use crate::context::{Branch, Race};
 
-    /// What a workflow or task returns. It lets the macros name the output without knowing how the type was written.
+    /// The return type of a workflow or task. The macros use this trait to name the output type, because they
+    /// see only how the return type is spelled.
     #[diagnostic::on_unimplemented(
         message = "a workflow or task returns `flovyn_sdk::Result<Output>`, not `{Self}`",
         label = "write `flovyn_sdk::Result<...>`"

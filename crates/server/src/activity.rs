@@ -1,5 +1,6 @@
-//! What went on lately, tenant by tenant: the server's own metrics, sampled every few seconds into a ring in memory. For
-//! people who have no system that scrapes them. Each process tells of itself, since its start.
+//! Recent activity of each tenant: the server's own metrics, sampled every few seconds into a ring in memory. It is
+//! for people who have no system that scrapes the metrics. Each process reports its own activity only, since its
+//! start.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, PoisonError};
@@ -13,12 +14,13 @@ use crate::api::Api;
 use crate::metrics::SECONDS;
 
 pub(crate) const EVERY: Duration = Duration::from_secs(5);
-/// A quarter of an hour, and the sample before it to count from.
+/// Samples for a quarter of an hour, plus the sample before it, from which the first difference is computed.
 const KEPT: usize = 181;
-/// Tenants that are told apart.
+/// The most tenants that are counted separately. Further tenants are not sampled.
 const TENANTS: usize = 200;
 
-/// How many durations were at most as long as each bound, and how many there were.
+/// Cumulative histogram: for each bound, the number of durations that were at most as long. The last entry counts all
+/// durations.
 type Buckets = [f64; SECONDS.len() + 1];
 
 /// Counts since the start.
@@ -33,7 +35,7 @@ struct Totals {
     tasks_failed: f64,
     wait: Buckets,
     took: Buckets,
-    /// Not a count: what waits at this moment.
+    /// Not a count: the amount of work that waits at the time of the sample.
     backlog: i64,
 }
 
@@ -49,9 +51,11 @@ pub(crate) struct Sample {
     pub(crate) tasks_completed: i64,
     pub(crate) tasks_failed: i64,
     pub(crate) backlog: i64,
-    /// From when work could begin to when a worker got it: the median, and what 95 of 100 stay below.
+    /// The time from when work could begin to when a worker received it: the median and the 95th percentile. `None`
+    /// if no work was handed out between the samples.
     pub(crate) wait_ms: Option<(f64, f64)>,
-    /// Of executions, from beginning to end.
+    /// The duration of executions from start to end: the median and the 95th percentile. `None` if none ended between
+    /// the samples.
     pub(crate) took_ms: Option<(f64, f64)>,
 }
 
@@ -90,7 +94,7 @@ impl Activity {
         }
     }
 
-    /// The oldest first.
+    /// The samples of one tenant, oldest first.
     pub(crate) fn of(&self, tenant_id: TenantId) -> Vec<Sample> {
         let taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         let nothing = Totals::default();
@@ -118,7 +122,7 @@ fn between(time_ms: i64, before: &Totals, now: &Totals) -> Sample {
     }
 }
 
-/// The median and the 95th percentile of what was added.
+/// The median and the 95th percentile of the durations added between two samples. `None` if there were none.
 fn quantiles(before: &Buckets, now: &Buckets) -> Option<(f64, f64)> {
     let mut added = [0.0; SECONDS.len() + 1];
     for (added, (now, before)) in added.iter_mut().zip(now.iter().zip(before)) {
@@ -128,7 +132,8 @@ fn quantiles(before: &Buckets, now: &Buckets) -> Option<(f64, f64)> {
     Some((quantile(&added, all * 0.5), quantile(&added, all * 0.95)))
 }
 
-/// In milliseconds, as if durations lay evenly within their bucket.
+/// The duration at this rank in milliseconds, assuming that durations are spread evenly within their bucket. If the
+/// rank lies above all bounds, this is the largest bound.
 fn quantile(added: &Buckets, rank: f64) -> f64 {
     let place = added.iter().position(|count| *count >= rank).unwrap_or(SECONDS.len());
     let longest = SECONDS.last().copied().unwrap_or_default();
@@ -141,7 +146,7 @@ fn quantile(added: &Buckets, rank: f64) -> f64 {
     (lower + (upper - lower) * ((rank - below) / within).clamp(0.0, 1.0)) * 1_000.0
 }
 
-/// From the text format of Prometheus.
+/// Reads the totals of each tenant from the text format of Prometheus.
 fn read(text: &str) -> HashMap<TenantId, Totals> {
     let mut tenants: HashMap<TenantId, Totals> = HashMap::new();
     for line in text.lines() {
@@ -190,7 +195,8 @@ fn add(buckets: &mut Buckets, labels: &str, value: f64) {
     }
 }
 
-/// The value of a label. Quotes within values are escaped, so what looks like a label in one is none.
+/// The value of a label. Quotes within values are escaped, so text in a value that looks like a label is not taken
+/// for one.
 fn label<'a>(labels: &'a str, name: &str) -> Option<&'a str> {
     let mut places =
         labels.match_indices(name).filter(|(at, _)| *at == 0 || labels.as_bytes()[at - 1] == b',');
@@ -203,7 +209,7 @@ mod tests {
 
     const TENANT: Uuid = Uuid::from_u128(7);
 
-    /// So many starts, ends and waits of 1 to 2 ms, with a queue whose name looks like labels.
+    /// Metrics with `count` starts, ends and waits of 1 to 2 ms each, for a queue whose name looks like labels.
     fn text(count: u32) -> String {
         let tenant = format!("tenant_id=\"{TENANT}\"");
         let queue = r#"queue="a,class=\"X\",le=\"1\"} 9 ""#;
@@ -224,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn samples_say_what_was_added() {
+    fn samples_contain_the_difference_between_two_readings() {
         let activity = Activity::default();
         activity.take(1_000, &text(2), &HashMap::new());
         activity.take(6_000, &text(12), &HashMap::from([(TENANT, 5)]));
@@ -250,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn durations_beyond_all_bounds_are_the_longest_known() {
+    fn durations_above_all_bounds_count_as_the_largest_bound() {
         let mut now = [0.0; SECONDS.len() + 1];
         now[SECONDS.len()] = 4.0;
         assert_eq!(quantiles(&[0.0; SECONDS.len() + 1], &now), Some((3_600_000.0, 3_600_000.0)));

@@ -1,4 +1,4 @@
-//! Who is named in the audit log.
+//! The actor that the audit log names for a request.
 
 use std::sync::Arc;
 

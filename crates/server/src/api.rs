@@ -1,4 +1,4 @@
-//! What all transports share: the service, the authenticators, and whether the server is about to stop.
+//! The state that all transports share: the service, the authenticators, and whether the server is draining.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -18,15 +18,16 @@ use crate::peer;
 use crate::rates::Rates;
 use crate::tries::Tries;
 
-/// The other header that an API key may come in.
+/// The header for an API key, as an alternative to `Authorization: Bearer`.
 pub const API_KEY_HEADER: &str = "x-api-key";
 
-/// Who can be let in beside holders of worker tokens.
+/// The authenticators in addition to worker tokens.
 #[derive(Debug, Default)]
 pub struct Authenticators {
     pub issuer: Option<Arc<Issuer>>,
     pub api_keys: ApiKeys,
-    /// Credentials that are not valid, from one address in a minute, before it hears that these are too many.
+    /// The number of invalid credentials that one address may send per minute. Beyond that, it is answered that it
+    /// made too many tries.
     pub failed_tries_per_minute: u32,
 }
 
@@ -50,7 +51,7 @@ struct Inner {
 }
 
 impl Api {
-    /// `draining` turns true when the server begins to stop: polls end, streams are told.
+    /// `draining` becomes true when the server begins to stop: polls end, and streams are asked to end.
     pub fn new(
         service: Service,
         authenticators: Authenticators,
@@ -83,7 +84,7 @@ impl Api {
         &self.inner.worker_tokens
     }
 
-    /// Longest time that a poll is held, whatever it asks for.
+    /// The longest time that a poll is held, even if the poll asks for more.
     pub(crate) fn max_poll_wait(&self) -> Duration {
         self.inner.max_poll_wait
     }
@@ -93,10 +94,10 @@ impl Api {
         &self.inner.live
     }
 
-    /// Lets a request of this tenant in, if its quota has room for one more just now.
+    /// Admits a request of this tenant if the tenant's rate limit allows one more at this moment.
     ///
     /// # Errors
-    /// When it has not, or that cannot be found out.
+    /// Fails if the limit is reached, or if the limit cannot be determined.
     pub async fn admit(&self, tenant_id: TenantId) -> Result<(), Refusal> {
         self.inner.rates.admit(&self.inner.service, tenant_id).await
     }
@@ -109,11 +110,12 @@ impl Api {
         &self.inner.metrics
     }
 
-    /// Who sends these headers: somebody with a worker token, or with a JWT or an API key where they are configured.
+    /// The principal that sends these headers. The credential is a worker token, or a JWT or an API key where they
+    /// are configured.
     ///
     /// # Errors
-    /// When there is no credential or more than one, it is not valid, or it cannot be checked. Also when too many that are
-    /// not valid were tried.
+    /// Fails if there is no credential or more than one, if the credential is not valid, or if it cannot be checked.
+    /// Also fails if too many invalid credentials were tried.
     pub async fn authenticate(&self, headers: &HeaderMap) -> Result<Principal, AuthError> {
         const ONLY_ONE: AuthError = AuthError::Unauthenticated("send only one credential");
         let count = |name| headers.get_all(name).iter().count();
@@ -131,10 +133,10 @@ impl Api {
         }
     }
 
-    /// The same for an `Authorization` header alone.
+    /// Authenticates the credential of an `Authorization` header alone.
     ///
     /// # Errors
-    /// The same.
+    /// Fails like [`Self::authenticate`].
     pub async fn authenticate_bearer(&self, header: Option<&HeaderValue>) -> Result<Principal, AuthError> {
         const MISSING: AuthError = AuthError::Unauthenticated(
             "send a worker token, a JWT or an API key as 'Authorization: Bearer ...'",
@@ -155,7 +157,7 @@ impl Api {
         }
     }
 
-    /// Checks a credential, unless it has failed too often, and counts it if it fails.
+    /// Checks a credential and counts a failure. A credential that has failed too often is refused without a check.
     async fn within_tries(
         &self,
         credential: &str,
@@ -179,12 +181,12 @@ impl Api {
 
     /// Completes when the server begins to stop.
     pub async fn drains(&self) {
-        // The sender lives as long as the server; when it is gone, the server is too.
+        // The sender lives as long as the server. An error means that the server has ended.
         let _ = self.inner.draining.clone().wait_for(|draining| *draining).await;
     }
 }
 
-/// What stands behind `Bearer` in the only `Authorization` header.
+/// The token after `Bearer` in the `Authorization` header. `None` if there is no such header, or more than one.
 pub(crate) fn bearer(headers: &HeaderMap) -> Option<&str> {
     let mut all = headers.get_all(AUTHORIZATION).iter();
     let only = all.next().filter(|_| all.next().is_none());
@@ -197,7 +199,8 @@ fn bearer_token(header: &HeaderValue) -> Option<&str> {
     (scheme.eq_ignore_ascii_case("bearer") && !token.is_empty()).then_some(token)
 }
 
-/// Credentials of people expire by the clock on the wall, as their JWTs do: a virtual clock does not move it.
+/// The current wall-clock time. Credentials of users expire by this clock, as their JWTs do; a virtual clock does not
+/// move it.
 pub(crate) fn now_ms() -> i64 {
     jiff::Timestamp::now().as_millisecond()
 }

@@ -1,11 +1,11 @@
-//! The execution that a key names, for those who only look: the same one that an action by key acts on.
+//! Finds the execution that a key names, for reads. An action by key acts on the same execution.
 
 use flovyn_engine::ids::TenantId;
 use flovyn_engine::state::{Execution, HolderClass, KeySpace};
 use flovyn_store::{ExecutionFilter, Page, Store, StoreResult};
 
-/// The execution that was given the key last, as long as the key is there; otherwise the newest that was started with it.
-/// `None`: no execution has or had the key.
+/// The execution that holds the key. If the key is no longer stored, this is the newest execution that was started
+/// with it. `None` if no execution has or had the key.
 pub(crate) async fn execution(
     store: &dyn Store,
     tenant: TenantId,

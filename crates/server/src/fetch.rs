@@ -1,4 +1,4 @@
-//! Reads a small document over HTTP or HTTPS. Follows no redirects: who configures an address means that one.
+//! Reads a small document over HTTP or HTTPS. Redirects are not followed: only the configured address is trusted.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
 use crate::config::ConfigError;
 
-/// From the first packet to the last.
+/// The time limit for the whole exchange, from the connection to the last byte.
 const WITHIN: Duration = Duration::from_secs(10);
 const MAX_BYTES: usize = 1 << 20;
 
@@ -35,7 +35,7 @@ impl std::fmt::Debug for Fetcher {
 }
 
 impl Fetcher {
-    /// Trusts the certificates of this file, or those that the system trusts.
+    /// Trusts the certificates of this file. `None`: trusts the certificates that the system trusts.
     pub(crate) fn new(ca_file: Option<&Path>) -> Result<Self, ConfigError> {
         let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
             .with_safe_default_protocol_versions()
@@ -44,7 +44,7 @@ impl Fetcher {
         Ok(Self { tls: TlsConnector::from(Arc::new(config)) })
     }
 
-    /// The body of a 200.
+    /// The body of the response. Any status other than 200 is an error.
     pub(crate) async fn get(&self, uri: &Uri) -> Result<Vec<u8>, String> {
         let reading = tokio::time::timeout(WITHIN, self.get_in_time(uri));
         reading.await.map_err(|_| format!("no answer within {} seconds", WITHIN.as_secs()))?
@@ -67,7 +67,8 @@ impl Fetcher {
 fn roots(ca_file: Option<&Path>) -> Result<RootCertStore, ConfigError> {
     let mut roots = RootCertStore::empty();
     let Some(path) = ca_file else {
-        // What the system has and we cannot read is nobody we could trust; with none at all every https:// fails.
+        // System certificates that cannot be read are skipped, because they could not be trusted anyway. If there are
+        // none at all, every request over https:// fails.
         roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
         return Ok(roots);
     };
@@ -97,7 +98,7 @@ async fn read(
         .map_err(|error| error.to_string())?;
     let (mut sender, connection) =
         http1::handshake(TokioIo::new(stream)).await.map_err(|error| error.to_string())?;
-    // Ends with the sender, at the end of this function.
+    // This task ends when the sender is dropped, at the end of this function.
     tokio::spawn(connection);
     let response = sender.send_request(request).await.map_err(|error| error.to_string())?;
     if response.status() != StatusCode::OK {

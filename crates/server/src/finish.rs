@@ -1,4 +1,4 @@
-//! Waiting for an execution or a task to finish: held here, so that nobody has to ask again and again.
+//! Waits until an execution or a task has finished. The request is held here, so that clients need not poll.
 
 use std::time::Duration;
 
@@ -10,10 +10,11 @@ use tokio::time::Instant;
 
 use crate::api::Api;
 
-/// On a database that other processes write to, the row is looked at this often: their commits tell us nothing.
+/// On a shared database the row is read again this often, because commits of other processes send no notification.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
-/// The execution once it has finished, or as it is when the time is up or the server is about to stop.
+/// The execution once it has finished. If the time is up or the server is draining, its current state. `None` if
+/// there is no such execution.
 pub(crate) async fn finished(
     api: &Api,
     tenant_id: TenantId,
@@ -27,7 +28,8 @@ pub(crate) async fn finished(
     until_closed(api, wait, || store.execution_get(tenant_id, id), is_open, News::End(follower)).await
 }
 
-/// The task once it has finished, or as it is when the time is up or the server is about to stop.
+/// The task once it has finished. If the time is up or the server is draining, its current state. `None` if there is
+/// no such task.
 pub(crate) async fn task_finished(
     api: &Api,
     tenant_id: TenantId,
@@ -40,7 +42,7 @@ pub(crate) async fn task_finished(
     until_closed(api, wait, || store.task_get(tenant_id, id), is_open, News::Change(watch)).await
 }
 
-/// How we hear that it is worth reading again.
+/// The notification that the row may have changed and should be read again.
 enum News {
     End(Follower),
     Change(Watch),
@@ -55,7 +57,8 @@ impl News {
     }
 }
 
-/// Reads until there is nothing more to wait for. The news began before: nothing is missed.
+/// Reads the row again until it is closed or the time is up. The notification was subscribed to before the first
+/// read, so no change is missed.
 async fn until_closed<R, F: Future<Output = StoreResult<Option<R>>>>(
     api: &Api,
     wait: Duration,

@@ -1,4 +1,4 @@
-//! The threads on which the service and the gRPC connections run.
+//! The threads that run the service and the gRPC connections.
 
 use std::thread::available_parallelism;
 use std::time::Duration;
@@ -6,16 +6,19 @@ use std::time::Duration;
 use flovyn_store::Store;
 use tokio::runtime::{Builder, Handle, Runtime};
 
-/// Threads for reads of the database: as many as the store has connections to read with. Without a bound another one would
-/// be begun whenever a read has ended and its thread has not quite, and the stack of each stays in memory.
+/// Threads for database reads: one for each read connection of the store. Without this bound, a new thread would be
+/// started whenever a read has ended but its thread is not idle yet. The stack of each such thread stays in memory.
 const BLOCKING_THREADS: usize = flovyn_store::sqlite::READERS;
-/// How long one of them stays without work. The loops look at the database one after the other: threads that stayed longer
-/// would each get such a look in time, and all would stay.
+/// How long such a thread is kept without work. The loops read the database one after the other. With a longer time,
+/// each of these threads would get a read before it expires, and all of them would stay.
 const BLOCKING_THREAD_STAYS: Duration = Duration::from_secs(1);
 
-/// Where the database is in this process, the way from a socket to the disk and back is short, and waking another thread
-/// takes longer than most of its steps: it has few threads. Pages and REST run on those of the caller, so that a large page
-/// delays no worker. With a database elsewhere everybody waits for that, and all threads are shared.
+/// The runtime for work that must not be delayed.
+///
+/// With an embedded database, the path from a socket to the disk and back is short, and waking another thread takes
+/// longer than most of its steps. So this runtime has few threads. The web pages and REST run on the caller's
+/// threads, so that a large page delays no worker. With a remote database, all requests wait for the database, and
+/// all threads are shared.
 #[derive(Debug)]
 pub(crate) struct HotPath {
     own: Option<Runtime>,
@@ -39,17 +42,17 @@ impl HotPath {
         Ok(Self { own: Some(runtime) })
     }
 
-    /// Carries out what spawns tasks, so that they run here.
+    /// Calls a function so that the tasks it spawns run on these threads.
     pub(crate) fn run<T>(&self, what: impl FnOnce() -> T) -> T {
         let here = self.own.as_ref().map_or_else(Handle::current, |own| own.handle().clone());
         let _entered = here.enter();
         what()
     }
 
-    /// Waits until its threads have ended: what they had in hand is closed then.
+    /// Waits until the threads have ended. Then all resources that their tasks held are closed.
     pub(crate) async fn end(mut self, within: Duration) {
         if let Some(own) = self.own.take() {
-            // It cannot panic, and nothing depends on it any more.
+            // `shutdown_timeout` does not panic, and nothing depends on its result.
             let _ = tokio::task::spawn_blocking(move || own.shutdown_timeout(within)).await;
         }
     }
@@ -58,7 +61,7 @@ impl HotPath {
 impl Drop for HotPath {
     fn drop(&mut self) {
         if let Some(own) = self.own.take() {
-            // Where a server is dropped nothing may block.
+            // A server may be dropped in a place where blocking is not allowed.
             own.shutdown_background();
         }
     }
@@ -71,7 +74,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn with_the_database_in_this_process_it_has_threads_of_its_own() {
+    async fn an_embedded_database_gets_its_own_threads() {
         let folder = tempfile::tempdir().unwrap();
         let store = SqliteStore::open(folder.path().join("test.db"), Options::default()).unwrap();
         let hot_path = HotPath::start(&store, || ()).unwrap();
@@ -79,7 +82,7 @@ mod tests {
             hot_path.run(|| tokio::spawn(async { std::thread::current().name().map(str::to_owned) }));
         assert_eq!(thread.await.unwrap().as_deref(), Some("flovyn-hot"));
         hot_path.end(Duration::from_secs(10)).await;
-        // Where nothing may block.
+        // Dropping it must work in async code, where blocking is not allowed.
         drop(HotPath::start(&store, || ()).unwrap());
     }
 }

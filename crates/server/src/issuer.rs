@@ -1,7 +1,7 @@
-//! The issuer of JWTs: its keys, and reading them again when it changes them.
+//! The issuer of JWTs: its keys, and how they are refreshed when the issuer changes them.
 //!
-//! A key set is read at start, every few minutes, and when a token names a key that is not in it. When it cannot be
-//! read, the last good one stays.
+//! A key set is read at start, every few minutes, and when a token names a key that is not in the set. If the set
+//! cannot be read, the last good set stays in use.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -15,7 +15,8 @@ use crate::config::{ConfigError, Jwt, KeySource};
 use crate::fetch::Fetcher;
 use crate::metrics::Metrics;
 
-/// Tokens that name unknown keys make the set be read again at most this often: anybody can send such a token.
+/// The shortest time between two refreshes caused by tokens that name unknown keys. Anybody can send such a token, so
+/// the refreshes must be limited.
 const ON_DEMAND_EVERY: Duration = Duration::from_secs(10);
 
 /// Where a key set is read from.
@@ -34,23 +35,24 @@ impl Source {
     }
 }
 
-/// Checks tokens of the configured issuer.
+/// Verifies tokens of the configured issuer.
 #[derive(Debug)]
 pub struct Issuer {
     verifier: JwtVerifier,
-    /// None: its key never changes.
+    /// `None` if the key is fixed and is never read again.
     source: Option<Source>,
     refresh_every: Duration,
-    /// When a set was last read on demand. Held while it is read, so that many tokens cause one reading.
+    /// When the set was last read on demand. The lock is held during the read, so that many concurrent tokens cause
+    /// only one read.
     on_demand: Mutex<Option<Instant>>,
     metrics: Arc<Metrics>,
 }
 
 impl Issuer {
-    /// Reads its keys.
+    /// Creates the issuer and reads its keys.
     ///
     /// # Errors
-    /// When they cannot be read or used: a server with a broken authenticator must not start.
+    /// Fails if the keys cannot be read or used: a server with a broken authenticator must not start.
     pub async fn open(config: &Jwt, metrics: Arc<Metrics>) -> Result<Self, ConfigError> {
         let source = match config.key_source()? {
             KeySource::Secret(_) | KeySource::Pem(..) => None,
@@ -76,10 +78,10 @@ impl Issuer {
         Ok(Self { verifier, source, refresh_every, on_demand: Mutex::default(), metrics })
     }
 
-    /// Whose token this is.
+    /// The user whom this token identifies.
     ///
     /// # Errors
-    /// When anything about it is not as configured.
+    /// Fails if the signature or any claim does not match the configuration.
     pub async fn authenticate(&self, token: &str) -> Result<Principal, AuthError> {
         if self.verifier.names_unknown_key(token) {
             self.refresh_on_demand(token).await;
@@ -90,7 +92,7 @@ impl Issuer {
     async fn refresh_on_demand(&self, token: &str) {
         let mut last = self.on_demand.lock().await;
         let too_soon = last.is_some_and(|at| at.elapsed() < ON_DEMAND_EVERY);
-        // Whoever had the lock before may have brought the key.
+        // The previous holder of the lock may have read the key meanwhile.
         if too_soon || !self.verifier.names_unknown_key(token) {
             return;
         }
@@ -98,7 +100,7 @@ impl Issuer {
         self.refresh().await;
     }
 
-    /// Reads the set again, now and then, until it is dropped.
+    /// Refreshes the key set periodically until it is dropped. Returns at once if the key is fixed.
     pub(crate) async fn keep_fresh(self: Arc<Self>) {
         while self.source.is_some() {
             tokio::time::sleep(self.refresh_every).await;

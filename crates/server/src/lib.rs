@@ -1,4 +1,4 @@
-//! The server: gRPC and HTTP in front of the service, configuration, telemetry, shutdown. No rule stands here.
+//! The server: gRPC and HTTP in front of the service, configuration, telemetry and shutdown. It contains no rules.
 
 mod activity;
 mod actor;

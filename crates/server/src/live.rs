@@ -1,4 +1,5 @@
-//! Live data of running tasks for whoever watches. In memory only: what nobody watches is gone.
+//! Live data of running tasks, for clients that watch them. It is kept in memory only: data that nobody watches is
+//! discarded.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -7,7 +8,7 @@ use flovyn_proto::v1::StreamTaskDataRequest;
 use rustc_hash::FxHashMap;
 use tokio::sync::broadcast;
 
-/// Data that a slow watcher may be behind before it misses some.
+/// How many items a slow watcher may lag behind before it misses some.
 const BUFFER: usize = 256;
 
 type Subject = (TenantId, TaskId);
@@ -21,7 +22,7 @@ pub struct Live {
     tasks: Arc<Mutex<Senders>>,
 }
 
-/// Somebody who watches a task.
+/// A subscription to the live data of one task.
 #[derive(Debug)]
 pub struct LiveWatch {
     live: Live,
@@ -36,7 +37,7 @@ impl Live {
 
     pub fn publish(&self, tenant_id: TenantId, task_id: TaskId, datum: StreamTaskDataRequest) {
         if let Some(sender) = self.lock().get(&(tenant_id, task_id)) {
-            // Whoever watched may just have gone.
+            // An error means that the last watcher has just left.
             let _ = sender.send(Arc::new(datum));
         }
     }
@@ -49,13 +50,13 @@ impl Live {
 }
 
 impl LiveWatch {
-    /// The next datum. Who is too slow misses some.
+    /// The next item. A watcher that is too slow misses some.
     pub async fn next(&mut self) -> Datum {
         loop {
             match self.receiver.recv().await {
                 Ok(datum) => return datum,
                 Err(broadcast::error::RecvError::Lagged(_)) => {}
-                // The sender stays in the map as long as this watch is there.
+                // This cannot happen: the sender stays in the map as long as this watch exists.
                 Err(broadcast::error::RecvError::Closed) => std::future::pending().await,
             }
         }
@@ -77,7 +78,7 @@ mod tests {
     use uuid::Uuid;
 
     #[tokio::test]
-    async fn who_watches_gets_what_is_published_and_leaves_nothing_behind() {
+    async fn a_watcher_receives_published_data_and_the_last_one_removes_the_channel() {
         let live = Live::default();
         let (tenant, task) = (Uuid::from_u128(1), Uuid::from_u128(2));
         live.publish(tenant, task, StreamTaskDataRequest::default());

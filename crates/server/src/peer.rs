@@ -1,6 +1,6 @@
-//! Where the request that is being handled came from: the address at the other end of its connection.
+//! The network address that the current request came from: the other end of its connection.
 //!
-//! A proxy in front of the server is that other end: what it says about its own callers is not believed.
+//! Behind a proxy this is the address of the proxy. Headers in which a proxy names its own callers are not trusted.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -14,21 +14,21 @@ tokio::task_local! {
     static PEER: IpAddr;
 }
 
-/// `None` outside of a request, and where the transport does not say.
+/// The address of the current request. `None` outside a request, or if the transport does not provide it.
 pub(crate) fn current() -> Option<IpAddr> {
     PEER.try_with(|peer| *peer).ok()
 }
 
-/// Makes the address known to everything that handles the request.
+/// Middleware that makes the address available to all code that handles the request.
 pub(crate) async fn know(request: Request, next: Next) -> Response {
     match find(&request) {
-        // An IPv4 address in IPv6 clothes is the same machine.
+        // An IPv4-mapped IPv6 address is the same machine as the IPv4 address.
         Some(address) => PEER.scope(address.ip().to_canonical(), next.run(request)).await,
         None => next.run(request).await,
     }
 }
 
-/// HTTP has put it there itself, gRPC lets tonic do it.
+/// The HTTP server stores the address in the request itself; for gRPC, tonic stores the connection.
 fn find(request: &Request) -> Option<SocketAddr> {
     let found = request.extensions();
     let http = found.get::<ConnectInfo<SocketAddr>>().map(|info| info.0);

@@ -1,6 +1,7 @@
-//! Makes the configured tenants and worker tokens at start. Doing it again changes nothing.
+//! Creates the configured tenants and worker tokens at start. Running it again changes nothing.
 //!
-//! Several processes may start at once on one database: whoever comes second finds what the first one made.
+//! Several processes may start at once on one database: a process that comes second finds the rows that the first one
+//! created.
 
 use flovyn_auth::hash_token;
 use flovyn_engine::request::{CreateTenant, CreateWorkerToken, UpdateTenant};
@@ -10,11 +11,11 @@ use flovyn_service::Service;
 
 use crate::config::{TenantConfig, WorkerTokenConfig};
 
-/// How often to look again after somebody else was faster.
+/// How many times to try if another process changes the same rows at the same time.
 const TRIES: usize = 5;
 
 /// # Errors
-/// When a tenant or token cannot be made, or exists as something else.
+/// Fails if a tenant or token cannot be created, or if it exists with other properties.
 pub async fn provision(service: &Service, tenants: &[TenantConfig]) -> Result<(), String> {
     for config in tenants {
         let tenant = provision_tenant(service, config).await?;
@@ -38,14 +39,14 @@ async fn provision_tenant(service: &Service, config: &TenantConfig) -> Result<Te
             name: config.name.as_deref().unwrap_or(&config.slug).into(),
             retention_ms: config.retention_ms,
         };
-        // The tenant of a request that makes one is not looked at.
+        // The tenant id of this call is ignored, because the request creates the tenant.
         match service.call(config.id.unwrap_or_default(), create).await {
             Ok(Reply::Tenant(tenant)) => {
-                tracing::info!(slug = %tenant.slug, id = %tenant.id, "tenant made");
+                tracing::info!(slug = %tenant.slug, id = %tenant.id, "tenant created");
                 return Ok(tenant);
             }
-            Ok(_) => return Err(about(&"the server gave an answer to another question")),
-            Err(refusal) if somebody_was_faster(&refusal) => {}
+            Ok(_) => return Err(about(&"the engine gave an unexpected reply")),
+            Err(refusal) if was_done_concurrently(&refusal) => {}
             Err(refusal) => return Err(about(&refusal)),
         }
     }
@@ -55,7 +56,7 @@ async fn provision_tenant(service: &Service, config: &TenantConfig) -> Result<Te
     }))
 }
 
-/// Only what the file says is changed: the rest may have been set by other means.
+/// Changes only what the file sets. Other properties may have been set by other means.
 async fn update_tenant(service: &Service, config: &TenantConfig, tenant: Tenant) -> Result<Tenant, String> {
     if let Some(id) = config.id.filter(|id| *id != tenant.id) {
         return Err(format!(
@@ -70,8 +71,8 @@ async fn update_tenant(service: &Service, config: &TenantConfig, tenant: Tenant)
     }
     match service.call(tenant.id, UpdateTenant { name: name.into(), retention_ms }).await {
         Ok(_) => Ok(tenant),
-        // Another process is about to say the same.
-        Err(refusal) if somebody_was_faster(&refusal) => Ok(tenant),
+        // Another process is making the same change.
+        Err(refusal) if was_done_concurrently(&refusal) => Ok(tenant),
         Err(refusal) => Err(refusal.to_string()),
     }
 }
@@ -92,8 +93,9 @@ async fn provision_token(
                 return Err(about(&"the same token belongs to another tenant; make a new one"));
             }
             if token.revoked_ms.is_some() {
-                // A revocation holds whatever a file says; the other tokens shall still work.
-                tracing::warn!(name = %config.name, tenant = %tenant.slug, "a configured worker token was revoked");
+                // A revocation takes precedence over the file. This is not an error, because the other tokens must
+                // still work.
+                tracing::warn!(name = %config.name, tenant = %tenant.slug, "a configured worker token is revoked and cannot be used; configure a new token");
             }
             return Ok(());
         }
@@ -101,13 +103,13 @@ async fn provision_token(
             CreateWorkerToken { name: config.name.as_str().into(), hash: hash.clone(), expires_ms: None };
         match service.call(tenant.id, create).await {
             Ok(_) => return Ok(()),
-            Err(refusal) if somebody_was_faster(&refusal) => {}
+            Err(refusal) if was_done_concurrently(&refusal) => {}
             Err(refusal) => return Err(about(&refusal)),
         }
     }
     Err(about(&"the database stays busy; start again"))
 }
 
-fn somebody_was_faster(refusal: &Refusal) -> bool {
+fn was_done_concurrently(refusal: &Refusal) -> bool {
     matches!(refusal.code, Code::TenantExists | Code::CommitConflict)
 }

@@ -1,7 +1,8 @@
 //! Requests per second: this process's share of a tenant's bucket.
 //!
-//! The bucket is in the database, one for all processes. A process takes some requests out of it, lets in as many, and
-//! asks again; so all together let in what the bucket gave and no more. How much that is, the engine decides.
+//! The bucket is in the database, one for all processes. A process takes some requests out of it, admits that many,
+//! and then asks again. So all processes together admit exactly what the bucket granted. The engine decides the
+//! amount.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,13 +14,15 @@ use flovyn_engine::{Code, Refusal, Reply};
 use flovyn_service::Service;
 use rustc_hash::FxHashMap;
 
-/// How long a tenant without a limit is taken to have none still: a limit set by another process takes as long.
+/// How long a tenant without a limit is assumed to have none. A limit set by another process takes effect after this
+/// time.
 const UNLIMITED_FOR: Duration = Duration::from_secs(1);
-/// How long what was taken out of a bucket may be used. What is left then is lost, so that nobody saves up.
+/// How long requests taken out of a bucket may be used. The remainder is lost then, so that a process cannot
+/// accumulate them.
 const GOOD_FOR: Duration = Duration::from_secs(1);
-/// A process takes what it has let in lately within so much of a second.
+/// A process takes as many requests as it recently admitted in this fraction of a second (one tenth).
 const PART_OF_SECOND: i64 = 10;
-/// Tenants remembered at most; beyond that those without a limit are forgotten.
+/// The most tenants that are remembered. Beyond that, tenants without a limit are forgotten.
 const REMEMBERED: usize = 10_000;
 
 /// The shares of all tenants that send requests here.
@@ -31,15 +34,15 @@ pub struct Rates {
 #[derive(Debug, Default)]
 struct Share {
     held: Mutex<Held>,
-    /// Only one asks the database at a time; the others wait for what it brings.
+    /// Only one caller asks the database at a time. The others wait and use the result.
     asking: tokio::sync::Mutex<()>,
     waiting: AtomicI64,
 }
 
-/// What this process knows of a tenant's bucket.
+/// The part of a tenant's bucket that this process holds.
 #[derive(Debug, Default)]
 struct Held {
-    /// `None`: not known.
+    /// `None` if the limit is not known yet.
     limit: Option<Limit>,
     let_in: LetIn,
 }
@@ -53,14 +56,14 @@ enum Limit {
         left: i64,
         until: Instant,
     },
-    /// Nothing left: not worth another question before then.
+    /// The bucket is empty. The database is not asked again before `until`.
     Empty {
         per_second: i64,
         until: Instant,
     },
 }
 
-/// How many requests were let in, this second and the one before.
+/// The number of requests admitted in the current second and in the one before.
 #[derive(Debug, Default)]
 struct LetIn {
     second: Option<Instant>,
@@ -80,7 +83,7 @@ impl LetIn {
 }
 
 impl Held {
-    /// Lets a request in or refuses it from memory. `None`: the database has to be asked.
+    /// Admits or refuses a request from memory. `None`: the database must be asked.
     fn answer(&mut self, now: Instant) -> Option<Result<(), Refusal>> {
         match self.limit.as_mut()? {
             Limit::None { until } => (now < *until).then_some(Ok(())),
@@ -98,7 +101,7 @@ impl Held {
         }
     }
 
-    /// Takes in what the database said, and answers whoever asked.
+    /// Stores the limit that the database returned, and answers the caller that asked for it.
     fn learn(&mut self, mut limit: Limit, now: Instant) -> Result<(), Refusal> {
         let answer = match &mut limit {
             Limit::None { .. } => Ok(()),
@@ -113,17 +116,17 @@ impl Held {
         answer
     }
 
-    /// How much to ask for: whoever waits, and what will be needed soon.
+    /// How many requests to ask for: enough for all callers that wait and for those expected soon.
     fn most(&self, waiting: i64) -> i64 {
         waiting.max(self.let_in.now.max(self.let_in.before) / PART_OF_SECOND).max(1)
     }
 }
 
 impl Rates {
-    /// Lets one request of the tenant in.
+    /// Admits one request of the tenant.
     ///
     /// # Errors
-    /// When its bucket is empty, or cannot be asked.
+    /// Fails if the tenant's bucket is empty, or if the database cannot be asked.
     pub async fn admit(&self, service: &Service, tenant_id: TenantId) -> Result<(), Refusal> {
         let share = self.share(tenant_id);
         if let Some(answer) = share.held().answer(Instant::now()) {
@@ -131,14 +134,14 @@ impl Rates {
         }
         let _waits = Waits::begin(&share.waiting);
         let _turn = share.asking.lock().await;
-        // Somebody else may have asked meanwhile.
+        // Another caller may have asked the database meanwhile.
         if let Some(answer) = share.held().answer(Instant::now()) {
             return answer;
         }
         let known = share.held().limit;
         let limit = match known {
             Some(Limit::Share { .. } | Limit::Empty { .. }) => take(service, &share, tenant_id).await?,
-            // Nearly every tenant has none: a look is enough, and goes past the writer.
+            // Nearly every tenant has no limit. A read shows this without a write transaction.
             Some(Limit::None { .. }) | None => match has_limit(service, tenant_id).await? {
                 true => take(service, &share, tenant_id).await?,
                 false => unlimited(),
@@ -147,7 +150,7 @@ impl Rates {
         share.held().learn(limit, Instant::now())
     }
 
-    /// Forgets what is known of a tenant, after its quota was changed here.
+    /// Forgets the limit of a tenant, after its quota was changed by this process.
     pub fn forget(&self, tenant_id: TenantId) {
         self.shares().remove(&tenant_id);
     }
@@ -206,7 +209,7 @@ async fn take(service: &Service, share: &Share, tenant_id: TenantId) -> Result<L
     }
 }
 
-/// Counts one who waits, for as long as it waits.
+/// Counts a waiting caller until it is dropped.
 struct Waits<'a>(&'a AtomicI64);
 
 impl<'a> Waits<'a> {

@@ -1,4 +1,5 @@
-//! The composition root: opens the store, starts the service, listens, and stops it all in the right order.
+//! The composition root: opens the store, starts the service and the listeners, and stops everything in the right
+//! order.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -30,30 +31,31 @@ use crate::slow::Patience;
 use crate::tls;
 use crate::virtual_clock::VirtualClock;
 
-/// How long requests in flight may take once the server is told to stop.
+/// How long requests in flight may take after the server begins to stop.
 const DRAIN: Duration = Duration::from_secs(10);
-/// Peers that have gone without a word are noticed after these two together.
+/// A peer that disappeared without closing its connection is noticed after these two times together.
 const PING_EVERY: Duration = Duration::from_secs(60);
 const PONG_WITHIN: Duration = Duration::from_secs(20);
-/// Calls at once on one gRPC connection: many workers may wait for work over one.
+/// The most concurrent calls on one gRPC connection. Many workers may wait for work over one connection.
 const MAX_STREAMS: u32 = 10_000;
-/// How often recorded durations are put into their buckets.
+/// How often recorded durations are moved into their buckets.
 const METRICS_UPKEEP: Duration = Duration::from_secs(5);
 
-/// What to run.
+/// How to run a server.
 #[derive(Debug, Clone)]
 pub struct ServerOptions {
     pub config: Config,
-    /// Refuse HTTP requests that foreign web pages might send: for `flovyn dev`.
+    /// Refuses HTTP requests that foreign web pages might send. Used by `flovyn dev`.
     pub local_only: bool,
-    /// Product time moves only by `POST /_/clock/advance`. SQLite only.
+    /// Product time moves only by `POST /_/clock/advance`. Supported on SQLite only.
     pub virtual_clock: bool,
-    /// The credential that visitors of the web pages have without signing in: for `flovyn dev`. Only together with
-    /// `local_only`, and only on a loopback address.
+    /// The credential that visitors of the web pages have without signing in. Used by `flovyn dev`. It takes effect
+    /// only together with `local_only`, and only on a loopback address.
     pub ui_credential: Option<String>,
-    /// Called by a thread that is about to sleep, which is often: it may give up memory that it keeps for itself.
+    /// Called whenever a thread is about to sleep, which is often. The function may release memory that the thread
+    /// caches.
     pub thread_rests: fn(),
-    /// Changes the product's limits: for tests.
+    /// Changes the product's limits. Used by tests.
     pub limits: fn(&mut Limits),
 }
 
@@ -70,7 +72,7 @@ impl ServerOptions {
     }
 }
 
-/// Why a server did not start. Messages say what to do.
+/// The reason why a server did not start. Messages say what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     #[error("{0}")]
@@ -80,14 +82,14 @@ pub enum StartError {
     #[error("{0}")]
     Provision(String),
     #[error(
-        "cannot listen on {address} for {listener}: {error}; stop what uses it, or choose another address"
+        "cannot listen on {address} for {listener}: {error}; stop the program that uses it, or choose another address"
     )]
     Bind { listener: &'static str, address: SocketAddr, error: std::io::Error },
-    #[error("no thread to serve on: {0}; raise the limit of threads for this process")]
+    #[error("cannot start the server's threads: {0}; raise the thread limit of this process")]
     Threads(std::io::Error),
 }
 
-/// A running server. Dropping it stops nothing gracefully: call [`Server::stop`].
+/// A running server. To stop it gracefully, call [`Server::stop`]; dropping it does not do that.
 #[derive(Debug)]
 pub struct Server {
     api: Api,
@@ -105,10 +107,10 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts everything; when this returns, both addresses answer.
+    /// Starts everything. When this returns, both addresses answer.
     ///
     /// # Errors
-    /// When the configuration, the database or an address cannot be used. Nothing is left running then.
+    /// Fails if the configuration, the database or an address cannot be used. In that case nothing keeps running.
     pub async fn start(options: ServerOptions) -> Result<Self, StartError> {
         let ServerOptions {
             config,
@@ -139,7 +141,7 @@ impl Server {
         let options = ServiceOptions {
             limits,
             on_fatal: Box::new(move |what| {
-                tracing::error!(what, "storage failed for good");
+                tracing::error!(what, "storage failed permanently");
                 fatal_sender.send_replace(Some(what.to_owned()));
             }),
             recorder: metrics.recorder(),
@@ -223,20 +225,20 @@ impl Server {
         &self.api
     }
 
-    /// Completes with the reason when storage has failed for good: the process must exit.
+    /// Completes with the reason when storage has failed permanently. The process must exit then.
     pub fn fatal(&self) -> impl Future<Output = String> + Send + 'static {
         let mut fatal = self.fatal.clone();
         async move {
             if let Ok(reason) = fatal.wait_for(Option::is_some).await {
                 return reason.clone().unwrap_or_default();
             }
-            // The service has ended without a failure.
+            // The sender is gone: the service has ended without a failure.
             std::future::pending().await
         }
     }
 
-    /// Begins to stop: no longer ready, no new gRPC connections, polls and streams end. HTTP goes on answering, so that
-    /// load balancers can see it.
+    /// Begins to stop: the server is no longer ready, accepts no new gRPC connections, and ends polls and streams.
+    /// HTTP keeps answering, so that load balancers can see this.
     pub fn drain(&self) {
         self.draining.send_replace(true);
     }
@@ -262,16 +264,17 @@ impl Server {
     }
 }
 
-/// Waits for those who still use the database file, streams that have just ended mostly: whoever starts another server on it
-/// then finds it closed.
+/// Waits until no request uses the database file any more; mostly these are streams that have just ended. A server
+/// started on the file afterwards then finds it closed.
 async fn closed(mut closes: watch::Receiver<()>, until: tokio::time::Instant) {
-    // The channel says nothing but that it closes.
+    // The channel carries no values; it only closes.
     if tokio::time::timeout_at(until, closes.changed()).await.is_err() {
         tracing::warn!("the database is still in use by requests that were cut off");
     }
 }
 
-/// What is configured but does not work stops the start: nobody is let in by an authenticator that is missing.
+/// Creates the configured authenticators. If one does not work, the server does not start, so that nobody is let in
+/// because an authenticator is missing.
 async fn authenticators(config: &Auth, metrics: &Arc<Metrics>) -> Result<Authenticators, ConfigError> {
     let issuer = match &config.jwt {
         Some(jwt) => Some(Arc::new(Issuer::open(jwt, metrics.clone()).await?)),
@@ -282,7 +285,7 @@ async fn authenticators(config: &Auth, metrics: &Arc<Metrics>) -> Result<Authent
     Ok(Authenticators { issuer, api_keys: ApiKeys::new(keys), failed_tries_per_minute })
 }
 
-/// For measurements: the optimisations that `FLOVYN_TEST_WITHOUT` names are switched off.
+/// For measurements: switches off the optimisations that `FLOVYN_TEST_WITHOUT` names.
 fn tricks() -> Result<Tricks, ConfigError> {
     let names = std::env::var("FLOVYN_TEST_WITHOUT").unwrap_or_default();
     let unknown = |name| ConfigError::new(format!("FLOVYN_TEST_WITHOUT: there is no optimisation '{name}'"));
@@ -301,7 +304,7 @@ async fn open_store(
     if let Some(clock) = clock {
         if !url.starts_with("sqlite:") {
             let message =
-                "database_url: a virtual clock needs sqlite:PATH, since PostgreSQL brings its own time";
+                "database_url: a virtual clock needs sqlite:PATH, because PostgreSQL uses its own clock";
             return Err(ConfigError::new(message).into());
         }
         options.clock = clock;
@@ -346,7 +349,7 @@ fn serve_grpc(
 }
 
 async fn until_true(mut signal: watch::Receiver<bool>) {
-    // The sender goes with the server: then it is time to end, too.
+    // An error means that the server is gone. Then it is time to end, too.
     let _ = signal.wait_for(|stopped| *stopped).await;
 }
 

@@ -1,7 +1,7 @@
-//! Limits on the time of a request: how long its body may be silent, and how long it may take as a whole.
+//! Time limits of a request: how long its body may pause, and how long the whole request may take.
 //!
-//! Only the body of a request is watched. What waits for an answer (a poll, a stream, `?wait=`) is not silent: it has sent
-//! everything.
+//! Only the body of a request is watched for pauses. A request that waits for its answer (a poll, a stream, `?wait=`)
+//! has sent its whole body, so it is not counted as silent.
 
 use std::io;
 use std::pin::Pin;
@@ -16,31 +16,32 @@ use http_body_util::combinators::UnsyncBoxBody;
 use hyper::body::{Frame, SizeHint};
 use tokio::time::{Instant, Sleep, sleep_until};
 
-/// What is sent faster than this is never too slow as a whole, whatever its size.
+/// A body that arrives faster than this never exceeds the total time limit, whatever its size.
 const SLOWEST_BYTES_PER_SECOND: u64 = 64 << 10;
-/// A request whose body is too slow is told so before one that is not answered in time.
+/// The answer may come this much later than the end of the time limit. So a slow body is reported as a slow body, not
+/// as a missing answer.
 const AFTER_BODY: Duration = Duration::from_secs(1);
 
-/// Longer than it takes to send a head from anywhere.
+/// The time limit for a caller to send the head of its first request. Every network path is faster.
 const GREETING: Duration = Duration::from_secs(10);
 
-/// How much patience there is with a request.
+/// The time limits of a request.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Patience {
-    /// A body that sends nothing for so long is cut.
+    /// A body that sends nothing for this long is cut off.
     pub(crate) silence: Duration,
-    /// So long a request may take, beside the time that its size takes.
+    /// The longest time that a request may take, in addition to the time allowed for its size.
     pub(crate) whole: Duration,
 }
 
 impl Patience {
-    /// How long a caller that has connected may take to say what it wants.
+    /// How long a caller may take after connecting before it sends a request.
     pub(crate) fn greeting(self) -> Duration {
         self.silence.min(GREETING)
     }
 }
 
-/// How far a request has come: shared by its body and whoever waits for its answer.
+/// The progress of a request. Its body and the code that waits for its answer share it.
 #[derive(Debug)]
 pub(crate) struct Progress {
     patience: Patience,
@@ -49,12 +50,12 @@ pub(crate) struct Progress {
     cut: AtomicBool,
 }
 
-/// It was not answered in time. Whether it had an effect is not known.
+/// The request was not answered in time. Whether it had an effect is not known.
 #[derive(Debug)]
 pub(crate) struct NotAnswered;
 
 impl Progress {
-    /// The request with its body watched.
+    /// Returns the request with a watched body, and its progress.
     pub(crate) fn of(request: Request, patience: Patience) -> (Request, Arc<Self>) {
         let (bytes, cut) = (AtomicU64::new(0), AtomicBool::new(false));
         let progress = Arc::new(Self { patience, begin: Instant::now(), bytes, cut });
@@ -65,7 +66,7 @@ impl Progress {
         (request.map(|body| Body::new(Watched::new(body, watched))), progress)
     }
 
-    /// Whether the body was cut.
+    /// Whether the body was cut off because it was too slow.
     pub(crate) fn was_cut(&self) -> bool {
         self.cut.load(Ordering::Relaxed)
     }
@@ -75,7 +76,8 @@ impl Progress {
         self.begin + self.patience.whole + for_its_size
     }
 
-    /// Waits for the answer, for as long as a request may take. `waits`: how long it may wait for what it asks for.
+    /// Waits for the answer, at most as long as the request may take. `waits` is the time that the request may spend
+    /// waiting for its result, such as a long poll.
     pub(crate) async fn answered<T>(
         &self,
         waits: Duration,
@@ -86,7 +88,7 @@ impl Progress {
             let end = self.end() + waits + AFTER_BODY;
             match tokio::time::timeout_at(end, &mut answer).await {
                 Ok(answer) => return Ok(answer),
-                // More of the body has come since.
+                // More of the body has arrived since, so the limit is later now.
                 Err(_) if self.end() + waits + AFTER_BODY > end => {}
                 Err(_) => return Err(NotAnswered),
             }
@@ -94,17 +96,17 @@ impl Progress {
     }
 }
 
-/// Whether an error of a body is that it was cut here.
+/// Whether the error means that the body was cut off here.
 pub(crate) fn is_too_slow(error: &(dyn std::error::Error + 'static)) -> bool {
     let cause = error.downcast_ref::<io::Error>().map(io::Error::kind);
     cause == Some(io::ErrorKind::TimedOut) || error.source().is_some_and(is_too_slow)
 }
 
-/// A body that ends in an error when it stands still or takes too long.
+/// A body that ends with an error if it pauses or takes too long.
 struct Watched {
     body: UnsyncBoxBody<Bytes, axum::Error>,
     progress: Arc<Progress>,
-    /// There while nothing comes.
+    /// Set while the body is waiting for data.
     timer: Option<Pin<Box<Sleep>>>,
     last: Instant,
 }
@@ -160,13 +162,13 @@ mod tests {
 
     const PATIENCE: Patience = Patience { silence: Duration::from_secs(2), whole: Duration::from_secs(10) };
 
-    /// A body that sends so many bytes each so often, so many times, and then ends.
+    /// A body that sends `bytes` bytes in every interval, `times` times, and then ends.
     fn body(bytes: usize, every: Duration, times: usize) -> Body {
         let ticks = IntervalStream::new(tokio::time::interval(every)).take(times);
         Body::from_stream(ticks.map(move |_| Ok::<_, io::Error>(vec![0_u8; bytes])))
     }
 
-    /// How many bytes came of it, or that it was cut, after how long.
+    /// The number of bytes read, or `None` if the body was cut off, and the time this took.
     async fn read(body: Body) -> (Option<usize>, Duration) {
         let begin = Instant::now();
         let (request, progress) = Progress::of(Request::new(body), PATIENCE);
@@ -179,7 +181,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_body_may_pause_but_not_for_long() {
+    async fn a_body_that_pauses_too_long_is_cut() {
         let seconds = Duration::from_secs;
         assert_eq!(read(body(1, seconds(1), 5)).await.0, Some(5));
         let (whole, after) = read(Body::from_stream(futures::stream::pending::<io::Result<Bytes>>())).await;
@@ -188,19 +190,19 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_body_that_drips_is_cut_and_a_large_one_gets_its_time() {
+    async fn a_slow_body_is_cut_but_a_large_one_gets_more_time() {
         let (whole, after) = read(body(1, Duration::from_secs(1), 60)).await;
         assert!(
             whole.is_none() && (Duration::from_secs(9)..Duration::from_secs(12)).contains(&after),
             "{after:?}"
         );
-        // Twice as fast as the slowest, for a minute.
+        // Twice the slowest allowed speed, for a minute.
         let fast = usize::try_from(SLOWEST_BYTES_PER_SECOND).unwrap() * 2;
         assert_eq!(read(body(fast, Duration::from_secs(1), 60)).await.0, Some(60 * fast));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn whoever_is_not_answered_is_told_so_but_may_wait_for_what_it_asks_for() {
+    async fn an_unanswered_request_fails_unless_it_may_wait_longer() {
         let in_a_minute = || tokio::time::timeout(Duration::from_secs(60), std::future::pending::<()>());
         let (_, progress) = Progress::of(Request::new(Body::empty()), PATIENCE);
         assert!(progress.answered(Duration::ZERO, in_a_minute()).await.is_err());

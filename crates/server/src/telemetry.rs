@@ -1,4 +1,4 @@
-//! Logs to stderr, and traces to a collector when one is configured. Installed once per process, by its `main`.
+//! Logs to stderr, and traces to a collector if one is configured. Installed once per process, by its `main`.
 
 use opentelemetry::trace::TracerProvider;
 use opentelemetry_otlp::{SpanExporter, WithExportConfig};
@@ -12,7 +12,7 @@ use tracing_subscriber::{EnvFilter, Layer, Registry};
 
 use crate::config::{ConfigError, LogFormat, Telemetry};
 
-/// Keeps telemetry going. [`Guard::flush`] it last, when everything else has stopped.
+/// Keeps telemetry running. Call [`Guard::flush`] last, when everything else has stopped.
 #[derive(Debug)]
 #[must_use = "traces that nobody flushes are lost"]
 pub struct Guard {
@@ -20,10 +20,10 @@ pub struct Guard {
 }
 
 impl Guard {
-    /// Sends what is waiting and ends the export.
+    /// Sends the remaining traces and ends the export.
     pub async fn flush(self) {
         let Some(provider) = self.provider else { return };
-        // It blocks until the collector has answered or its time limit is over.
+        // `shutdown` blocks until the collector has answered or its time limit is over.
         let ended = tokio::task::spawn_blocking(move || provider.shutdown()).await;
         if let Ok(Err(error)) = ended {
             tracing::warn!(%error, "the last traces could not be sent");
@@ -31,10 +31,10 @@ impl Guard {
     }
 }
 
-/// Starts logging and, when configured, exporting. Needs a runtime.
+/// Starts logging and, if configured, the export of traces. Needs a runtime.
 ///
 /// # Errors
-/// When the filter or the endpoint cannot be used, or logging was started already.
+/// Fails if the filter or the endpoint cannot be used, or if logging was already started.
 pub fn install(config: &Telemetry) -> Result<Guard, ConfigError> {
     let filter = log_filter(config.log_filter.as_deref().unwrap_or("info"))?;
     let provider = config.otlp_endpoint.as_deref().map(provider).transpose()?;
@@ -43,7 +43,7 @@ pub fn install(config: &Telemetry) -> Result<Guard, ConfigError> {
         LogFormat::Text => logs.boxed(),
         LogFormat::Json => logs.json().flatten_event(true).boxed(),
     };
-    // Spans of requests are of the level `debug`, so that they cost nothing where no collector wants them.
+    // Spans of requests have the level `debug`, so that they cost nothing without a collector.
     let traces = provider.as_ref().map(|provider| {
         let spans = Targets::new().with_target("flovyn", LevelFilter::DEBUG);
         tracing_opentelemetry::layer().with_tracer(provider.tracer("flovyn")).with_filter(spans)
@@ -56,13 +56,14 @@ pub fn install(config: &Telemetry) -> Result<Guard, ConfigError> {
     Ok(Guard { provider })
 }
 
-/// What is logged. It tells which level is the most detailed one it lets through: whatever is beyond that then costs no more than
-/// a comparison, and the libraries under every request have hundreds of such places.
+/// The filter for log lines. It states the most detailed level that it lets through as a hint. More detailed events
+/// then cost only a comparison, and the libraries under every request have hundreds of them.
 fn log_filter(directives: &str) -> Result<impl Filter<Registry> + use<>, ConfigError> {
     let filter = EnvFilter::try_new(directives).map_err(|error| {
         ConfigError::new(format!("telemetry.log_filter is '{directives}': {error}; use for example 'info'"))
     })?;
-    // Whatever the filter says: at `debug` it writes down the parameters of statements, which are payloads and keys.
+    // This applies whatever the filter says: at `debug`, `tokio_postgres` logs the parameters of statements, which
+    // are payloads and keys.
     let is_discreet = |metadata: &Metadata<'_>| {
         *metadata.level() <= Level::INFO || !metadata.target().starts_with("tokio_postgres")
     };
@@ -71,8 +72,9 @@ fn log_filter(directives: &str) -> Result<impl Filter<Registry> + use<>, ConfigE
 
 fn provider(endpoint: &str) -> Result<SdkTracerProvider, ConfigError> {
     if !endpoint.starts_with("http://") {
-        let message =
-            format!("telemetry.otlp_endpoint is '{endpoint}': traces go without TLS; use http://HOST:4317");
+        let message = format!(
+            "telemetry.otlp_endpoint is '{endpoint}': traces are sent without TLS; use http://HOST:4317"
+        );
         return Err(ConfigError::new(message));
     }
     let exporter = SpanExporter::builder().with_tonic().with_endpoint(endpoint).build();
@@ -91,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_logged_is_ruled_out_by_its_level_alone() {
+    fn levels_that_are_not_logged_are_excluded_by_the_level_hint() {
         let most_detailed = |directives| log_filter(directives).unwrap().max_level_hint();
         assert_eq!(most_detailed("info"), Some(LevelFilter::INFO));
         assert_eq!(most_detailed("warn,flovyn=debug"), Some(LevelFilter::DEBUG));

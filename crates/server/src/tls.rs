@@ -1,4 +1,4 @@
-//! Certificates, for both listeners. What cannot be read stops the start.
+//! Loads the TLS certificate and key for both listeners. If they cannot be read, the server does not start.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,10 +13,10 @@ use tonic::transport::{Identity, ServerTlsConfig};
 
 use crate::config::{ConfigError, Tls};
 
-/// Longer than it takes from anywhere. HTTP has its own limit.
+/// The time limit of a TLS handshake over gRPC. HTTP has its own limit.
 const HANDSHAKE: Duration = Duration::from_secs(10);
 
-/// What each listener needs.
+/// The TLS settings of each listener.
 pub(crate) struct Loaded {
     pub(crate) http: TlsAcceptor,
     pub(crate) grpc: ServerTlsConfig,

@@ -1,6 +1,6 @@
-//! W3C trace context, as far as it is looked at here.
+//! Checks the format of W3C trace context headers.
 
-/// `version-trace-parent-flags` of W3C trace context, in lower-case hexadecimal.
+/// Whether the text has the form `version-trace-parent-flags` of W3C trace context, in lower-case hexadecimal.
 pub(crate) fn is_traceparent(text: &str) -> bool {
     let lengths = [2, 32, 16, 2];
     let mut parts = text.split('-');
@@ -14,7 +14,7 @@ mod tests {
     use super::is_traceparent;
 
     #[test]
-    fn only_well_formed_trace_parents_are_taken_in() {
+    fn only_well_formed_trace_parents_are_accepted() {
         assert!(is_traceparent("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"));
         assert!(!is_traceparent(""));
         assert!(!is_traceparent("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7"));

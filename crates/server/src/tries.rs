@@ -1,8 +1,8 @@
-//! Credentials that were tried and are not valid, counted by the address they came from and by the credential.
+//! Counts invalid credentials, by the address they came from and by the credential.
 //!
-//! A valid credential is let in whatever others try from its address: many workers may share one. So an address that has
-//! tried too often is not kept out; it only hears 429 in place of 401. A credential that fails again and again is no longer
-//! looked up, until it has been left alone for a moment.
+//! A valid credential is always accepted, whatever others try from its address, because many workers may share one
+//! address. So an address that has tried too often is not blocked; it only receives 429 instead of 401. A credential
+//! that keeps failing is no longer looked up until it has not been tried for a while.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hash, RandomState};
@@ -10,15 +10,15 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Addresses, and credentials, that are remembered: twice as many at most.
+/// How many addresses, and how many credentials, one generation remembers. There are two generations.
 const REMEMBERED: usize = 10_000;
-/// Of one credential fewer tries are let through than of an address, which may be many machines.
+/// A single credential may fail this many times less often than an address, because an address may be many machines.
 const CREDENTIAL_SHARE: u32 = 3;
 
 #[derive(Debug)]
 pub(crate) struct Tries {
     per_minute: u32,
-    /// Credentials are remembered by a hash that nobody can foresee.
+    /// Hashes credentials with a random key, so that callers cannot predict the hash.
     hasher: RandomState,
     failed: Mutex<Failed>,
 }
@@ -29,7 +29,7 @@ struct Failed {
     credentials: Recent<u64>,
 }
 
-/// How long to wait, in seconds.
+/// The time to wait before the next try, in seconds.
 pub(crate) type RetryAfter = i64;
 
 impl Tries {
@@ -37,20 +37,20 @@ impl Tries {
         Self { per_minute, hasher: RandomState::new(), failed: Mutex::default() }
     }
 
-    /// Whether this credential may be checked.
+    /// Allows the credential to be checked.
     ///
     /// # Errors
-    /// When it has failed too often just now.
+    /// Fails if the credential has failed too often recently, with the time to wait.
     pub(crate) fn admit(&self, credential: &str, now: Instant) -> Result<(), RetryAfter> {
         let hash = self.hasher.hash_one(credential);
         let mut failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
-        match failed.credentials.wait(&hash, self.of_credential(), now) {
+        match failed.credentials.wait(&hash, self.per_minute_of_credential(), now) {
             None => Ok(()),
             Some(seconds) => Err(seconds),
         }
     }
 
-    /// Counts a credential that is not valid. `Some`: that was one too many.
+    /// Counts an invalid credential. `Some` if its address has tried too often, with the time to wait.
     pub(crate) fn failed(
         &self,
         address: Option<IpAddr>,
@@ -59,19 +59,19 @@ impl Tries {
     ) -> Option<RetryAfter> {
         let hash = self.hasher.hash_one(credential);
         let mut failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
-        failed.credentials.add(hash, self.of_credential(), now);
+        failed.credentials.add(hash, self.per_minute_of_credential(), now);
         let address = network(address?);
         let too_many = failed.addresses.wait(&address, self.per_minute, now);
         failed.addresses.add(address, self.per_minute, now);
         too_many
     }
 
-    fn of_credential(&self) -> u32 {
+    fn per_minute_of_credential(&self) -> u32 {
         (self.per_minute / CREDENTIAL_SHARE).max(1)
     }
 }
 
-/// One machine has a whole network of IPv6 addresses.
+/// The network of an address. One machine can use a whole /64 network of IPv6 addresses, so they count as one.
 fn network(address: IpAddr) -> IpAddr {
     match address {
         IpAddr::V4(_) => address,
@@ -79,7 +79,8 @@ fn network(address: IpAddr) -> IpAddr {
     }
 }
 
-/// Counts that fade, of those seen lately. When there are too many, those that were not seen for longest are forgotten.
+/// Counts of recently seen keys, which decrease over time. If there are too many keys, those not seen for the longest
+/// time are forgotten.
 #[derive(Debug)]
 struct Recent<K> {
     new: HashMap<K, Count>,
@@ -99,7 +100,7 @@ struct Count {
 }
 
 impl Count {
-    /// What is left of it: in a minute `per_minute` fade.
+    /// The count at this time. It decreases by `per_minute` in a minute.
     fn now(self, per_minute: u32, now: Instant) -> f64 {
         let faded = now.saturating_duration_since(self.at).as_secs_f64() * f64::from(per_minute) / 60.0;
         (self.tries - faded).max(0.0)
@@ -107,7 +108,7 @@ impl Count {
 }
 
 impl<K: Copy + Eq + Hash> Recent<K> {
-    /// How long until there is room for one more. `None`: there is.
+    /// The time until one more try is allowed. `None` if it is allowed now.
     fn wait(&mut self, key: &K, per_minute: u32, now: Instant) -> Option<RetryAfter> {
         let count = self.new.get(key).or_else(|| self.old.get(key))?;
         let beyond = count.now(per_minute, now) + 1.0 - f64::from(per_minute);
@@ -124,7 +125,7 @@ impl<K: Copy + Eq + Hash> Recent<K> {
         if self.new.len() >= REMEMBERED && !self.new.contains_key(&key) {
             self.old = std::mem::take(&mut self.new);
         }
-        // However often it was tried: after a moment there is room again.
+        // The count is capped, so that one more try is allowed after a short time, however many tries there were.
         self.new.insert(key, Count { tries: tries.min(f64::from(per_minute)), at: now });
     }
 }
@@ -138,18 +139,18 @@ mod tests {
     const HERE: Option<IpAddr> = Some(IpAddr::V4(Ipv4Addr::LOCALHOST));
 
     #[test]
-    fn an_address_hears_so_when_it_tries_too_often_and_there_is_room_again() {
+    fn an_address_that_tries_too_often_is_refused_until_its_count_decreases() {
         let (tries, now) = (Tries::new(60), Instant::now());
         let refused = |tries: &Tries, from: usize, now| {
             (from..from + 100).filter(|n| tries.failed(HERE, &n.to_string(), now).is_some()).count()
         };
         assert_eq!(refused(&tries, 0, now), 40);
         assert_eq!(tries.failed(HERE, "x", now), Some(2));
-        // Another address is another matter.
+        // Another address is counted separately.
         assert_eq!(tries.failed(Some(Ipv4Addr::new(192, 0, 2, 1).into()), "x", now), None);
         let later = now + Duration::from_secs(30);
         assert_eq!(refused(&tries, 1_000, later), 70);
-        // Nobody has to wait for longer because it tried more.
+        // More tries do not make the wait longer.
         assert_eq!(tries.failed(HERE, "x", now + Duration::from_secs(33)), None);
     }
 
@@ -166,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn machines_with_many_addresses_are_one() {
+    fn the_addresses_of_an_ipv6_network_count_as_one() {
         let (tries, now) = (Tries::new(3), Instant::now());
         let from = |n: u16| Some(IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, n)));
         let refused = (0..10).filter(|n| tries.failed(from(*n), &n.to_string(), now).is_some()).count();
@@ -174,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_remembered_is_bounded() {
+    fn the_number_of_remembered_keys_is_bounded() {
         let (tries, now) = (Tries::new(60), Instant::now());
         let many = u32::try_from(REMEMBERED).unwrap() * 3;
         for n in 0..many {

@@ -1,4 +1,4 @@
-//! An execution with everything that belongs to it, for whoever shows it. Input and outcome are in its log.
+//! An execution with all its details, for display. Its input and its outcome are read from its log.
 
 use flovyn_engine::failure::Failure;
 use flovyn_engine::ids::Payload;
@@ -11,21 +11,21 @@ use crate::api::Api;
 #[derive(Debug)]
 pub(crate) struct ExecutionView {
     pub(crate) labels: Vec<(String, String)>,
-    /// From its first event.
+    /// The input, from the first event.
     pub(crate) input: Payload,
-    /// Of a completed one, from its last event.
+    /// The output, from the last event. `None` unless the execution is completed.
     pub(crate) output: Option<Payload>,
-    /// Of one that ended otherwise: the error, or the reason of its cancellation.
+    /// The error, or the reason of the cancellation. `None` if the execution is open or completed.
     pub(crate) error: Option<String>,
-    /// Of a failed one: what its workflow said beside the error.
+    /// The failure type and details that the workflow reported with its error. Empty unless the execution failed.
     pub(crate) failure: Failure,
-    /// Of one that has ended: signals that were delivered to it and that it did not read.
+    /// The number of signals that were delivered but not read. Zero while the execution is open.
     pub(crate) unread_signals: i64,
-    /// Of an open one: what it waits for.
+    /// What the execution waits for. Empty if it has ended.
     pub(crate) waiting: Vec<Waiting>,
 }
 
-/// Gathers it. The row says for which tenant.
+/// Reads the details of the execution in this row.
 pub(crate) async fn execution(api: &Api, row: &Execution) -> StoreResult<ExecutionView> {
     let (store, tenant_id) = (api.service().store(), row.tenant_id);
     let labels = store.execution_labels(tenant_id, row.id).await?;

@@ -1,4 +1,4 @@
-//! The clock of `flovyn dev --virtual-clock`: product time moves only when told to, leases stay on real time.
+//! The clock of `flovyn dev --virtual-clock`. Product time moves only on request; leases use real time.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
@@ -9,24 +9,24 @@ use flovyn_service::Service;
 use flovyn_store::{Clock, ExecutionFilter, Page, StoreResult, SystemClock, TaskFilter};
 use tokio::time::Instant;
 
-/// How often to look whether what was started has settled.
+/// How often to check whether the system has settled.
 const LOOK: Duration = Duration::from_millis(5);
-/// Claimed work may take so long before time goes on without it.
+/// How long to wait for claimed work and due rows before time moves on without them. A commit restarts the wait.
 const CLAIMED: Duration = Duration::from_secs(10);
-/// Work that waits is left alone after so long: nobody seems to take it.
+/// How long to wait for ready work that nobody claims before time moves on without it.
 const WAITING: Duration = Duration::from_millis(500);
-/// Rows looked at per tenant; beyond them, time moves without waiting.
+/// The most rows that are checked per tenant. Time moves without waiting for further rows.
 const PAGE: usize = 1_000;
 
 #[derive(Debug)]
 pub struct VirtualClock {
     ms: AtomicI64,
-    // One advance at a time: two would overtake each other's due moments.
+    // Only one advance runs at a time: two could skip each other's due times.
     advancing: tokio::sync::Mutex<()>,
 }
 
 impl Default for VirtualClock {
-    /// Stands at the real time.
+    /// Starts at the real time.
     fn default() -> Self {
         Self { ms: AtomicI64::new(SystemClock.now().ms), advancing: tokio::sync::Mutex::default() }
     }
@@ -39,17 +39,18 @@ impl Clock for VirtualClock {
 }
 
 impl VirtualClock {
-    /// Moves time forward, stopping at every due moment until what it starts has settled. Returns the new time.
+    /// Moves time forward and stops at every due time until the work that it starts has settled. Returns the new
+    /// time.
     ///
     /// # Errors
-    /// When the store cannot be read. Time then stands where it got to.
+    /// Fails if the store cannot be read. Time then stays at the last due time that was reached.
     pub async fn advance(&self, service: &Service, by_ms: i64) -> StoreResult<i64> {
         let _alone = self.advancing.lock().await;
         settle(service, self.now().ms).await?;
         let target_ms = self.now().ms.saturating_add(by_ms);
         while let Some(next_ms) = service.store().due_next(ClockKind::Product).await? {
             let now_ms = self.now().ms;
-            // A row that is due and stays is set aside by the loop: stepping cannot help it.
+            // If a due row remains, the loop has set it aside, so stepping further cannot fire it.
             if next_ms > target_ms || next_ms <= now_ms {
                 break;
             }
@@ -70,13 +71,13 @@ impl VirtualClock {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Activity {
     Idle,
-    /// Work that somebody might take.
+    /// There is ready work that a worker might claim.
     Waiting,
-    /// Due rows not yet fired, or work that somebody has.
+    /// There are due rows that have not fired, or work that a worker has claimed.
     Busy,
 }
 
-/// Waits until nothing more happens by itself at this moment, or for as long as is reasonable.
+/// Waits until nothing more happens at this time without external input, or until the time limit.
 async fn settle(service: &Service, now_ms: i64) -> StoreResult<()> {
     let (mut busy_until, mut waiting_until) = (Instant::now() + CLAIMED, Instant::now() + WAITING);
     let mut commits = service.stats().figures().commits;

@@ -1,25 +1,25 @@
-//! What something waits for, in the words that people and programs read. The facts come from the engine.
+//! Describes what an execution or task waits for, for people and programs. The facts come from the engine.
 
 use flovyn_engine::why::Waiting;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-/// One thing that is waited for. Fields without content are left out.
+/// One thing that an execution or task waits for. Empty fields are omitted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct WaitingOn {
-    /// Such as `TASK`, `TIMER`, `PROMISE`, `CHILD`, `SIGNAL`, `NO_WORKER` or `QUEUE_PAUSED`.
+    /// The kind, such as `TASK`, `TIMER`, `PROMISE`, `CHILD`, `SIGNAL`, `NO_WORKER` or `QUEUE_PAUSED`.
     pub kind: &'static str,
-    /// Of the task, promise or child.
+    /// The id of the task, promise or child.
     #[serde(skip_serializing_if = "String::is_empty")]
     #[schema(required = false)]
     pub id: String,
     #[serde(skip_serializing_if = "String::is_empty")]
     #[schema(required = false)]
     pub name: String,
-    /// The same for people.
+    /// A description for people.
     pub message: String,
-    /// When it ends by itself, in milliseconds since 1970.
+    /// When the wait ends by itself, in milliseconds since 1970.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub until_ms: Option<i64>,
 }

@@ -1,4 +1,4 @@
-//! Answers everybody who waits for a batch: first those who can go on with work.
+//! Answers the callers of a batch: first those that receive work or outcomes, then all others.
 
 use flovyn_engine::request::Op;
 use flovyn_engine::{Code, Decided, Reply, Request};
@@ -14,12 +14,12 @@ use crate::service::Shared;
 use crate::stats::Stats;
 use crate::watch::Subject;
 
-/// A batch that was decided, and written unless it has `takers`.
+/// A decided batch. It is durable unless `takers` is set.
 pub(crate) struct Committed {
     pub(crate) decided: Vec<Decided>,
     pub(crate) handed: Vec<Poller>,
     pub(crate) summary: Summary,
-    /// The workers that are handed what it starts, before it is written. `None`: it is durable.
+    /// The workers that receive the started executions before the start is written. `None`: the batch is durable.
     pub(crate) takers: Option<Takers>,
     pub(crate) in_flight: InFlight,
 }
@@ -31,7 +31,8 @@ impl Shared {
         requeued
     }
 
-    /// Sends what others wait for to go on: work to pollers, and outcomes of executions. Returns requests for the next batch.
+    /// Sends work to pollers and outcomes to followers: both can continue with them. Returns requests for the next
+    /// batch.
     pub(crate) fn hand_over(&self, jobs: &mut [Job], committed: &mut Committed) -> Vec<Job> {
         let Committed { decided, handed, summary, in_flight, .. } = committed;
         self.tails.add(std::mem::take(&mut summary.events));
@@ -46,8 +47,9 @@ impl Shared {
         }
         Stats::add(&self.stats.requests, decided.len());
         let for_pollers = decided.split_off(jobs.len());
-        // A poller that began to wait after this batch was decided was not seen by it, and one that is searching in another batch may
-        // have missed its work. Before anybody is answered: they may ask for what their answer names.
+        // The batch did not see a poller that began to wait after it was decided, and a poller that is searching in
+        // another batch may have missed its work. This happens before any caller is answered, because callers may ask
+        // for work that their answer names.
         let mut requeued = self.dispatch.left_ready(&summary.left_ready);
         self.follow(jobs, decided);
         self.push(handed.drain(..), for_pollers, in_flight, &mut requeued);
@@ -59,7 +61,7 @@ impl Shared {
         requeued
     }
 
-    /// Sends work that is started and not written yet. Nobody else is answered.
+    /// Sends work that is started but not written yet. No other caller is answered.
     pub(crate) fn hand_over_first(
         &self,
         starts: usize,
@@ -77,7 +79,7 @@ impl Shared {
         requeued
     }
 
-    /// Before a worker can have been handed what is started: no end is missed.
+    /// Follows new executions before a worker can have received them, so that no end is missed.
     fn follow(&self, jobs: &mut [Job], decided: &[Decided]) {
         for (job, decided) in jobs.iter_mut().zip(decided) {
             let Decided::Reply(Reply::Started(started)) = decided else { continue };
@@ -103,7 +105,7 @@ impl Shared {
         }
     }
 
-    /// Answers everybody else, after [`Self::hand_over`]. Returns requests for the next batch.
+    /// Answers the other callers, after [`Self::hand_over`]. Returns requests for the next batch.
     pub(crate) fn answer(&self, jobs: Vec<Job>, committed: Committed) -> Vec<Job> {
         let Committed { decided, summary, in_flight, .. } = committed;
         let mut requeued = Vec::new();
@@ -126,7 +128,8 @@ impl Shared {
                 Stats::add(&self.stats.deferred, 1);
                 job.misses += 1;
                 if job.request.provisional.is_some() {
-                    // A later request may be decided before it: then the worker's execution does not exist.
+                    // A later request may be decided before this one. Then the execution that the worker received does
+                    // not exist.
                     job.request = provisional::anew(&job.request, self.seed());
                 }
                 requeued.push(job);
@@ -138,10 +141,10 @@ impl Shared {
             }
             Decided::Refused(refusal) => {
                 match refusal.code {
-                    Code::Internal => tracing::error!(%refusal, "a rule failed"),
+                    Code::Internal => tracing::error!(%refusal, "internal error in a rule: please report it"),
                     Code::StaleClaim => {
                         Stats::add(&self.stats.stale_claims, 1);
-                        tracing::info!(%refusal, "refused: its claim has ended");
+                        tracing::info!(%refusal, "refused: the claim has ended");
                     }
                     _ => {}
                 }
@@ -157,11 +160,12 @@ impl Shared {
             }
             Asker::Poll(poll) => match result {
                 Ok(Reply::Claimed(claimed)) if claimed.is_empty() && poll.may_wait() => {
-                    // Nothing there. Every batch that is decided from now on and makes such work ready sees this poller. One that was
-                    // decided meanwhile wakes it when it is answered, or has been answered: then the poller searches again.
+                    // The claim found nothing. Batches that are decided from now on see this poller if they make work
+                    // ready. Batches that were decided meanwhile wake it when they are answered. If they have been
+                    // answered already, the poller searches again.
                     let Some(poller) = Poller::new(job.request, poll) else { return };
-                    // Work that another batch of ours had locked may be left when that batch ends; and ready rows that this claim
-                    // cleared away may have hidden others.
+                    // Another batch of this process may have locked work and not taken it. Or this claim cleared away
+                    // ready rows that hid others.
                     let again = claimed.cleared || (claimed.passed_over && in_flight.had_company());
                     requeued.extend(match again {
                         true => Some(poller.into_job()),
@@ -181,7 +185,7 @@ impl Shared {
         }
     }
 
-    /// A report that came twice is acknowledged twice and counts once.
+    /// A repeated report is acknowledged again but has no effect.
     fn note_repeated(&self, request: &Request, reply: &Reply) {
         if let Reply::Submitted { repeated: true, .. } | Reply::TaskReported { repeated: true, .. } = reply {
             Stats::add(&self.stats.repeated_reports, 1);
@@ -189,7 +193,7 @@ impl Shared {
         }
     }
 
-    /// A claim that found as much as it could take has probably not found all: the next poller searches too.
+    /// If a claim found as much as it could take, there is probably more: the next poller searches too.
     fn wake_next(&self, request: &Request, found: usize) -> Vec<Job> {
         match job::claim_of(request) {
             Some(claim) if claim.only.is_none() && found >= claim.max => {
@@ -202,11 +206,11 @@ impl Shared {
     fn after_commit(&self, mut summary: Summary) {
         match summary.watched {
             true => self.watchers.tell(&summary.changed),
-            // A watcher that began while this batch was being committed may have read what was there before it.
+            // A watcher that began while this batch was committed may have read the state before it.
             false => self.watchers.tell_all(),
         }
         for cancel in &summary.cancelled {
-            // Without any session here nobody receives it.
+            // If this process has no session, there is no receiver.
             let _ = self.cancels.send(*cancel);
         }
         self.soon.committed(std::mem::take(&mut summary.due));
@@ -216,7 +220,7 @@ impl Shared {
     }
 }
 
-/// A caller that is notified of an end has to know before what has started.
+/// Answers the starts whose executions have already ended: the caller must receive the start before the end.
 fn answer_started(jobs: &mut [Job], decided: &[Decided], ended: &[(Subject, Outcome)]) {
     for (job, decided) in jobs.iter_mut().zip(decided) {
         let Decided::Reply(reply @ Reply::Started(started)) = decided else { continue };

@@ -1,5 +1,5 @@
-//! The batch loop: tells the scheduler what happens and carries out what it decides. It decides nothing itself. What happens to
-//! one batch is in `transaction.rs`, how it is answered in `answer.rs`.
+//! The batch loop: reports events to the scheduler and carries out the scheduler's actions. The loop decides nothing
+//! itself. `transaction.rs` runs one batch, and `answer.rs` answers its callers.
 
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
@@ -23,9 +23,10 @@ use crate::service::Shared;
 use crate::stats::Stats;
 use crate::transaction::Mode;
 
-/// After so long without a request, memory that only makes the next one faster is released.
+/// After this time without a request, memory that only makes the next request faster is freed.
 const RESTS_AFTER: Duration = Duration::from_secs(2);
-/// For how many turns the loop may stay awake: with nothing else to do some 0.3 ms. Counted, since a clock may stand still.
+/// The number of turns that the loop may stay awake: about 0.3 ms if there is nothing else to do. Turns are counted
+/// instead of time, because the clock may stand still in tests.
 const AWAKE_FOR: usize = 300;
 
 pub(crate) struct Batcher {
@@ -34,11 +35,12 @@ pub(crate) struct Batcher {
     jobs: mpsc::Receiver<Job>,
     /// Set when the service stops.
     stopped: watch::Receiver<bool>,
-    /// Whether no more requests are accepted.
+    /// Whether the channel is closed and empty: no more requests can arrive.
     closed: bool,
     /// Batches that run in tasks of their own.
     running: JoinSet<(BatchId, Ended<Job>)>,
-    /// The last batch that has to be answered before the next one. Its channel closes when it has been.
+    /// The last batch beside the loop that has to be answered before the next one. The channel closes when that batch
+    /// has been answered.
     last_beside: Option<(BatchId, oneshot::Receiver<()>)>,
     /// The last batch that ran in the loop, until it is answered.
     unanswered: Option<(Vec<Job>, Committed)>,
@@ -65,7 +67,7 @@ impl Batcher {
         }
     }
 
-    /// Runs until the service stops, then finishes what was accepted before.
+    /// Runs until the service stops, then carries out the requests that were accepted before.
     pub(crate) async fn run(mut self) {
         loop {
             self.receive();
@@ -96,7 +98,8 @@ impl Batcher {
         }
     }
 
-    /// Takes in what has arrived: tenants take turns only among the requests that are here.
+    /// Passes all requests that have arrived to the scheduler. Tenants can take turns only among requests that the
+    /// scheduler has.
     fn receive(&mut self) {
         let now = Instant::now().into_std();
         while self.scheduler.has_room() && !self.closed {
@@ -112,18 +115,18 @@ impl Batcher {
         }
     }
 
-    /// Answers in two steps: first those who can go on with work, then everybody else.
+    /// Answers the last batch in two steps: first the receivers of work and outcomes, then all other callers.
     async fn answer(&mut self) {
         let Some((mut jobs, mut committed)) = self.unanswered.take() else { return };
         let requeued = self.shared.hand_over(&mut jobs, &mut committed);
         self.requeue(requeued);
         if jobs.len() < MANY {
-            // Work and results are sent before this thread turns to those who only wait for an acknowledgement.
+            // Other tasks send the work and the outcomes before this thread sends mere acknowledgements.
             yield_now().await;
         }
         let requeued = self.shared.answer(jobs, committed);
         self.requeue(requeued);
-        // Those who have been answered pass it on before the next batch may block this thread.
+        // The answered callers run before the next batch may block this thread.
         yield_now().await;
     }
 
@@ -139,7 +142,7 @@ impl Batcher {
         self.requeue(requeued.unwrap_or_default());
     }
 
-    /// Waits for a batch. The store gets its work first, and the last batch is answered meanwhile.
+    /// Runs a batch and waits for it. The store starts on this batch first; then the last batch is answered meanwhile.
     async fn run_here(&mut self, batch: BatchId, jobs: Vec<Job>, notify: bool) {
         let (shared, began, last) = (&self.shared, Instant::now(), self.unanswered.take());
         let answer = async { last.map(|(jobs, committed)| shared.answer_all(jobs, committed)) };
@@ -151,7 +154,7 @@ impl Batcher {
                 let requeued = self.shared.hand_over_first(jobs.len(), decided, handed, &in_flight);
                 self.requeue(requeued);
                 self.note(Event::Notified(takers.claim(jobs)));
-                // The work is sent before this thread turns to its clock.
+                // Other tasks send the work before this thread begins to wait for the first step.
                 yield_now().await;
             }
             Ok(committed) => {
@@ -180,7 +183,7 @@ impl Batcher {
             drop(answered);
             ended
         });
-        // Polled here once, so that the store gets this batch before the next one.
+        // Polled once here, so that the store receives this batch before the next one.
         match runs.as_mut().now_or_never() {
             Some(ended) => self.note(Event::Ended(batch, ended)),
             None => self.spawn(batch, runs),
@@ -189,12 +192,13 @@ impl Batcher {
 
     fn spawn(&mut self, batch: BatchId, runs: BoxFuture<'static, Ended<Job>>) {
         self.running.spawn(async move {
-            // After a panic, a fault of ours, nothing is left of the batch: its callers see that their channels are closed.
+            // A panic is a fault of Flovyn. The batch is lost, and its callers see that their channels are closed.
             (batch, AssertUnwindSafe(runs).catch_unwind().await.unwrap_or_default())
         });
     }
 
-    /// The poller has gone. It may have been woken for work that is there: somebody else searches for it.
+    /// Wakes other pollers in place of one that has gone. It may have been woken for work, which another poller must
+    /// then search for.
     fn pass_on(&mut self, claim: &Job) {
         let lanes = job::claim_of(&claim.request).map(|op| op.lanes(claim.request.tenant_id));
         let woken = self.shared.dispatch.take_one_of_each(&lanes.unwrap_or_default());
@@ -203,7 +207,7 @@ impl Batcher {
 
     async fn wait(&mut self, until: Option<Instant>) {
         let has_room = self.scheduler.has_room();
-        // In a fixed order: the same seed gives the same run.
+        // The branches are checked in a fixed order, so that a simulation with the same seed runs the same way.
         let happened = tokio::select! {
             biased;
             Some(Ok((batch, ended))) = self.running.join_next() => Some(Event::Ended(batch, ended)),
@@ -215,13 +219,13 @@ impl Batcher {
                 }
             },
             () = ring(&mut self.alarm, until) => None,
-            // Nobody asks for anything: what was kept for those who do is released.
+            // No request has arrived for a while: free the memory that only speeds up requests.
             () = tokio::time::sleep(RESTS_AFTER), if self.shared.releases_at_rest && !self.shared.tails.is_empty() => {
                 self.shared.tails.clear();
                 None
             }
             () = stops(&mut self.stopped), if !self.jobs.is_closed() => {
-                // What is in the channel already is still carried out.
+                // Requests that are already in the channel are still carried out.
                 self.jobs.close();
                 Some(Event::Stopping)
             }
@@ -231,7 +235,7 @@ impl Batcher {
         }
     }
 
-    /// Answers the pollers that wait: there will be no work.
+    /// Answers the waiting pollers with an empty claim, because there will be no more work.
     fn finish(&self) {
         for poller in self.shared.dispatch.drain() {
             drop(poller.asker.sender.send(Ok(Claimed::default())));
@@ -239,7 +243,8 @@ impl Batcher {
     }
 }
 
-/// Completes at this moment; `None`: never. The alarm is set anew only if it would ring too late, since that wakes a thread.
+/// Completes at the given time; for `None`, never. The alarm is reset only if it would ring too late, because a reset
+/// wakes a thread.
 async fn ring(alarm: &mut Pin<Box<Sleep>>, until: Option<Instant>) {
     let Some(until) = until else { return std::future::pending().await };
     while Instant::now() < until {
@@ -251,12 +256,12 @@ async fn ring(alarm: &mut Pin<Box<Sleep>>, until: Option<Instant>) {
 }
 
 async fn stops(stopped: &mut watch::Receiver<bool>) {
-    // The sender lives in the service; when it is gone, nothing more can come.
+    // The service owns the sender. If the sender is dropped, no more requests can arrive.
     let _ = stopped.wait_for(|stopped| *stopped).await;
 }
 
-/// For how many turns the loop stays awake for a first step. Only if this wakes no other thread of the runtime over and over, and
-/// leaves a processor to whoever it waits for.
+/// The number of turns that the loop stays awake for a first step. Zero if the runtime has several threads, because
+/// yielding would keep waking them, or if there is no second processor on which the worker can run.
 pub(crate) fn stays_awake_for() -> usize {
     let alone = Handle::current().metrics().num_workers() == 1;
     let is_worth_it = alone && available_parallelism().is_ok_and(|cores| cores.get() > 1);

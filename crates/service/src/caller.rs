@@ -1,4 +1,4 @@
-//! Who asks the service for something.
+//! The sender of a request.
 
 use std::sync::Arc;
 
@@ -6,13 +6,13 @@ use flovyn_engine::Request;
 use flovyn_engine::ids::TenantId;
 use flovyn_engine::request::{Actor, Op, Peer};
 
-/// A tenant, and what is known of whoever acts for it.
+/// The tenant of a request, and what is known about its sender.
 #[derive(Debug, Clone)]
 pub struct Caller {
     pub tenant_id: TenantId,
-    /// Named in the audit log. `None`: nothing is written there.
+    /// The name for the audit log. `None`: no entry is written.
     pub actor: Option<Arc<Actor>>,
-    /// The client, for reports without a claim token. `None`: unknown.
+    /// The client, which identifies the reporter if a report has no claim token. `None`: unknown.
     pub peer: Option<Arc<Peer>>,
 }
 

@@ -1,5 +1,5 @@
-//! Cheap chatter, kept off the hot path: reports are gathered and written together; frequent heartbeats are
-//! answered from memory. What is gathered here may be lost in a crash, and nothing else may.
+//! Small frequent messages, kept out of the normal request path. Reports are collected and written together, and
+//! frequent heartbeats are answered from memory. Only the messages collected here may be lost in a crash.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,11 +16,11 @@ use crate::caller::Caller;
 use crate::job::Asker;
 use crate::service::Service;
 
-/// Reports that may wait at most; more are dropped.
+/// The most reports that may wait; further reports are dropped.
 const MAX_REPORTS: usize = 10_000;
-/// Tasks whose last heartbeat is remembered at most.
+/// The most tasks whose last heartbeat is remembered.
 const MAX_HEARTBEATS: usize = 100_000;
-/// Workers whose last written sign of life is remembered, before those are forgotten that no longer matter.
+/// Number of remembered workers above which entries that are no longer needed are removed.
 const MANY_WORKERS: usize = 10_000;
 
 #[derive(Debug, Default, Clone)]
@@ -28,20 +28,20 @@ pub(crate) struct Chatter {
     inner: Arc<Mutex<Inner>>,
 }
 
-/// Whoever reports: by claim token, or by connection. What one of them says must not hide what another one says.
+/// The sender of a report, by claim token and by connection. Messages of one sender must not hide those of another.
 type Reporter = (Option<i64>, Option<i64>);
 
 #[derive(Debug, Default)]
 struct Inner {
     lines: Vec<Request>,
-    /// Only the latest progress that a reporter has sent matters.
+    /// The latest progress of each reporter; older progress does not matter.
     progress: FxHashMap<(TenantId, TaskId, Reporter), Request>,
     heartbeats: BTreeMap<(TenantId, TaskId, Reporter), Heard>,
-    /// When a sign of life of a worker was last written.
+    /// When a sign of life of each worker was last written.
     seen: FxHashMap<(TenantId, WorkerId), Instant>,
 }
 
-/// The last heartbeat that was written, and the one that waits to be.
+/// The last heartbeat that was written, and a later one that waits to be written.
 #[derive(Debug)]
 struct Heard {
     at: Instant,
@@ -60,7 +60,7 @@ impl Chatter {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// `false`: too many wait already, it was dropped.
+    /// Adds a report. `false`: the report was dropped, because too many are waiting.
     pub(crate) fn add(&self, request: Request) -> bool {
         let mut inner = self.lock();
         if inner.lines.len() + inner.progress.len() >= MAX_REPORTS {
@@ -76,7 +76,7 @@ impl Chatter {
         true
     }
 
-    /// Writes what has been gathered.
+    /// Writes the collected reports.
     pub(crate) fn flush(&self, service: &Service) {
         let mut requests = {
             let mut inner = self.lock();
@@ -92,23 +92,24 @@ impl Chatter {
             keep
         });
         for request in requests {
-            // A full queue or a stopping server drops it: it was acknowledged as droppable.
+            // If the queue is full or the server is stopping, the report is dropped: its sender knows that reports may
+            // be lost.
             if service.send(request, Asker::None).is_err() {
                 crate::stats::Stats::add(&service.shared.stats.dropped_reports, 1);
             }
         }
     }
 
-    /// A worker shows life. Writes it now and then: three times before its silence would count.
+    /// Notes a worker's sign of life. It is written at most three times per period of allowed silence.
     pub(crate) fn see(&self, service: &Service, tenant_id: TenantId, worker_id: WorkerId) {
         if self.notes_sign(service, tenant_id, worker_id) {
             let see = service.request(tenant_id, SeeWorker { worker_id }.into());
-            // A full queue loses it; the next one comes soon.
+            // If the queue is full, the sign of life is lost; the next one comes soon.
             let _ = service.send(see, Asker::None);
         }
     }
 
-    /// Whether a sign of life has to be written. It counts as written from now on.
+    /// Whether a sign of life has to be written. If so, it counts as written from now on.
     pub(crate) fn notes_sign(&self, service: &Service, tenant_id: TenantId, worker_id: WorkerId) -> bool {
         let fresh = Duration::from_millis(service.limits().worker_silence_ms.max(0).unsigned_abs() / 3);
         let mut inner = self.lock();
@@ -123,7 +124,7 @@ impl Chatter {
         true
     }
 
-    /// Answers from memory while the last written heartbeat is fresh; its details wait for the next write.
+    /// Answers from memory while the last written heartbeat is recent; the details then wait for the next write.
     pub(crate) async fn heartbeat(
         &self,
         service: &Service,
@@ -143,7 +144,7 @@ impl Chatter {
         let reply = service.call(caller, heartbeat).await?;
         let Reply::Heartbeat { cancel_requested, next_within_ms } = reply else { return Ok(false) };
         let mut inner = self.lock();
-        // Somebody who is to stop is asked to every time.
+        // If the task must stop, every answer has to say so; therefore this answer is not remembered.
         if !cancel_requested && inner.heartbeats.len() < MAX_HEARTBEATS {
             let good_for = Duration::from_millis(next_within_ms.max(0).unsigned_abs());
             inner.heartbeats.insert(key, Heard { at: Instant::now(), good_for, waiting: None });
@@ -151,7 +152,7 @@ impl Chatter {
         Ok(cancel_requested)
     }
 
-    /// Sends a waiting heartbeat of this task ahead of what follows.
+    /// Writes the waiting heartbeats of this task before the request that follows.
     pub(crate) async fn release_heartbeat(&self, service: &Service, tenant_id: TenantId, task_id: TaskId) {
         let waiting: Vec<Request> = {
             let mut inner = self.lock();
@@ -161,9 +162,9 @@ impl Chatter {
         };
         for request in waiting {
             let (sender, written) = oneshot::channel();
-            // A full queue loses it; the failure that follows will say that it is full.
+            // If the queue is full, the heartbeat is lost; the following request fails and reports the full queue.
             if service.send(request, Asker::Call(sender)).is_ok() {
-                // Of two batches at once the one with the failure might be first.
+                // Two batches may run at once: without this wait, the failure could be decided first.
                 let _ = written.await;
             }
         }

@@ -1,6 +1,6 @@
-//! Dispatch of ready work to the pollers that wait for it. Transport-free: a poller is a claim and a channel.
+//! Dispatch of ready work to waiting pollers. A poller is a claim and a channel; this module knows no transport.
 //!
-//! Ready work wakes as many pollers as there is work, never all of them.
+//! Ready work wakes only as many pollers as there is work.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,7 +14,7 @@ use crate::job::{Job, PollAsker, claim_of};
 use crate::onlookers::{Onlooker, Onlookers};
 use crate::pollers::{Poller, PollerId, Pollers, narrowed};
 
-/// Lanes that are remembered as empty.
+/// The most lanes that are remembered as empty.
 const MAX_EMPTY: usize = 10_000;
 
 /// All pollers of this process.
@@ -22,15 +22,15 @@ const MAX_EMPTY: usize = 10_000;
 pub(crate) struct Dispatch {
     pollers: Arc<Mutex<Pollers>>,
     batches: BatchesInFlight,
-    /// Whether lanes are remembered as empty: only if all work is made ready by this process.
+    /// Whether lanes are remembered as empty. True only if this process makes all work ready.
     knows_empty: bool,
 }
 
-/// Work for one poller out of what a batch made ready.
+/// Work for one poller, from the work that a batch made ready.
 #[derive(Debug)]
 pub(crate) struct HandOff {
     pub(crate) poller: Poller,
-    /// The claim, narrowed to the items that are meant for it.
+    /// The claim, narrowed to the items for this poller.
     pub(crate) request: Arc<Request>,
 }
 
@@ -39,12 +39,12 @@ impl Dispatch {
         Self { pollers: Arc::default(), batches: BatchesInFlight::default(), knows_empty }
     }
 
-    /// Held for look-ups only, never across an await; a panic leaves the maps whole.
+    /// The lock is held for look-ups only, never across an await. A panic leaves the maps consistent.
     fn lock(&self) -> MutexGuard<'_, Pollers> {
         self.pollers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A batch begins; it is in flight until the returned guard is dropped.
+    /// Registers a batch. It is in flight until the returned guard is dropped.
     pub(crate) fn batch_begins(&self) -> InFlight {
         self.batches.begin()
     }
@@ -55,13 +55,13 @@ impl Dispatch {
         }
     }
 
-    /// Parks a poller whose claim was in a batch and found nothing. Returns it if another batch has left work for it meanwhile:
-    /// it has to search again.
+    /// Parks a poller whose claim was in a batch and found nothing. Returns it as a job if another batch has left work
+    /// for it meanwhile: the poller must search again.
     pub(crate) fn park_after(&self, batch: &InFlight, poller: Poller) -> Option<Job> {
         if poller.asker.is_gone() {
             return None;
         }
-        // Under the lock of the pollers: a batch that leaves work from here on sees this one.
+        // This runs under the lock of the pollers, so that a batch that leaves work later sees this poller.
         let mut pollers = self.lock();
         let missed = batch.missed(&poller.lanes);
         if !missed.is_empty() {
@@ -71,8 +71,8 @@ impl Dispatch {
         None
     }
 
-    /// Parks a poller that need not search, since nothing would be found. A batch that is being decided at this moment wakes it
-    /// when it is answered. The error is a poller that has to search.
+    /// Parks a poller without a search, because its lanes are known to be empty. A batch that is being decided now
+    /// wakes it when the batch is answered. Returns the poller as an error if it has to search.
     pub(crate) fn park_at_once(
         &self,
         request: Arc<Request>,
@@ -93,27 +93,27 @@ impl Dispatch {
         Ok(())
     }
 
-    /// A claim of this batch has searched all its lanes and found nothing: they are remembered as empty, unless another batch has
-    /// left work there since.
+    /// A claim of this batch has searched all its lanes and found nothing. The lanes are remembered as empty, unless
+    /// another batch has left work there since.
     pub(crate) fn found_nothing(&self, batch: &InFlight, request: &Request) {
         let Some(claim) = claim_of(request).filter(|claim| claim.only.is_none()) else { return };
         let mut lanes = claim.lanes(request.tenant_id);
-        // What is held back from one build is not from another.
+        // Work that is held back from one build may be open to another build.
         lanes.retain(|lane| lane.class != WorkClass::HeldBack);
-        // Under the lock of the pollers: a batch that leaves work from here on takes it back.
+        // This runs under the lock of the pollers: a batch that leaves work later removes the mark again.
         let mut pollers = self.lock();
         if self.knows_empty && pollers.empty.len() < MAX_EMPTY && batch.missed(&lanes).is_empty() {
             pollers.empty.extend(lanes);
         }
     }
 
-    /// From here on, every poll searches.
+    /// After this call every poll searches.
     pub(crate) fn forget_empty(&self) {
         self.lock().empty.clear();
     }
 
-    /// Chooses pollers for ready work and takes them out. `prefers` names the session that ran an item last, `failed` the builds
-    /// that have failed on it.
+    /// Chooses pollers for ready work and takes them out of the index. `prefers` returns the session that ran an item
+    /// last, and `failed` the builds that have failed on it.
     pub(crate) fn assign<'a>(
         &self,
         ready: &[Ready],
@@ -152,21 +152,21 @@ impl Dispatch {
             .collect()
     }
 
-    /// A batch has left ready work in these lanes, and is durable. Takes out pollers that began to wait since it was decided, to
-    /// search for it.
+    /// A durable batch has left ready work in these lanes. Takes out pollers that began to wait since the batch was
+    /// decided, so that they search for the work.
     pub(crate) fn left_ready(&self, lanes: &[Lane]) -> Vec<Job> {
         self.batches.leaves(lanes);
         self.take_one_of_each(lanes)
     }
 
-    /// A queue is not paused any more: its pollers search.
+    /// A queue was resumed: its pollers search.
     pub(crate) fn queue_resumed(&self, tenant_id: TenantId, queue: &Text) -> Vec<Job> {
         self.forget_empty();
         self.batches.resumes(tenant_id, queue);
         self.take_one_of_each(&self.lanes_of_queue(tenant_id, queue))
     }
 
-    /// Lets somebody know of ready work in these lanes that no poller takes.
+    /// Registers an onlooker, which is notified of ready work in these lanes if no poller takes it.
     pub(crate) fn look_on(&self, lanes: Vec<Lane>) -> Onlooker {
         self.lock().onlookers.add(self.clone(), lanes)
     }
@@ -175,7 +175,8 @@ impl Dispatch {
         act(&mut self.lock().onlookers);
     }
 
-    /// Takes out one poller of each lane, to search for work that came from elsewhere. If nobody waits, an onlooker is notified.
+    /// Takes out one poller of each lane, to search for work that another process made ready. If no poller waits, an
+    /// onlooker is notified.
     pub(crate) fn take_one_of_each(&self, lanes: &[Lane]) -> Vec<Job> {
         let mut pollers = self.lock();
         let mut found: BTreeMap<PollerId, Vec<&Lane>> = BTreeMap::new();
@@ -199,14 +200,14 @@ impl Dispatch {
             .collect()
     }
 
-    /// Lanes that somebody waits for or looks at.
+    /// The lanes of all pollers and onlookers.
     pub(crate) fn lanes(&self) -> Vec<Lane> {
         let mut pollers = self.lock();
         pollers.drop_gone();
         pollers.all_lanes().cloned().collect()
     }
 
-    /// Lanes of one queue that somebody waits for or looks at.
+    /// The lanes of all pollers and onlookers in one queue.
     pub(crate) fn lanes_of_queue(&self, tenant_id: TenantId, queue: &str) -> Vec<Lane> {
         let own = |lane: &&Lane| lane.tenant_id == tenant_id && &*lane.queue == queue;
         self.lock().all_lanes().filter(own).cloned().collect()
@@ -220,7 +221,7 @@ impl Dispatch {
         self.lock().all.len()
     }
 
-    /// Answers every poller: the server stops.
+    /// Takes out all pollers, to answer them when the server stops.
     pub(crate) fn drain(&self) -> Vec<Poller> {
         let mut pollers = self.lock();
         let all = std::mem::take(&mut *pollers);

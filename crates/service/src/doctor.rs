@@ -1,7 +1,7 @@
-//! Checks a database against the promises, page by page, and has orphans mended. What is wrong is for the engine's
-//! invariants to say, and what to do about it for its rules.
+//! Checks a database against the promises, page by page, and repairs orphans. The engine's invariants decide whether
+//! something is wrong, and the engine's rules decide how to repair it.
 //!
-//! Needs no server and starts none. The database may be in use.
+//! The check needs no server and starts none. The database may be in use.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -12,13 +12,13 @@ use flovyn_engine::{Batch, Decided, Limits, Reply, Request};
 use flovyn_store::{Inspect, Store, StoreError, StoreResult, TransactOptions};
 use uuid::Uuid;
 
-/// Rows of a part that are read at a time.
+/// Rows of a part that are read in one page.
 const PAGE_ROWS: usize = 200;
 
-/// Another writer may come first; it cannot do so for ever.
+/// How often a repair is tried again when another writer changed a row first.
 const MEND_TRIES: usize = 5;
 
-/// Goes through a database, one page after the other.
+/// Checks a database, one page after the other.
 pub struct Doctor {
     database: Arc<dyn Inspect>,
     next: Option<Part>,
@@ -31,7 +31,7 @@ impl std::fmt::Debug for Doctor {
     }
 }
 
-/// What was looked at, and what is wrong with it.
+/// The rows that were checked, and the problems found.
 #[derive(Debug)]
 pub struct Examined {
     /// The part's name, such as `executions`.
@@ -45,21 +45,21 @@ impl Doctor {
         Self::with_page_rows(database, PAGE_ROWS)
     }
 
-    /// With pages of another size than the usual one.
+    /// Like [`Self::new`], with another page size.
     pub fn with_page_rows(database: Arc<dyn Inspect>, page_rows: usize) -> Self {
         Self { database, next: Some(Part::FIRST), page_rows: page_rows.max(1) }
     }
 
-    /// Examines the next page. `None`: everything has been looked at.
+    /// Checks the next page. `None`: the whole database has been checked.
     ///
     /// # Errors
-    /// When the database cannot be read.
+    /// Fails if the database cannot be read.
     pub async fn next(&mut self) -> StoreResult<Option<Examined>> {
         let Some(part) = self.next.take() else { return Ok(None) };
         let mut page = self.database.inspect_page(&part, self.page_rows).await?;
         let mut findings = invariants::check_page(&page);
         if !findings.is_empty() {
-            // A second look: what has gone meanwhile was on its way.
+            // The page is read a second time. A finding that has gone was work in progress.
             page = self.database.inspect_page(&part, self.page_rows).await?;
             let again = invariants::check_page(&page);
             findings = again
@@ -72,20 +72,21 @@ impl Doctor {
     }
 }
 
-/// The message may have moved on with its subject.
+/// Whether both findings are about the same problem. Their messages may differ, because the subject may have changed.
 fn is_same(first: &Violation, second: &Violation) -> bool {
     (first.promise, first.tenant_id, &first.subject) == (second.promise, second.tenant_id, &second.subject)
 }
 
-/// Whether there is a safe way to set it right: only what has lost its live cause can be given a new one.
+/// Whether a finding can be repaired safely. Only an orphan can: it receives a new cause for its next step.
 pub fn can_mend(finding: &Violation) -> bool {
     finding.promise == Promised::P6
 }
 
-/// Has a finding mended, in a transaction of its own, and says what was done: nothing, if it has gone meanwhile.
+/// Repairs a finding in its own transaction, and returns the repairs. The list is empty if the problem has gone
+/// meanwhile.
 ///
 /// # Errors
-/// When the database does not take the change.
+/// Fails if the database does not accept the change.
 pub async fn mend(store: &dyn Store, limits: &Arc<Limits>, finding: &Violation) -> StoreResult<Vec<Mended>> {
     let request = Mend { subject: finding.subject.clone() };
     let request = Arc::new(Request::new(finding.tenant_id, Uuid::new_v4().as_u64_pair().0, request));
@@ -101,7 +102,7 @@ pub async fn mend(store: &dyn Store, limits: &Arc<Limits>, finding: &Violation) 
         let decided = batch.lock().unwrap_or_else(PoisonError::into_inner).decided().first().cloned();
         return match decided {
             Some(Decided::Reply(Reply::Mended(done))) => Ok(done),
-            other => Err(StoreError::Refused(format!("it was not mended: {other:?}"))),
+            other => Err(StoreError::Refused(format!("the repair was not made: {other:?}"))),
         };
     }
 }

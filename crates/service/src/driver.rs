@@ -1,5 +1,5 @@
-//! A batch as the store sees it, with direct hand-off: work that it makes ready is claimed in the same commit by pollers that
-//! wait for it, so that a step of a workflow costs one fsync and not two.
+//! A batch as the store sees it, with direct hand-off. Waiting pollers claim the work that the batch makes ready, in
+//! the same commit. So a step of a workflow costs one fsync instead of two.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -21,7 +21,7 @@ use crate::tails::{self, Written};
 use crate::transaction::Mode;
 use crate::watch::Subject;
 
-/// A batch up to this size is small.
+/// Limits up to which a batch is small.
 const FEW_REQUESTS: usize = 6;
 const FEW_ROWS: usize = 64;
 const FEW_BYTES: usize = 64 << 10;
@@ -30,15 +30,15 @@ pub(crate) struct Driver {
     small: bool,
     batch: Batch,
     dispatch: Dispatch,
-    /// Pollers whose claims stand behind the batch's own requests, in order.
+    /// Pollers whose claims follow the batch's own requests, in the same order.
     handed: Vec<Poller>,
     assigned: bool,
     mode: Mode,
-    /// Workers that are handed what was started, before it is written. `None`: it is written first.
+    /// Workers that receive the started executions before the start is written. `None`: the start is written first.
     takers: Option<Takers>,
-    /// The time at which it is decided. `None`: nothing has been loaded yet.
+    /// The time of the batch's decisions. `None`: nothing has been loaded yet.
     now: Option<Now>,
-    /// Whether anybody waits for changes.
+    /// Whether there are watchers of changes.
     watched: bool,
     summary: Summary,
 }
@@ -48,15 +48,16 @@ pub(crate) struct Driver {
 pub(crate) struct Summary {
     pub(crate) rows: usize,
     pub(crate) notes: Vec<Note>,
-    /// When its changes were passed to the database. `None`: there were none.
+    /// When the changes were passed to the database. `None`: there were no changes.
     pub(crate) written_since: Option<Instant>,
-    /// Lanes with work made ready that no poller here took: for other processes, and for pollers who came meanwhile.
+    /// Lanes with work that became ready and that no poller of this process took. Other processes are notified of
+    /// them, and pollers that arrived meanwhile search them.
     pub(crate) left_ready: Vec<Lane>,
-    /// Rows that fall due soon, or no longer do.
+    /// Rows that become due soon, and rows that are no longer due.
     pub(crate) due: DueChanges,
-    /// Whether anybody waited for changes when it was decided.
+    /// Whether there were watchers of changes when the batch was decided.
     pub(crate) watched: bool,
-    /// Executions and tasks that changed, if anybody waits for changes.
+    /// Executions and tasks that changed. Empty if there are no watchers.
     pub(crate) changed: Vec<Subject>,
     /// New events.
     pub(crate) events: Vec<Written>,
@@ -88,12 +89,12 @@ impl Driver {
         }
     }
 
-    /// The workers that were notified of what is not written yet. `None`: it was written.
+    /// The workers that received executions whose start is not written yet. `None`: the batch was written.
     pub(crate) fn take_takers(&mut self) -> Option<Takers> {
         self.takers.take()
     }
 
-    /// Answers of the batch's own requests, then of the hand-offs, with the pollers they are for.
+    /// Answers to the batch's own requests, followed by those to the hand-offs, with the pollers that receive these.
     pub(crate) fn take(&mut self) -> (Vec<Decided>, Vec<Poller>, Summary) {
         let batch = std::mem::replace(&mut self.batch, Batch::new(Vec::new(), Arc::default()));
         (batch.into_decided(), std::mem::take(&mut self.handed), std::mem::take(&mut self.summary))
@@ -102,7 +103,7 @@ impl Driver {
     fn assign(&mut self) {
         self.assigned = true;
         if self.dispatch.is_empty() {
-            // Pollers that begin to wait from here on are woken for the work that is left ready.
+            // Pollers that begin to wait later are woken for the work that is left ready.
             return;
         }
         let ready = self.batch.made_ready();
@@ -123,7 +124,8 @@ impl Driver {
         }
     }
 
-    /// The workers that were handed what was started, if all of it went to workers who know that it is not written yet.
+    /// The workers that received the started executions. `None` unless every start went to a worker that can run a
+    /// provisional execution.
     fn notify_first(&self) -> Option<Takers> {
         let decided = self.batch.decided();
         let (own, handed) = decided.split_at(decided.len() - self.handed.len());

@@ -1,7 +1,8 @@
-//! Following executions to their end, in memory: whoever follows one is handed its outcome by the batch that ends it, and
-//! nothing is read.
+//! Following executions to their end, in memory. The batch that ends an execution sends its outcome to the followers,
+//! without a read of the database.
 //!
-//! Tells of what this process committed. On a database that others write to as well, look now and then.
+//! Followers see only what this process committed. If other processes write to the same database, also read it from
+//! time to time.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -28,14 +29,14 @@ pub struct Ended {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
     Completed(Payload),
-    /// With the error, and what was said beside it.
+    /// The error text, and the details of the failure.
     Failed(Text, Failure),
-    /// With the reason.
+    /// The reason.
     Cancelled(Text),
 }
 
 impl Outcome {
-    /// What a terminal event says.
+    /// The outcome in a terminal event. `None` for any other event.
     pub fn of(event: &Event) -> Option<Self> {
         let text = || event.text.clone().unwrap_or_default();
         match event.kind {
@@ -49,7 +50,7 @@ impl Outcome {
 
 pub(crate) type EndSender = mpsc::UnboundedSender<Ended>;
 
-/// Everybody who follows something, by what they follow. Unbounded channels: each execution ends once.
+/// All followers, by the execution that they follow. The channels are unbounded, because each execution ends once.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Followers {
     subjects: Arc<Mutex<FxHashMap<Subject, Vec<EndSender>>>>,
@@ -74,7 +75,7 @@ impl Followers {
         }
         for (subject, outcome) in ended {
             for sender in subjects.remove(&subject).unwrap_or_default() {
-                // Whoever has gone needs no answer.
+                // A receiver that has gone needs no answer.
                 let _ = sender.send(Ended { execution_id: subject.1, outcome: outcome.clone() });
             }
         }
@@ -91,7 +92,7 @@ impl Followers {
         }
     }
 
-    /// Forgets those who have gone: of these subjects, or of all.
+    /// Removes the senders whose receivers have gone: for these subjects, or for all if `only` is `None`.
     fn prune(&self, only: Option<&[Subject]>) {
         let mut subjects = self.lock();
         let is_followed = |senders: &mut Vec<EndSender>| {
@@ -111,46 +112,46 @@ impl Followers {
     }
 }
 
-/// Somebody who follows any number of a tenant's executions.
+/// Follows any number of executions of one tenant.
 #[derive(Debug)]
 pub struct Follower {
     service: Service,
     tenant_id: TenantId,
     sender: EndSender,
     receiver: mpsc::UnboundedReceiver<Ended>,
-    /// What it follows, unless it also follows what others started for it.
+    /// The followed executions. `None` if a [`Starter`] may have added others.
     only: Option<Vec<Subject>>,
 }
 
 impl Follower {
-    /// Follows one more. Begin to follow first, then read: an end in between is not missed.
+    /// Follows one more execution. To miss no end, call this first and read the execution after it.
     pub fn add(&mut self, execution_id: ExecutionId) {
         let subject = (self.tenant_id, execution_id);
         self.service.shared.followers.add(subject, self.sender.clone());
         self.only.iter_mut().for_each(|only| only.push(subject));
     }
 
-    /// Follows one less, once: its end is known from elsewhere.
+    /// Removes the execution once from the followed ones, because its end is known from elsewhere.
     pub fn forget(&mut self, execution_id: ExecutionId) {
         self.service.shared.followers.forget((self.tenant_id, execution_id), &self.sender);
     }
 
-    /// A handle that starts executions which this follows from their first moment.
+    /// A handle that starts executions and makes this follower follow them from the beginning.
     pub fn starter(&mut self) -> Starter {
         self.only = None;
         Starter { service: self.service.clone(), tenant_id: self.tenant_id, sender: self.sender.clone() }
     }
 
-    /// The next one to end.
+    /// Waits for the next end of a followed execution.
     pub async fn next(&mut self) -> Ended {
-        // It has a sender itself, so there is always one more.
+        // `self` holds a sender, so the channel never closes.
         match self.receiver.recv().await {
             Some(ended) => ended,
             None => std::future::pending().await,
         }
     }
 
-    /// One that has ended already.
+    /// The next end, if it has been received already. `None` otherwise; does not wait.
     pub fn try_next(&mut self) -> Option<Ended> {
         self.receiver.try_recv().ok()
     }
@@ -172,8 +173,8 @@ pub struct Starter {
 }
 
 impl Starter {
-    /// As [`Service::call`]; what it starts is followed before anybody can have ended it. An execution that its key had
-    /// already is followed too, but may have ended before.
+    /// Like [`Service::call`]. A new execution is followed before it can end. If the idempotency key belongs to an
+    /// existing execution, that execution is followed too, but it may have ended before.
     pub async fn start(&self, start: StartWorkflow) -> Result<Reply, Refusal> {
         let (sender, receiver) = oneshot::channel();
         let request = self.service.request(self.tenant_id, start.into());
@@ -183,7 +184,7 @@ impl Starter {
 }
 
 impl Service {
-    /// Follows executions of a tenant; none to begin with.
+    /// A follower of this tenant's executions. It follows none at first.
     pub fn follower(&self, tenant_id: TenantId) -> Follower {
         let (sender, receiver) = mpsc::unbounded_channel();
         Follower { service: self.clone(), tenant_id, sender, receiver, only: Some(Vec::new()) }

@@ -1,5 +1,5 @@
-//! Batches in flight, and the lanes in which work was left meanwhile. A claim in one batch may have searched a lane just before
-//! another batch left work there: its poller must search again instead of waiting.
+//! Batches in flight, and the lanes in which work was left meanwhile. A claim in one batch may have searched a lane
+//! just before another batch left work there. Then its poller must search again instead of waiting.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,18 +8,18 @@ use flovyn_engine::ids::{TenantId, Text};
 use flovyn_engine::state::Lane;
 use rustc_hash::FxHashMap;
 
-/// Increases with every batch that begins and every one that leaves work.
+/// A logical time. It increases when a batch begins, when a batch leaves work, and when a queue is resumed.
 type Moment = u64;
 
 #[derive(Debug, Default)]
 struct Inner {
     now: Moment,
-    /// When the batches that are in flight began.
+    /// When each batch in flight began.
     began: BTreeSet<Moment>,
     last_began: Moment,
-    /// When work was last left in a lane, as long as a batch is in flight that began before.
+    /// When work was last left in a lane. Kept as long as a batch is in flight that began before that time.
     left: FxHashMap<Lane, Moment>,
-    /// When queues were resumed, likewise.
+    /// When queues were resumed. Kept for the same time as `left`.
     resumed: FxHashMap<(TenantId, Text), Moment>,
 }
 
@@ -28,12 +28,12 @@ pub(crate) struct BatchesInFlight {
     inner: Arc<Mutex<Inner>>,
 }
 
-/// A batch from its first load until everybody is answered.
+/// A batch, from its first load until its callers are answered.
 #[derive(Debug)]
 pub(crate) struct InFlight {
     all: BatchesInFlight,
     since: Moment,
-    /// Whether another one was in flight when it began.
+    /// Whether another batch was in flight when this batch began.
     beside_another: bool,
 }
 
@@ -57,7 +57,7 @@ impl BatchesInFlight {
         InFlight { all: self.clone(), since, beside_another }
     }
 
-    /// There is work in these lanes that a batch which is durable has not taken.
+    /// A durable batch has left work in these lanes.
     pub(crate) fn leaves(&self, lanes: &[Lane]) {
         let mut inner = self.lock();
         // Only another batch can miss the work.
@@ -67,7 +67,7 @@ impl BatchesInFlight {
         }
     }
 
-    /// Work in this queue can be claimed again.
+    /// The work of this queue can be claimed again.
     pub(crate) fn resumes(&self, tenant_id: TenantId, queue: &Text) {
         let mut inner = self.lock();
         if inner.began.len() > 1 {
@@ -78,7 +78,8 @@ impl BatchesInFlight {
 }
 
 impl InFlight {
-    /// Lanes that a poller of `lanes` can take from, in which another batch has left work since this one began.
+    /// Lanes from which a poller of `lanes` can take work, and in which another batch has left work since this batch
+    /// began.
     pub(crate) fn missed(&self, lanes: &[Lane]) -> Vec<Lane> {
         let inner = self.all.lock();
         let is_later = |moment: Option<&Moment>| moment.is_some_and(|moment| *moment > self.since);
@@ -100,7 +101,7 @@ impl InFlight {
         missed
     }
 
-    /// Whether another batch has been in flight meanwhile: it may have locked rows.
+    /// Whether another batch has been in flight at the same time. It may have locked rows.
     pub(crate) fn had_company(&self) -> bool {
         self.beside_another || self.all.lock().last_began > self.since
     }
@@ -166,10 +167,10 @@ mod tests {
         let all = BatchesInFlight::default();
         let alone = all.begin();
         all.leaves(&[lane("a")]);
-        assert!(all.lock().left.is_empty(), "there is no other batch");
+        assert!(all.lock().left.is_empty(), "no other batch is in flight");
         let mut last = all.begin();
         for number in 0..100 {
-            // There is always one in flight, and never the same.
+            // A batch is always in flight, but each time another one.
             all.leaves(&[lane(&number.to_string())]);
             last = all.begin();
         }

@@ -1,4 +1,4 @@
-//! A request in the batch loop, with the channel for its answer.
+//! A request in the batch loop, together with the channel for its answer.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,21 +16,21 @@ use crate::scheduler::{ClaimFacts, FirstStep, Kind, Queued};
 
 pub(crate) type CallSender = oneshot::Sender<Result<Reply, Refusal>>;
 
-/// A poll that waits for work, or for the answer that there is none.
+/// A poll that waits for work, or for the empty answer.
 #[derive(Debug)]
 pub(crate) struct PollAsker {
     pub(crate) sender: oneshot::Sender<Result<Claimed, Refusal>>,
-    /// Until when it waits for work. A claim that is in a batch then is still answered.
+    /// The end of its wait for work. If a batch has the claim at that time, the claim is still answered.
     pub(crate) until: Instant,
     pub(crate) wait: Arc<PollWait>,
 }
 
-/// What a poll and those who answer it tell each other.
+/// The state that a poll shares with the batch loop and the dispatch.
 #[derive(Debug, Default)]
 pub(crate) struct PollWait {
-    /// Set when it is to end before its time.
+    /// Set by the poll: it must not be parked any more.
     pub(crate) cut: AtomicBool,
-    /// Set while it waits in the dispatch: then no batch has its claim.
+    /// Set while the poller waits in the dispatch: no batch has its claim.
     pub(crate) parked: AtomicBool,
 }
 
@@ -44,15 +44,15 @@ impl PollAsker {
     }
 }
 
-/// Who gets the answer.
+/// The receiver of the answer.
 #[derive(Debug)]
 pub(crate) enum Asker {
     Call(CallSender),
-    /// Starts an execution and follows it to its end.
+    /// A call that starts an execution, and a follower of that execution.
     Start(CallSender, EndSender),
-    /// A poller: if nothing is found it waits in the dispatch.
+    /// A poller. If its claim finds nothing, the poller waits in the dispatch.
     Poll(PollAsker),
-    /// Nobody waits.
+    /// No caller waits for an answer.
     None,
 }
 
@@ -60,7 +60,7 @@ pub(crate) enum Asker {
 pub(crate) struct Job {
     pub(crate) request: Arc<Request>,
     pub(crate) asker: Asker,
-    /// How often it was deferred because its rows were locked.
+    /// The number of times that it was deferred because its rows were locked.
     pub(crate) misses: u32,
 }
 
@@ -69,7 +69,8 @@ impl Job {
         Self { request: Arc::new(request), asker, misses: 0 }
     }
 
-    /// What is decided in place of a report that the database refuses. Itself, if there is nothing.
+    /// The job that is decided in place of a report that the database refuses. Returns the job itself as the error if
+    /// its request has no replacement.
     pub(crate) fn instead(self) -> Result<Self, Self> {
         let refusal = Refusal::new(Code::StoreRefused, Code::StoreRefused.advice());
         match self.request.op.instead(&refusal) {
@@ -130,7 +131,7 @@ impl Queued for Job {
     }
 }
 
-/// Requests that release claims which could not be delivered.
+/// Requests that release work which was claimed but could not be delivered.
 pub(crate) fn releases(tenant_id: TenantId, claimed: &Claimed) -> Vec<Job> {
     let workflows = claimed
         .workflows
@@ -140,12 +141,12 @@ pub(crate) fn releases(tenant_id: TenantId, claimed: &Claimed) -> Vec<Job> {
         claimed.tasks.iter().map(|item| Op::from(GiveBackTask { task_id: item.task.id, token: item.token }));
     workflows
         .chain(tasks)
-        // A release makes no ids and needs no jitter.
+        // A release needs neither ids nor jitter, so its seed does not matter.
         .map(|op| Job::new(Request::new(tenant_id, 0, op), Asker::None))
         .collect()
 }
 
-/// The claim of a poll request. `None`: it is another request.
+/// The claim of a poll request. `None` if the request is not a claim.
 pub(crate) fn claim_of(request: &Request) -> Option<&Claim> {
     match &request.op {
         Op::Claim(claim) => Some(claim),

@@ -1,7 +1,8 @@
-//! Requests in, replies out: the batch loop, the pollers that wait, the background loops. No rule of the product stands here.
+//! The running system: it takes requests and returns replies. It consists of the batch loop, the waiting pollers and
+//! the background loops. It contains no rule of the product; all rules are in the engine.
 //!
-//! Nothing is acknowledged before its batch is durable. docs/batching.md explains how requests become batches: `batcher.rs`
-//! executes, and the pure `scheduler/` decides.
+//! No request is acknowledged before its batch is durable. docs/batching.md explains how requests become batches:
+//! `batcher.rs` executes, and the pure `scheduler/` decides.
 
 mod answer;
 mod batcher;

@@ -1,4 +1,4 @@
-//! Those who want to know of ready work that no poller takes, without claiming it.
+//! Onlookers: they are notified of ready work that no poller takes, and do not claim it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use tokio::sync::Notify;
 
 use crate::dispatch::Dispatch;
 
-/// Numbers onlookers in the order they came.
+/// The number of an onlooker, in order of arrival.
 type OnlookerId = u64;
 
 #[derive(Debug, Default)]
@@ -18,7 +18,7 @@ pub(crate) struct Onlookers {
     lanes: FxHashMap<Lane, BTreeMap<OnlookerId, Arc<Notify>>>,
 }
 
-/// Somebody who looks on until this is dropped.
+/// Registered for notification until dropped.
 #[derive(Debug)]
 pub struct Onlooker {
     dispatch: Dispatch,
@@ -28,7 +28,7 @@ pub struct Onlooker {
 }
 
 impl Onlooker {
-    /// Completes when there is work in one of the lanes that nobody waits for. Once only.
+    /// Completes when one of the lanes has work and no poller waits for it. Completes only once.
     pub async fn sees_work(&self) {
         self.notify.notified().await;
     }
@@ -61,7 +61,7 @@ impl Onlookers {
         }
     }
 
-    /// There is work in this lane: whoever has looked on longest is told of it, and nobody else.
+    /// This lane has work: notifies the onlooker that has waited longest, and no other.
     pub(crate) fn tell_one(&mut self, lane: &Lane) {
         if self.lanes.is_empty() {
             return;
@@ -71,7 +71,7 @@ impl Onlookers {
         let found = first(lane).into_iter().chain(first(&any)).min_by_key(|(id, _)| **id);
         let Some((id, notify)) = found.map(|(id, notify)| (*id, notify.clone())) else { return };
         notify.notify_one();
-        // Told once. Its other lanes stay until it is dropped, which is soon.
+        // It is notified only once. Its other lanes stay registered until it is dropped, which is soon.
         self.remove(id, &[lane.clone(), any]);
     }
 

@@ -1,4 +1,4 @@
-//! The index of pollers that wait for work, in memory.
+//! The index of waiting pollers, in memory.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::job::{Asker, Job, PollAsker, claim_of};
 use crate::onlookers::Onlookers;
 
-/// Numbers pollers in the order they came.
+/// The number of a poller, in order of arrival.
 pub(crate) type PollerId = u64;
 
 #[derive(Debug)]
@@ -25,7 +25,7 @@ pub(crate) struct Poller {
 }
 
 impl Poller {
-    /// `None`: the request is no claim.
+    /// `None`: the request is not a claim.
     pub(crate) fn new(request: Arc<Request>, asker: PollAsker) -> Option<Self> {
         let lanes = claim_of(&request)?.awaited_lanes(request.tenant_id);
         Some(Self { request, asker, lanes })
@@ -35,7 +35,7 @@ impl Poller {
         Job { request: self.request, asker: Asker::Poll(self.asker), misses: 0 }
     }
 
-    /// Searches, since these lanes are known to have work.
+    /// A job that searches for work, because these lanes are known to have work.
     pub(crate) fn searching(self, lanes: Vec<&Lane>) -> Job {
         let held_back = lanes.iter().any(|lane| lane.class == WorkClass::HeldBack);
         let request = widened(self.request.clone(), lanes);
@@ -47,21 +47,21 @@ impl Poller {
     }
 }
 
-/// The pollers that wait, by lane and by session.
+/// The waiting pollers, by lane and by session.
 #[derive(Debug, Default)]
 pub(crate) struct Pollers {
     pub(crate) next_id: PollerId,
     pub(crate) all: FxHashMap<PollerId, Poller>,
     pub(crate) lanes: FxHashMap<Lane, BTreeSet<PollerId>>,
     sessions: FxHashMap<(WorkerId, WorkClass), BTreeSet<PollerId>>,
-    /// Lanes in which a claim has found nothing, and nothing has been left since.
+    /// Lanes in which a claim has found nothing, and in which no work has been left since.
     pub(crate) empty: FxHashSet<Lane>,
     pub(crate) onlookers: Onlookers,
     pub(crate) closed: bool,
 }
 
 impl Pollers {
-    /// After the end nobody is woken any more: the poller is dropped, and its caller sees that its channel is closed.
+    /// After the service has stopped, the poller is dropped instead, and its caller sees that the channel is closed.
     pub(crate) fn insert(&mut self, poller: Poller) {
         if self.closed {
             return;
@@ -78,8 +78,8 @@ impl Pollers {
         self.all.insert(id, poller);
     }
 
-    /// The preferred session while it has room, else the poller that has waited longest. `None`: nobody waits. Removes pollers
-    /// that have gone on the way.
+    /// A poller of the preferred session while it has room, else the poller that has waited longest. `None`: no poller
+    /// waits. Removes pollers that have gone.
     pub(crate) fn choose(&mut self, lane: &Lane, preferred: Option<WorkerId>) -> Option<PollerId> {
         let class = if lane.class == WorkClass::LargeWorkflow { WorkClass::Workflow } else { lane.class };
         let of_session = preferred.and_then(|session| self.sessions.get(&(session, class)));
@@ -104,14 +104,15 @@ impl Pollers {
         }
     }
 
-    /// The poller that has waited longest of those whose build may take held-back work. `None`: there is none.
+    /// The poller that has waited longest among those whose build may take held-back work. `None`: there is no such
+    /// poller.
     pub(crate) fn choose_build(&self, lane: &Lane, failed: Option<&Text>) -> Option<PollerId> {
         let may_try = |id: &PollerId| may_try(failed, self.all.get(id).and_then(Poller::build));
         let mut ids = self.lanes.get(lane)?.iter().copied();
         ids.find(|id| self.is_there(*id) && may_try(id))
     }
 
-    /// The poller of each build that has waited longest: the rows say which build may take held-back work.
+    /// For each build, the poller that has waited longest. Only the rows show which build may take held-back work.
     pub(crate) fn one_of_each_build(&self, lane: &Lane) -> Vec<PollerId> {
         let mut seen: FxHashSet<Option<&Text>> = FxHashSet::default();
         let ids = self.lanes.get(lane).into_iter().flatten().copied();
@@ -126,7 +127,7 @@ impl Pollers {
         self.all.get(&id).and_then(|poller| claim_of(&poller.request)).map_or(0, |claim| claim.max)
     }
 
-    /// Takes a poller that is full out of the lanes, so that the next item goes to another one.
+    /// Removes a poller that is full from the lanes, so that the next item goes to another poller.
     pub(crate) fn hide(&mut self, id: PollerId) {
         let Some(poller) = self.all.get(&id) else { return };
         for lane in &poller.lanes {
@@ -154,7 +155,7 @@ impl Pollers {
         Some(poller)
     }
 
-    /// Lanes that somebody waits for or looks at, each once.
+    /// The lanes of all pollers and onlookers, each once.
     pub(crate) fn all_lanes(&self) -> impl Iterator<Item = &Lane> {
         let looked_at = self.onlookers.lanes().filter(|lane| !self.lanes.contains_key(lane));
         self.lanes.keys().chain(looked_at)
@@ -174,7 +175,7 @@ fn session_key(poller: &Poller) -> Option<(WorkerId, WorkClass)> {
     Some((claim.claimer.session?, claim.class))
 }
 
-/// The poller's claim, for these items only.
+/// The poller's claim, restricted to these items. `None` if the request is not a claim.
 pub(crate) fn narrowed(request: &Request, items: &[&Ready]) -> Option<Arc<Request>> {
     let mut claim = claim_of(request)?.clone();
     if claim.is_any() {
@@ -186,7 +187,7 @@ pub(crate) fn narrowed(request: &Request, items: &[&Ready]) -> Option<Arc<Reques
     Some(Arc::new(request.with(claim)))
 }
 
-/// The same claim, which searches held-back work too or does not.
+/// The same claim, with or without a search for held-back work.
 fn with_held_back(request: Arc<Request>, held_back: bool) -> Arc<Request> {
     match claim_of(&request).filter(|claim| claim.held_back != held_back) {
         Some(claim) => Arc::new(request.with(Claim { held_back, ..claim.clone() })),
@@ -194,7 +195,7 @@ fn with_held_back(request: Arc<Request>, held_back: bool) -> Arc<Request> {
     }
 }
 
-/// A claim of any kind searches the lanes that are known to have work.
+/// Narrows a claim of any kind to the lanes that are known to have work.
 fn widened(request: Arc<Request>, lanes: Vec<&Lane>) -> Arc<Request> {
     match claim_of(&request).filter(|claim| claim.is_any()) {
         Some(claim) => {

@@ -1,7 +1,8 @@
-//! Requests of starts that a worker was notified of before they were written. When they wait is decided by the scheduler.
+//! Requests of provisional starts: a worker received the execution before the start was written. The scheduler decides
+//! how long they wait.
 //!
-//! Such a start is decided again, at the same time and from the same seed. A start and its claim are then one request: there is
-//! no such execution that is not its worker's.
+//! Such a start is decided again at the same time and from the same seed. The start and its claim are then one
+//! request, so the execution never exists without its worker's claim.
 
 use std::sync::Arc;
 
@@ -13,7 +14,7 @@ use flovyn_engine::{Now, Request};
 use crate::job::{Asker, Job};
 use crate::scheduler::{FirstStep, Kind};
 
-/// The workers that were handed what a batch starts, in order.
+/// The workers that received the executions which a batch starts, in the order of the starts.
 #[derive(Debug)]
 pub(crate) struct Takers {
     pub(crate) each: Vec<(ExecutionId, Claimer)>,
@@ -21,7 +22,7 @@ pub(crate) struct Takers {
 }
 
 impl Takers {
-    /// The starts as they are written later: decided as they were, and claimed in the same request.
+    /// The starts as they are written later: decided with the same time and seed, and claimed in the same request.
     pub(crate) fn claim(self, starts: Vec<Job>) -> Vec<(ExecutionId, Job)> {
         let Self { each, at } = self;
         let claimed = |(start, (id, taker))| (id, claimed(start, taker, at));
@@ -34,7 +35,7 @@ fn claimed(job: Job, taker: Claimer, at: Now) -> Job {
     Job { request: Arc::new(Request { provisional, ..Request::clone(&job.request) }), ..job }
 }
 
-/// The kind of workflow that a plain start is for.
+/// The kind of workflow that a plain start is for. `None` for any other request.
 pub(crate) fn kind(job: &Job) -> Option<Kind> {
     match &job.request.op {
         Op::StartWorkflow(start) => Some((job.request.tenant_id, start.kind.clone())),
@@ -50,13 +51,13 @@ pub(crate) fn first_step_of(job: &Job, id: ExecutionId) -> Option<FirstStep> {
     }
 }
 
-/// The same start as if no worker had been notified of it.
+/// The same start, as if no worker had received its execution.
 pub(crate) fn anew(request: &Request, seed: u64) -> Arc<Request> {
     Arc::new(Request { provisional: None, seed, ..request.clone() })
 }
 
-/// Releases the claim of a start that may have been written: its worker may have been told that there is no such execution.
-/// `None`: it was not claimed, or not started by this request.
+/// Releases the claim of a start that may have been written, because its worker may have been answered that the
+/// execution does not exist. `None` if the start was not claimed, or if this request did not create the execution.
 pub(crate) fn release(request: &Request, started: &Started) -> Option<Job> {
     let claimed = request.provisional.is_some() && started.key_new;
     let token = request::Provisional::TOKEN;

@@ -1,4 +1,4 @@
-//! The handle that transports use: one call for every request, one for polls, one for cheap reports.
+//! The handle that transports use: `call` for requests, `poll` for claims, `report` for reports that may be lost.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -29,29 +29,31 @@ use crate::stats::Stats;
 use crate::tails::Tails;
 use crate::watch::Watchers;
 
-/// How soon a poll whose time is over looks whether its claim is still under way.
+/// How often a poll whose time is over checks whether a batch still has its claim.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
-/// Cancellations that a slow listener may be behind; it then has to look for itself.
+/// The number of cancellations that a slow listener may lag behind. Beyond this it misses some, and has to read the
+/// database.
 const CANCELS: usize = 4_096;
 
 /// How a service runs.
 pub struct Options {
     pub limits: Limits,
-    /// Called once when storage has failed for good: the process must stop.
+    /// Called once, when storage has failed permanently: the process must stop.
     pub on_fatal: Box<dyn Fn(&str) + Send + Sync>,
-    /// Tells other processes about ready work, and listens to them. Without, polling alone finds it.
+    /// Whether this process sends hints about ready work to other processes and listens to theirs. If false, only
+    /// polling finds work that another process made ready.
     pub hints: bool,
     pub loops: loops::Options,
-    /// How long a start that has been handed to a worker waits for its first step, to be written with it, when there is
-    /// nothing else to write.
+    /// The longest time that a start which was handed to a worker waits for its first step, if there is nothing else to
+    /// write. Both are then written together.
     pub first_step_within: Duration,
     pub side_by_side: SideBySideFrom,
-    /// Optimisations, all of them on unless they are being measured.
+    /// Optimisations. All of them are on, except while their gain is measured.
     pub tricks: Tricks,
-    /// Where figures go.
+    /// Receives the metrics.
     pub recorder: SharedRecorder,
-    /// Ids and jitter are drawn from it. It differs between processes, so that their ids do not meet.
+    /// Ids and jitter are derived from this number. It differs between processes, so that their ids do not collide.
     pub seed: u64,
 }
 
@@ -80,7 +82,7 @@ impl std::fmt::Debug for Options {
     }
 }
 
-/// What the batch loop, the background loops and the callers share.
+/// The state that the batch loop, the background loops and the callers share.
 pub(crate) struct Shared {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) limits: Arc<Limits>,
@@ -92,7 +94,7 @@ pub(crate) struct Shared {
     pub(crate) watchers: Watchers,
     pub(crate) followers: Followers,
     pub(crate) tails: Tails,
-    /// Whether memory that only makes the next request faster is released at rest.
+    /// Whether an idle process frees memory that only makes the next request faster.
     pub(crate) releases_at_rest: bool,
     batches_at_once: usize,
     pub(crate) cancels: broadcast::Sender<TaskCancel>,
@@ -107,7 +109,7 @@ impl Shared {
     }
 }
 
-/// A claimed task whose worker should stop: it was asked to, or its claim has ended.
+/// A claimed task whose worker should stop: cancellation was requested, or the claim has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TaskCancel {
     pub tenant_id: TenantId,
@@ -176,29 +178,33 @@ impl Service {
         };
         tasks.extend(stop_when_damaged(&shared, &stopped));
         tasks.push(tokio::spawn(Batcher::new(shared, receiver, stopped, policy).run()));
-        *service.tasks.try_lock().expect("nobody else has the service yet") = tasks;
+        *service.tasks.try_lock().expect("no other handle to the service exists yet") = tasks;
         service
     }
 
-    /// How many batches may be in flight at a time.
+    /// The number of batches that may be in flight at a time.
     pub fn batches_at_once(&self) -> usize {
         self.shared.batches_at_once
     }
 
-    /// Carries out one request. When this returns, the effect is durable.
+    /// Carries out one request. When this returns `Ok`, the effect is durable.
+    ///
+    /// # Errors
+    /// Fails with the refusal of a rule, or if the queue is full, the service stops, or the database did not take the
+    /// request.
     pub async fn call(&self, caller: impl Into<Caller>, op: impl Into<Op>) -> Result<Reply, Refusal> {
         let (sender, receiver) = oneshot::channel();
         let (caller, op) = (caller.into(), op.into());
         if let Op::FailTask(fail) = &op {
-            // The next attempt shall find the last details of this one.
+            // The last details of this attempt are written first, so that the next attempt finds them.
             self.chatter.release_heartbeat(self, caller.tenant_id, fail.task_id).await;
         }
         self.send(self.request(caller, op), Asker::Call(sender))?;
         receiver.await.unwrap_or_else(|_| Err(stopping()))
     }
 
-    /// Claims work, waiting for it up to `wait`. Dropping the future ends the wait; work that was claimed for it
-    /// meanwhile is given back.
+    /// Claims work. If there is none, waits for it up to `wait`, then returns an empty claim. Dropping the future ends
+    /// the wait and releases work that was claimed for it meanwhile.
     pub async fn poll(
         &self,
         caller: impl Into<Caller>,
@@ -208,7 +214,8 @@ impl Service {
         self.poll_until(caller, claim, wait, std::future::pending()).await
     }
 
-    /// The same, and ends the wait when `cut` completes. What is being claimed at that moment still counts.
+    /// Like [`Self::poll`], but also ends the wait when `cut` completes. A claim that a batch has at that moment is
+    /// still answered.
     pub async fn poll_until(
         &self,
         caller: impl Into<Caller>,
@@ -236,34 +243,36 @@ impl Service {
         }
         wait.cut.store(true, Ordering::SeqCst);
         while !wait.parked.load(Ordering::SeqCst) {
-            // Its claim is under way: that is not waiting for work, and its answer is near. It may just be parking itself.
+            // The claim is in a batch and will be answered soon, or the poller is just being parked. Neither is a wait
+            // for work, so the wait cannot be ended yet.
             let answered = tokio::time::timeout(LOOK_AGAIN, &mut handed.receiver);
             if let Ok(result) = answered.await {
                 return result.unwrap_or_else(|_| Err(stopping()));
             }
         }
-        // Nothing is sent any more; what was sent at the last moment still counts.
+        // The closed channel takes no more work. Work that was sent just before is still returned.
         handed.receiver.close();
         handed.receiver.try_recv().unwrap_or_else(|_| Ok(Claimed::default()))
     }
 
-    /// Lets somebody know of ready work in these lanes that no poller takes.
+    /// Returns an onlooker that is notified of ready work in these lanes if no poller takes it.
     pub fn look_on(&self, lanes: Vec<Lane>) -> Onlooker {
         self.shared.dispatch.look_on(lanes)
     }
 
-    /// Whether one of these lanes has ready work.
+    /// Whether at least one of these lanes has ready work.
     ///
     /// # Errors
-    /// When the database cannot be read.
+    /// Fails if the database cannot be read.
     pub async fn has_work(&self, lanes: Vec<Lane>) -> StoreResult<bool> {
         Ok(!loops::wake::with_work(self, lanes).await?.is_empty())
     }
 
-    /// Takes in a report whose loss in a crash would not matter (progress, a log line). Written soon.
+    /// Accepts a report that may be lost in a crash (progress, a log line). It is written soon after, by the report
+    /// loop.
     ///
     /// # Errors
-    /// When the report itself is wrong. Whether its task exists is found out later.
+    /// Fails if the report itself is invalid. Whether its task exists is checked only when it is written.
     pub fn report(&self, caller: impl Into<Caller>, op: impl Into<Op>) -> Result<(), Refusal> {
         let op = op.into();
         op.check(&self.shared.limits)?;
@@ -273,16 +282,20 @@ impl Service {
         Ok(())
     }
 
-    /// Gives back work that was claimed and could not be delivered: the attempt does not count.
+    /// Releases work that was claimed and could not be delivered. The attempt does not count.
     pub fn give_back(&self, tenant_id: TenantId, claimed: &Claimed) {
         Stats::add(&self.shared.stats.given_back, claimed.len());
         for job in job::releases(tenant_id, claimed) {
-            // With a full queue its lease brings it back.
+            // If the queue is full, the release is dropped: the work becomes ready again when its lease expires.
             let _ = self.resend(job);
         }
     }
 
-    /// A task's heartbeat. Frequent ones are answered from memory and written now and then.
+    /// Accepts a task's heartbeat, and returns whether the task should stop. If the last written heartbeat is recent,
+    /// this one is answered from memory.
+    ///
+    /// # Errors
+    /// Fails as [`Self::call`] does.
     pub async fn heartbeat(
         &self,
         caller: impl Into<Caller>,
@@ -291,17 +304,18 @@ impl Service {
         self.chatter.heartbeat(self, caller.into(), heartbeat).await
     }
 
-    /// A worker of the public protocol shows life: it polls or reports. Written now and then.
+    /// Notes a sign of life of a worker of the public protocol: a poll or a report. It is written only if the last
+    /// written one is not recent.
     pub fn see_worker(&self, tenant_id: TenantId, worker_id: WorkerId) {
         self.chatter.see(self, tenant_id, worker_id);
     }
 
-    /// The same for a sign of life that has just been written.
+    /// Notes a worker's sign of life that has just been written, so that the next one is not written too early.
     pub fn worker_was_seen(&self, tenant_id: TenantId, worker_id: WorkerId) {
         self.chatter.notes_sign(self, tenant_id, worker_id);
     }
 
-    /// Tasks whose workers should stop, as this process learns of them.
+    /// Subscribes to the tasks whose workers should stop. It receives those that batches of this process change.
     pub fn cancels(&self) -> broadcast::Receiver<TaskCancel> {
         self.shared.cancels.subscribe()
     }
@@ -314,7 +328,7 @@ impl Service {
         &self.shared.limits
     }
 
-    /// Whether storage has failed for good: nothing is accepted any more.
+    /// Whether storage has failed permanently. The service then accepts no more requests.
     pub fn has_failed(&self) -> bool {
         self.shared.failed.load(Ordering::Relaxed)
     }
@@ -323,17 +337,17 @@ impl Service {
         &self.shared.stats
     }
 
-    /// How many pollers wait.
+    /// The number of waiting pollers.
     pub fn pollers(&self) -> usize {
         self.shared.dispatch.len()
     }
 
-    /// Tells the loops to look at the clock again: it was moved.
+    /// Makes the due loop read the clock again, because the clock was moved.
     pub fn clock_moved(&self) {
         self.shared.soon.wake();
     }
 
-    /// Stops the loops, ends waiting polls, and finishes the batches that were accepted.
+    /// Stops the loops, carries out the requests that were accepted, and ends the waiting polls.
     pub async fn stop(&self) {
         self.chatter.flush(self);
         let _ = self.shutdown.send(true);
@@ -344,9 +358,9 @@ impl Service {
         }
     }
 
-    /// Ends everything at once and finishes nothing, as the death of the process would. For simulations.
+    /// Ends all tasks immediately and finishes nothing, as a crash of the process would. For simulations.
     pub fn abort(&self) {
-        // Nobody holds it but `stop`, which waits for the same tasks.
+        // Only `stop` holds this lock, and it waits for the same tasks.
         if let Ok(tasks) = self.tasks.try_lock() {
             tasks.iter().for_each(JoinHandle::abort);
         }
@@ -360,7 +374,7 @@ impl Service {
         caller.into().request(self.seed(), op)
     }
 
-    /// A number in `0.0..1.0`, for jitter.
+    /// A random number in `0.0..1.0`, for jitter.
     pub(crate) fn fraction(&self) -> f64 {
         Ids::new(self.seed()).fraction()
     }
@@ -395,7 +409,7 @@ impl Service {
     }
 }
 
-/// Work on its way to a poll. If the poll is dropped before it takes it, it is given back.
+/// The receiving end of a poll. If the poll is dropped before it has received its work, the work is released.
 struct Handed<'a> {
     service: &'a Service,
     tenant_id: TenantId,
@@ -411,7 +425,8 @@ impl Drop for Handed<'_> {
     }
 }
 
-/// Damage is met by reads and by the check in the background, too, of which no batch hears.
+/// Stops the process if a read or the background check finds damage in the database file: no batch would notice that.
+/// `None` if the store has no file to check.
 fn stop_when_damaged(shared: &Arc<Shared>, stopped: &watch::Receiver<bool>) -> Option<JoinHandle<()>> {
     let health = shared.store.file_health()?;
     let (shared, mut stopped) = (Arc::clone(shared), stopped.clone());

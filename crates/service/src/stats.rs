@@ -7,7 +7,7 @@ macro_rules! stats {
         #[derive(Debug, Default)]
         pub struct Stats { $($(#[$meta])* pub(crate) $name: AtomicU64,)* }
 
-        /// The counters at one moment.
+        /// A reading of all counters.
         #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
         pub struct Figures { $($(#[$meta])* pub $name: u64,)* }
 
@@ -24,13 +24,13 @@ stats! {
     commits,
     /// Row changes in them.
     rows,
-    /// Requests decided.
+    /// Requests that were decided.
     requests,
-    /// Batches that began while another one was in flight.
+    /// Batches that began while another batch was in flight.
     second_batches,
-    /// Requests deferred because a row was locked elsewhere.
+    /// Requests deferred because a row was locked by another transaction.
     deferred,
-    /// Batches decided again because another writer was faster.
+    /// Batches decided again because another writer changed a row first.
     conflicts,
     /// Batches split to find the request that the database refuses.
     bisections,
@@ -40,11 +40,11 @@ stats! {
     stale_claims,
     /// Reports that had been accepted before: acknowledged again, without effect.
     repeated_reports,
-    /// Due rows that did what they were for.
+    /// Due rows that had their effect.
     fired,
-    /// Due rows that another process had handled.
+    /// Due rows that had no effect, because another process had handled them.
     stale,
-    /// Reports (progress, log lines) dropped because too many waited.
+    /// Reports (progress, log lines) dropped because too many were waiting.
     dropped_reports,
 }
 

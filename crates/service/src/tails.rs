@@ -1,8 +1,8 @@
-//! The newest events of executions that this process wrote, in memory: a worker that goes on with an instance is handed
-//! them without a read.
+//! The newest events that this process wrote, by execution, in memory. A worker that continues with a cached instance
+//! receives them without a read of the database.
 //!
-//! Only a shortcut. Events never change and their numbers have no gaps, so a tail that reaches from the event after the
-//! worker's last one to the execution's own last one is all there is, whoever else writes to the database.
+//! This is only a shortcut. Events never change and their numbers have no gaps. So a tail that reaches from the
+//! worker's last event to the execution's last event is complete, even if other processes write to the database.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,9 +16,9 @@ use rustc_hash::FxHashMap;
 
 use crate::watch::Subject;
 
-/// Content of all tails; the oldest are given up beyond it.
+/// The most content of all tails, in bytes. Beyond it, the oldest tails are dropped.
 const MAX_BYTES: usize = 8 << 20;
-/// What an event takes beside its content.
+/// The memory of an event besides its content, in bytes.
 const OVERHEAD: usize = 256;
 
 #[derive(Debug, Default)]
@@ -30,7 +30,7 @@ struct Tail {
 #[derive(Debug, Default)]
 struct Inner {
     tails: FxHashMap<Subject, Tail>,
-    /// In the order they came; some have gone since.
+    /// The subjects in the order in which their tails were added. Some tails have been removed since.
     order: VecDeque<Subject>,
     bytes: usize,
 }
@@ -40,8 +40,8 @@ pub(crate) struct Tails {
     inner: Arc<Mutex<Inner>>,
 }
 
-/// What a batch wrote about one execution: an event, or nothing for a last event and for one whose task the batch did
-/// not write, after which the tail is of no use any more.
+/// An event that a batch wrote for one execution. `None` if the execution's tail is no longer useful: after a terminal
+/// event, or after an event whose task the batch did not write.
 pub(crate) type Written = (Subject, Option<Told>);
 
 /// New events, in order.
@@ -93,7 +93,7 @@ impl Tails {
         *self.lock() = Inner::default();
     }
 
-    /// Takes in what a batch wrote, before anybody is handed work because of it.
+    /// Adds the events of a batch. Called before workers receive work because of them.
     pub(crate) fn add(&self, written: Vec<Written>) {
         if written.is_empty() {
             return;
@@ -111,7 +111,7 @@ impl Tails {
         }
     }
 
-    /// Adds the events that the worker has not seen, if they are all here.
+    /// Adds the events that the worker has not seen, if all of them are here.
     pub(crate) fn complete(&self, activations: &mut [Activation]) {
         if activations.iter().all(|activation| activation.new_events.is_some()) {
             return;
@@ -119,7 +119,8 @@ impl Tails {
         let mut inner = self.lock();
         for activation in activations.iter_mut().filter(|activation| activation.new_events.is_none()) {
             let execution = &activation.execution;
-            // From its first event on a worker needs everything, also what another one scheduled.
+            // A worker that starts from the first event needs everything, including payloads of tasks that it did not
+            // schedule.
             let unseen = execution.last_sequence - execution.base_sequence;
             if execution.base_sequence > 0 && unseen <= INLINE_EVENTS {
                 let subject = (execution.tenant_id, execution.id);
@@ -138,7 +139,7 @@ impl Inner {
         }
         let tail = self.tails.entry(subject).or_default();
         if tail.events.back().is_some_and(|(last, _)| last.sequence + 1 != told.0.sequence) {
-            // Another process wrote in between.
+            // Another process wrote events in between.
             self.bytes -= tail.bytes;
             *tail = Tail::default();
         }
@@ -151,14 +152,15 @@ impl Inner {
         if let Some(tail) = self.tails.remove(subject) {
             self.bytes -= tail.bytes;
         }
-        // Names of what has gone are forgotten now and then, so that they do not pile up.
+        // Subjects whose tails have gone are removed from time to time, so that they do not accumulate.
         if self.order.len() > 2 * self.tails.len() + 1_024 {
             let tails = &self.tails;
             self.order.retain(|subject| tails.contains_key(subject));
         }
     }
 
-    /// The events after `base` up to `last`, if they are all here. Those up to `base` are not needed any more.
+    /// The events after `base` up to `last`. `None` unless all of them are here. Events up to `base` are dropped,
+    /// because they are no longer needed.
     fn between(&mut self, subject: &Subject, base: i64, last: i64) -> Option<Vec<Told>> {
         let tail = self.tails.get_mut(subject)?;
         while let Some(told) = tail.events.pop_front_if(|(event, _)| event.sequence <= base) {
@@ -203,7 +205,7 @@ mod tests {
         found.map(|events| events.iter().map(|(event, _)| event.sequence).collect())
     }
 
-    /// As if a batch had written these.
+    /// The changes of a batch that wrote these events.
     fn batch(events: impl IntoIterator<Item = Event>) -> Vec<Written> {
         let events = events.into_iter().map(Change::Insert).collect();
         written(&Mutations { events, ..Mutations::default() })
@@ -218,7 +220,7 @@ mod tests {
         let tails = Tails::default();
         tails.add(signals(3..=6));
         assert_eq!(sequences(&tails, 1, 6), None, "2 is missing");
-        assert_eq!(sequences(&tails, 2, 7), None, "7 was written by somebody else");
+        assert_eq!(sequences(&tails, 2, 7), None, "another process wrote event 7");
         assert_eq!(sequences(&tails, 2, 6), Some(vec![3, 4, 5, 6]));
         assert_eq!(sequences(&tails, 4, 6), Some(vec![5, 6]));
     }

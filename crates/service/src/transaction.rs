@@ -1,4 +1,4 @@
-//! One batch through the store: decided, committed, and decided again or refused when that fails.
+//! Runs one batch through the store: decides and commits it. If that fails, decides it again or refuses its requests.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,30 +20,30 @@ use crate::scheduler::{Ended, Queued};
 use crate::service::Shared;
 use crate::stats::Stats;
 
-/// How often a lone request is decided again when another writer is faster.
+/// The number of times that a single request is decided again when another writer changes a row first.
 const MAX_CONFLICTS: u32 = 8;
 
 /// How a batch goes through the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mode {
-    /// It is written, and everybody is answered.
+    /// The batch is written, then all callers are answered.
     Single,
-    /// The same, and the next batch is decided while this one is being written, if the store can do that.
+    /// Like `Single`, and if the store can do that, the next batch is decided while this one is being written.
     Followed,
-    /// What it starts may be handed to workers before it is written.
+    /// Workers may receive the executions that the batch starts before it is written.
     NotifyFirst,
 }
 
-/// A batch of which nothing is known to be written.
+/// A batch that is not known to be written.
 pub(crate) struct Failed {
     error: StoreError,
-    /// Releases of what may have been claimed for somebody who will not be answered, and pollers that have to search again.
+    /// Releases of work whose claimers will not be answered, and pollers that have to search again.
     requeued: Vec<Job>,
 }
 
 impl Shared {
-    /// Decides and commits a batch, and answers everybody, but not before the batch `before` has been answered. `None`: it need
-    /// not wait.
+    /// Decides and commits a batch, then answers all callers. The answers wait until the batch `before` has been
+    /// answered. `None`: they need not wait.
     pub(crate) fn run_batch(
         self: Arc<Self>,
         jobs: Vec<Job>,
@@ -58,7 +58,7 @@ impl Shared {
             let attempted = self.transact(&jobs, wait, Mode::Followed).await;
             let took = began.elapsed();
             if let Some(before) = before {
-                // Even if this one is decided again. The sender is only ever dropped: that is the signal.
+                // This also holds if the batch is decided again. The sender is never used: dropping it is the signal.
                 let _ = before.await;
             }
             match attempted {
@@ -102,7 +102,7 @@ impl Shared {
                 Ok(Committed { decided, handed, summary, takers: None, in_flight })
             }
             Err(error) => {
-                // It may have been written all the same.
+                // The batch may have been written in spite of the error.
                 self.dispatch.forget_empty();
                 let mut requeued = match error {
                     StoreError::OutcomeUnknown(_) => release_all(jobs, &handed, &decided),
@@ -116,7 +116,7 @@ impl Shared {
         }
     }
 
-    /// Only what is durable counts.
+    /// Updates the metrics. Called only for durable batches.
     fn measure(&self, decided: &[Decided], summary: &Summary) {
         self.meters.batch_requests.record(decided.len() as f64);
         if let Some(since) = summary.written_since {
@@ -125,8 +125,8 @@ impl Shared {
         self.meters.count(&summary.notes);
     }
 
-    /// A batch that was not written. A conflict is decided once more; then the batch is halved until the guilty
-    /// request stands alone. Only what is known not to be written is tried again.
+    /// Handles a batch that was not written. After a conflict the batch is decided once more, then it is halved until
+    /// the failing request is alone. Only requests that are known not to be written are tried again.
     pub(crate) async fn recover(
         self: Arc<Self>,
         mut jobs: Vec<Job>,
@@ -171,7 +171,7 @@ impl Shared {
             _ => {}
         }
         let jobs = match &error {
-            // Whoever reported it holds a claim that would stand for as long as it lives.
+            // The worker that reported this holds a claim, which would last as long as the worker's session.
             StoreError::Refused(_) => {
                 let (again, refused) =
                     jobs.into_iter().map(Job::instead).partition::<Vec<_>, _>(Result::is_ok);
@@ -184,21 +184,21 @@ impl Shared {
         let (releases, jobs): (Vec<Job>, Vec<Job>) =
             jobs.into_iter().partition(|job| !lost && job.is_release());
         refuse_all(jobs, &error);
-        // Nobody else releases these claims: as long as the session lives, their work would stay claimed.
+        // Nothing else releases these claims: their work would stay claimed as long as the session lives.
         let again = releases.into_iter().map(|job| Job { misses: job.misses + 1, ..job });
         ended(requeued, again.collect())
     }
 
     pub(crate) fn fail_for_good(&self, what: &str) {
         if !self.failed.swap(true, Ordering::SeqCst) {
-            tracing::error!(what, "storage has failed for good; this process must stop");
+            tracing::error!(what, "storage has failed permanently; this process must stop");
             (self.on_fatal)(what);
         }
     }
 }
 
-/// Releases the claims of a batch that may have been written, whose workers receive no answer: a session would keep them alive by
-/// its heartbeats. If nothing was written, a release is refused and changes nothing.
+/// Releases the claims of a batch that may have been written but whose workers receive no answer. Otherwise the
+/// heartbeats of a session would renew them. If nothing was written, the release is refused and changes nothing.
 fn release_all(jobs: &[Job], handed: &[Poller], decided: &[Decided]) -> Vec<Job> {
     let requests = jobs.iter().map(|job| &job.request).chain(handed.iter().map(|poller| &poller.request));
     let claims = requests.zip(decided).filter_map(|(request, decided)| match decided {
@@ -219,7 +219,7 @@ fn refuse_all(jobs: Vec<Job>, error: &StoreError) {
         StoreError::OutcomeUnknown(_) => Code::OutcomeUnknown,
         StoreError::Damaged(_) => Code::DatabaseDamaged,
     };
-    // What the database says may name hosts, files and rows of others: it goes to the log, not to callers.
+    // The database's message may name hosts, files and rows of other tenants: it goes to the log, not to callers.
     tracing::warn!(%error, requests = jobs.len(), "requests refused");
     for job in jobs {
         job.refuse(Refusal::new(code, code.advice()));

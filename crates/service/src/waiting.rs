@@ -1,4 +1,4 @@
-//! Why something waits: gathers the facts, the engine gives the answer.
+//! Why an execution or a task waits: this module collects the facts, and the engine gives the answer.
 
 use flovyn_engine::ids::{ExecutionId, TaskId, TenantId};
 use flovyn_engine::state::Execution;
@@ -7,7 +7,7 @@ use flovyn_store::{ExecutionFilter, Page, StoreResult};
 
 use crate::service::Service;
 
-/// Items of one kind that an answer names at most.
+/// The most items of one kind that an answer names.
 const MAX_ITEMS: usize = 100;
 
 impl Service {

@@ -1,7 +1,7 @@
-//! Waiting for a change of one execution or task, in memory: whoever waits for a result, or follows a log.
+//! Waiting for a change of one execution or task, in memory. Used by callers that wait for a result or follow a log.
 //!
-//! Tells of changes that this process committed. On a database that others write to as well, look again now and
-//! then.
+//! Watches see only changes that this process committed. If other processes write to the same database, also read it
+//! from time to time.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -42,7 +42,7 @@ impl Watchers {
 }
 
 impl Watchers {
-    /// Lets everybody look again.
+    /// Makes all watchers read again.
     pub(crate) fn tell_all(&self) {
         for sender in self.lock().values() {
             sender.send_replace(());
@@ -50,7 +50,7 @@ impl Watchers {
     }
 }
 
-/// Somebody who waits for changes of one subject.
+/// Waits for changes of one subject.
 #[derive(Debug)]
 pub struct Watch {
     watchers: Watchers,
@@ -62,7 +62,7 @@ impl Watch {
     /// Completes when the subject has changed since the last call, or since the watch began.
     pub async fn changed(&mut self) {
         if self.receiver.changed().await.is_err() {
-            // The sender stays in the map as long as this watch is there.
+            // The sender stays in the map as long as this watch exists, so this cannot happen.
             std::future::pending::<()>().await;
         }
     }
@@ -78,7 +78,7 @@ impl Drop for Watch {
 }
 
 impl Service {
-    /// Watches an execution or a task. Begin to watch first, then read: no change in between is missed.
+    /// Watches an execution or a task. To miss no change, call this first and read after it.
     pub fn watch(&self, tenant_id: TenantId, id: Uuid) -> Watch {
         let watchers = self.shared.watchers.clone();
         let subject = (tenant_id, id);

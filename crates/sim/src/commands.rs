@@ -38,7 +38,7 @@ pub(crate) fn command(
         }
         4 => Command::ClearState { name: name(&mut generator.rng, "state", 3) },
         5..10 => {
-            // A repeated id now and then: sometimes one's own, sometimes a stranger's.
+            // Sometimes a repeated id: of this execution, or of another one.
             let any: Vec<_> = world.tasks.iter().map(|task| task.id).collect();
             let task_id = match generator.rng.below(12) {
                 0 => generator.rng.pick(&own_tasks).copied().unwrap_or(fresh),

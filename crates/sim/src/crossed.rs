@@ -1,5 +1,5 @@
-//! One client without tokens that polls several times at once on one connection, and so may have two claims of one workflow in
-//! turn. Its reports overtake each other, get lost and come again. Whatever the order: what has happened is seen in the end.
+//! One client without tokens has several polls open on one connection, so it may have two claims of one workflow in
+//! turn. Its reports overtake each other, get lost and are repeated. In every order, each event is seen in the end.
 
 use std::sync::Arc;
 
@@ -15,22 +15,22 @@ use crate::stage::Stage;
 
 const KIND: &str = "crossed";
 const QUEUE: &str = "default";
-/// The workflow ends when it has seen so many signals.
+/// The workflow ends when it has seen this many signals.
 const SIGNALS: usize = 4;
 
-/// What a run came to.
+/// The figures of a run.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Outcome {
     pub claims: usize,
     pub refused: usize,
-    /// Reports that counted while the client had a later claim in hand as well.
+    /// Reports that counted although the client already had a later claim.
     pub crossed: usize,
 }
 
 /// Runs one seed on all stores at once.
 ///
 /// # Errors
-/// With what went wrong: a workflow that waits for what it has been sent, or two stores that differ.
+/// With the violation: a workflow waits although it has unseen signals, or two stores differ.
 pub async fn run(
     seed: u64,
     clock: &ManualClock,
@@ -45,7 +45,7 @@ pub async fn run(
 struct Run<'a> {
     stage: Stage<'a>,
     id: Uuid,
-    /// For each claim that was not reported yet: how many signals its history had.
+    /// For each claim that was not reported yet: the number of signals in its history.
     in_hand: Vec<usize>,
     sent: usize,
     outcome: Outcome,
@@ -69,7 +69,7 @@ impl Run<'_> {
         while self.sent < SIGNALS {
             self.signal().await?;
         }
-        // The client goes on until there is nothing left to do.
+        // The client continues until there is nothing left to do.
         while !self.in_hand.is_empty() {
             self.report().await?;
         }
@@ -94,7 +94,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Whether there was something to claim.
+    /// Claims the workflow. Returns whether there was something to claim.
     async fn claim(&mut self) -> Result<bool, String> {
         let claim = Claim {
             class: WorkClass::Workflow,
@@ -125,7 +125,7 @@ impl Run<'_> {
         Ok(true)
     }
 
-    /// Reports on any of the claims in hand; sometimes the answer gets lost, and the report goes out again later.
+    /// Reports on a random open claim. Sometimes the answer is lost, and the report is repeated later.
     async fn report(&mut self) -> Result<(), String> {
         if self.in_hand.is_empty() {
             return Ok(());

@@ -1,4 +1,4 @@
-//! Random requests that know the state of the world well enough to be interesting, and badly enough to be wrong.
+//! Random requests. They use the state of the world, so that most of them reach something, but are often invalid.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ const VERSIONS: [&str; 2] = ["1.0.0", "2.0.0"];
 /// The limit of payloads in these runs.
 pub(crate) const PAYLOAD_BYTES: usize = 100;
 
-/// What is said of a failure beside its message: mostly nothing, now and then what is refused.
+/// A failure: usually without type and details, sometimes with values that are refused.
 fn failure(rng: &mut Rng) -> Failure {
     let kind = rng.of([None, None, None, Some("DECLINED"), Some("TIMEOUT")]);
     let details = rng.chance(30).then(|| json(rng));
@@ -56,11 +56,11 @@ pub(crate) fn key(rng: &mut Rng, percent: usize) -> Option<KeySpec> {
     })
 }
 
-/// Makes requests for one seed.
+/// Generates the requests of one seed.
 #[derive(Debug)]
 pub struct Generator {
     pub rng: Rng,
-    /// The latest moment of the run, for requests that name one.
+    /// The current time of the run, for requests that contain a time.
     pub now_ms: i64,
 }
 
@@ -80,18 +80,18 @@ impl Generator {
         .into_uuid()
     }
 
-    /// The next request, given what the world looks like.
+    /// The next request, given the state of the world.
     pub fn request(&mut self, world: &Snapshot) -> Arc<Request> {
-        // Mostly one tenant, so that ids mostly meet their own; now and then a stranger's.
+        // Usually the first tenant, so that ids usually belong to it; sometimes another tenant.
         let tenant_id = Uuid::from_u128(TENANTS[usize::from(self.rng.chance(15))]);
         let op = self.op(world, tenant_id);
-        // Now and then somebody asks whom the audit log is to name.
+        // Some requests have a caller for the audit log.
         let actor = self.rng.chance(30).then(|| Arc::new(Actor::new("somebody", CredentialKind::Jwt)));
         let peer = self.peer(world, &op).map(Arc::new);
         Arc::new(Request { actor, peer, ..Request::new(tenant_id, self.rng.draw(), op) })
     }
 
-    /// The client behind a request: mostly the one that holds the claim it is about, where it is a report.
+    /// The client behind a request. For a report, it is usually the client that holds the claim.
     fn peer(&mut self, world: &Snapshot, op: &Op) -> Option<Peer> {
         let about = match op {
             Op::SubmitActivation(op) => Some(op.execution_id),
@@ -182,13 +182,13 @@ impl Generator {
     fn submit(&mut self, world: &Snapshot, tenant: TenantId) -> Op {
         let running: Vec<&Execution> =
             world.executions.iter().filter(|row| row.status == ExecutionStatus::Running).collect();
-        // Mostly a claim that is current; now and then anything at all.
+        // Usually a current claim; sometimes any row.
         let row = if self.rng.chance(90) { self.rng.pick(&running).copied() } else { None };
         let Some(row) = row.or_else(|| self.rng.pick(&world.executions)) else { return self.start().into() };
         let row = row.clone();
         let step = self.step(world, &row, tenant);
         if self.rng.chance(3) {
-            // What a transport sends that could not read it.
+            // A transport sends this when it cannot read a report.
             let refusal = Refusal::new(Code::InvalidId, "it is no UUID");
             let SubmitActivation { execution_id, token, build_id, .. } = step;
             return RefuseActivation { execution_id, token, build_id, refusal }.into();
@@ -196,7 +196,7 @@ impl Generator {
         step.into()
     }
 
-    /// What an activation of this execution could come to.
+    /// A possible result of an activation of this execution.
     fn step(&mut self, world: &Snapshot, row: &Execution, tenant: TenantId) -> SubmitActivation {
         let token = match self.rng.below(20) {
             0 => Some(row.epoch - 1),
@@ -284,13 +284,13 @@ impl Generator {
             18 => GetTaskState { task_id, name: name(rng, "s", 3) }.into(),
             19 => ListTaskState { task_id }.into(),
             20 | 22 => ClearTaskState { task_id, token, name: name(rng, "s", 3) }.into(),
-            // Rarely accepted: its claim has to be the current one.
+            // Rarely accepted, because the claim must be the current one.
             21 | 23 => ClearAllTaskState { task_id, token }.into(),
             _ => GiveBackTask { task_id, token: token.unwrap_or(row.epoch) }.into(),
         }
     }
 
-    /// The step of a task's workflow that would follow its success; now and then one that would not.
+    /// The step of a task's workflow that follows the task's success; sometimes a step that does not follow.
     fn continuation(&mut self, world: &Snapshot, task: &Task) -> Option<Box<Continuation>> {
         let row = world.executions.iter().find(|row| Some(row.id) == task.execution_id)?.clone();
         let mut step = self.step(world, &row, task.tenant_id);
@@ -342,7 +342,7 @@ impl Generator {
 
     fn fire(&mut self, world: &Snapshot) -> Op {
         let come: Vec<&Due> = world.due.iter().filter(|row| row.due_ms <= self.now_ms).collect();
-        // Now and then one whose time has not come: it must do nothing.
+        // Sometimes a row that is not due yet: it must do nothing.
         let due = if self.rng.chance(85) { self.rng.pick(&come).copied() } else { None };
         match due.or_else(|| self.rng.pick(&world.due)) {
             Some(due) => FireDue { due: due.clone() }.into(),
@@ -357,7 +357,7 @@ impl Generator {
         LookForOrphans { subject }.into()
     }
 
-    /// What is sound stays as it is, whatever is asked to be mended.
+    /// A random subject to repair. If it is sound, nothing may change.
     fn mend(&mut self, world: &Snapshot) -> Mend {
         let rng = &mut self.rng;
         let subject = match rng.below(6) {
@@ -382,7 +382,7 @@ impl Generator {
             _ => !row.status.is_terminal(),
         };
         let fitting: Vec<&Execution> = world.executions.iter().filter(fits).collect();
-        // Mostly where it makes sense; now and then anywhere.
+        // Usually where it makes sense; sometimes anywhere.
         let row = if self.rng.chance(80) { self.rng.pick(&fitting).copied() } else { None };
         let Some(row) = row.or_else(|| self.rng.pick(&world.executions)).cloned() else {
             return self.start().into();
@@ -437,7 +437,7 @@ impl Generator {
         let worker = self.rng.pick(&world.workers).map_or(tenant, |row| row.id);
         let rng = &mut self.rng;
         match rng.below(16) {
-            // Wide enough that a run goes on, narrow enough that it comes to an end of it.
+            // Large enough that a run can continue, small enough that it reaches the limit.
             11 => SetQuota {
                 monthly_workflow_runs: rng.of([None, None, Some(50), Some(-1)]),
                 concurrent_workflows: rng.of([None, None, Some(15), Some(30)]),

@@ -1,7 +1,7 @@
-//! Seeded random runs: of the engine, on the memory oracle alone or in lockstep on several databases; and of whole servers in
-//! virtual time, with faults.
+//! Seeded random runs of the engine, on the memory oracle alone or in lockstep on several databases; and of whole
+//! servers in virtual time, with faults.
 //!
-//! After every step the promises are checked; in lockstep, replies and full snapshots must be equal as well.
+//! After every step the promises are checked. In lockstep, replies and full snapshots must be equal as well.
 
 mod commands;
 pub mod crossed;

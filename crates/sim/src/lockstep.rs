@@ -13,27 +13,27 @@ use uuid::Uuid;
 
 use crate::generate::{Generator, PAYLOAD_BYTES, TENANTS};
 
-/// What a run needs of a store: writing batches and showing all rows.
+/// The part of a store that a run needs: writing batches and reading all rows.
 #[async_trait]
 pub trait Rows: Send + Sync {
     async fn transact(&self, batch: SharedDecider, options: TransactOptions) -> StoreResult<()>;
     async fn snapshot(&self) -> StoreResult<Snapshot>;
 }
 
-/// Where every run begins.
+/// The start time of every run.
 pub const BEGIN_MS: i64 = 1_800_000_000_000;
 
-/// A clock that starts there.
+/// A clock that starts at [`BEGIN_MS`].
 pub fn clock() -> Arc<ManualClock> {
     Arc::new(ManualClock::new(Now::same(BEGIN_MS)))
 }
 
-/// What happened in a run.
+/// The figures of a run.
 #[derive(Debug, Default)]
 pub struct Report {
     pub steps: usize,
     pub requests: usize,
-    /// Requests by name, and how many of them were carried out.
+    /// Requests by name, and how many of each were accepted.
     pub accepted: BTreeMap<&'static str, usize>,
     /// Refusals by code.
     pub refused: BTreeMap<String, usize>,
@@ -54,7 +54,7 @@ impl Report {
     }
 }
 
-/// A run that broke a promise, or on which two stores differ.
+/// A run that broke a promise, or in which two stores differ.
 #[derive(Debug)]
 pub struct Failure {
     pub seed: u64,
@@ -103,14 +103,14 @@ pub async fn run(
         let after = check(step, clock, stores, &requests).await.map_err(|what| fail(step, what))?;
         check_claims_end(&world, &after, &requests, &decided).map_err(|what| fail(step, what))?;
         account(&mut report, &requests, &decided).map_err(|what| fail(step, what))?;
-        // Long waits are rare, so that claims, timeouts and reports meet in all orders.
+        // Long waits are rare, so that claims, timeouts and reports occur in all orders.
         clock.advance_ms(generator.rng.of([0, 0, 1, 5, 40, 300, 2_000, 40_000]));
     }
     report.steps = steps;
     Ok(report)
 }
 
-/// Snapshots are equal, and every promise holds.
+/// Checks that snapshots are equal and that every promise holds.
 async fn check(
     _step: usize,
     clock: &ManualClock,
@@ -140,14 +140,14 @@ async fn check(
     first.ok_or_else(|| "no store".to_owned())
 }
 
-/// P12: a claim does not outlast a report of its holder that is refused and that nothing helps.
+/// P12: a claim ends with a refused report of its holder that a retry cannot cure.
 fn check_claims_end(
     before: &Snapshot,
     after: &Snapshot,
     requests: &[Arc<Request>],
     decided: &[Decided],
 ) -> Result<(), String> {
-    // A claim that stands before and after has stood all the time: no two claims of a row have one number.
+    // If a claim holds before and after, it held all the time: no two claims of a row have the same number.
     let stands = |rows: &Snapshot, (tenant_id, id): (Uuid, Uuid), token: Option<i64>| {
         let execution = rows.executions.iter().find(|row| row.key() == (tenant_id, id));
         let task = rows.tasks.iter().find(|row| row.key() == (tenant_id, id));
@@ -186,7 +186,7 @@ fn account(report: &mut Report, requests: &[Arc<Request>], decided: &[Decided]) 
                 }
                 *report.refused.entry(refusal.code.to_string()).or_default() += 1;
                 if matches!(request.op, Op::RefuseActivation(_) | Op::RefuseTaskResult(_)) {
-                    // Answered so in any case.
+                    // These requests are always answered with a refusal.
                     *report.accepted.entry(request.op.name()).or_default() += 1;
                 }
             }
@@ -196,7 +196,7 @@ fn account(report: &mut Report, requests: &[Arc<Request>], decided: &[Decided]) 
     Ok(())
 }
 
-/// A worker gets only what it asked for, and never twice; and what looks for orphans finds none, as the promises hold.
+/// Checks that a worker receives only what it asked for, and each item once; and that a search for orphans finds none.
 fn check_reply(request: &Request, reply: &Reply) -> Result<(), String> {
     if let Reply::Looked { orphans } = reply {
         let found = orphans.join("; ");
@@ -257,7 +257,7 @@ async fn seed_tenants(stores: &[(&str, Arc<dyn Rows>)]) -> Result<(), String> {
     Ok(())
 }
 
-/// Writes given rows as they are.
+/// Writes the given rows without any rule.
 struct Write(Option<Mutations>);
 
 impl flovyn_store::Decider for Write {

@@ -18,13 +18,13 @@ pub fn sqlite(directory: &Path, clock: Arc<dyn Clock>) -> Result<Arc<dyn Rows>, 
     Ok(Arc::new(Plain(store)))
 }
 
-/// PostgreSQL has a clock of its own; here it is told the run's, so that all stores decide at the same time.
+/// PostgreSQL has its own clock. It is overridden by the run's clock, so that all stores decide at the same time.
 pub async fn postgres(url: &str, clock: Arc<dyn Clock>) -> Result<Arc<dyn Rows>, String> {
     let store = PostgresStore::connect(PostgresOptions::new(url)).await.map_err(|error| error.to_string())?;
     Ok(Arc::new(Clocked { store, clock }))
 }
 
-/// A store as it is.
+/// A store without changes.
 pub struct Plain<S>(pub S);
 
 impl<S> std::fmt::Debug for Plain<S> {

@@ -1,5 +1,5 @@
-//! Two workers and one task, or one workflow, in a random order: claims, lost leases, reports with and without tokens, sent
-//! late and sent again. Of all reports exactly one outcome is acknowledged, and it is its sender's own.
+//! Two workers and one task, or one workflow, in a random order: claims, lost leases, and reports with and without
+//! tokens, late and repeated. Exactly one outcome is acknowledged, and it belongs to the worker that sent it.
 
 use std::sync::Arc;
 
@@ -15,17 +15,17 @@ use crate::stage::Stage;
 
 const KIND: &str = "contested";
 const QUEUE: &str = "default";
-/// Reports of a worker whom nothing identifies are expected for so long.
+/// How long the engine expects late reports of workers that cannot be identified.
 const LATE_STEP_MS: i64 = 10 * 60_000;
 
-/// How a worker says who it is.
+/// How a worker identifies itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Habit {
     /// It sends the token of its claim.
     Token,
     /// It reports on the connection on which it polls.
     Connection,
-    /// It reports on connections that nobody knows.
+    /// It reports on connections that made no claim.
     Stranger,
 }
 
@@ -33,11 +33,11 @@ enum Habit {
 struct Worker {
     number: i64,
     habit: Habit,
-    /// Its claims: their tokens, what it reports for each, and when it got them.
+    /// Its claims: token, report, and the time of the claim.
     claims: Vec<(i64, Report, i64)>,
 }
 
-/// What a worker has to say of a claim: always the same.
+/// What a worker reports for a claim. A repeat has the same content.
 #[derive(Debug, Clone, PartialEq)]
 enum Report {
     Success(String),
@@ -50,14 +50,14 @@ impl Report {
     }
 }
 
-/// What a run came to.
+/// The figures of a run.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Outcome {
     pub claims: usize,
     pub acknowledged: usize,
     pub repeated: usize,
     pub refused: usize,
-    /// Accepted after the claim was lost, since nobody had claimed the work since.
+    /// Reports that were accepted after the claim was lost, because nobody had claimed the work since.
     pub late: usize,
     pub ended: usize,
 }
@@ -65,7 +65,7 @@ pub struct Outcome {
 /// Runs one seed on all stores at once.
 ///
 /// # Errors
-/// With what went wrong: a broken promise, or two stores that differ.
+/// With the violation: a broken promise, or two stores that differ.
 pub async fn run(
     seed: u64,
     clock: &ManualClock,
@@ -85,11 +85,11 @@ pub async fn run(
 struct Run<'a> {
     stage: Stage<'a>,
     outcome: Outcome,
-    /// Who has the current claim.
+    /// The token of the current claim.
     holder: Option<i64>,
-    /// Claims whose reports were accepted, in that order.
+    /// Claims whose reports were accepted, in order.
     accepted: Vec<i64>,
-    /// The report that ended the work, and who sent it.
+    /// The report that ended the work, and the claim that it belongs to.
     last: Option<(i64, Report)>,
 }
 
@@ -164,12 +164,12 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Reports on a claim that the worker had: the current one, a lost one, or one it has reported before.
+    /// Reports on one of the worker's claims: the current one, a lost one, or one that was reported before.
     async fn report(&mut self, class: WorkClass, id: Uuid, worker: &Worker) -> Result<(), String> {
         let claims = match worker.habit {
             Habit::Token => &worker.claims[..],
-            // Its last report, late and as often as it likes, until another one has been accepted. Without a token, older
-            // reports cannot be told from new ones.
+            // Its last report, late and repeated any number of times, until another report is accepted. Without a
+            // token, older reports cannot be distinguished from new ones.
             habit => match worker.claims.last() {
                 Some((token, _, at_ms)) => {
                     let expected = habit == Habit::Connection
@@ -198,7 +198,7 @@ impl Run<'_> {
                 self.outcome.acknowledged += 1;
                 self.outcome.late += usize::from(was_late);
                 if self.holder != Some(worker.number) {
-                    return Err(format!("{worker:?} was believed, {:?} holds the claim", self.holder));
+                    return Err(format!("{worker:?} was accepted, but {:?} holds the claim", self.holder));
                 }
                 self.holder = None;
                 self.accepted.push(token);
@@ -214,7 +214,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// What was acknowledged as the end is what the rows say.
+    /// Checks that the acknowledged end is the stored end.
     async fn check_end(&mut self, class: WorkClass, id: Uuid) -> Result<(), String> {
         let rows = self.stage.snapshot().await?;
         let stored = match class {
@@ -246,7 +246,7 @@ impl Run<'_> {
         }
     }
 
-    /// Whether the task waits for its next attempt: whatever is accepted then is late.
+    /// Whether the task waits for its next attempt. A report that is accepted then is late.
     async fn is_pending(&self, id: Uuid) -> Result<bool, String> {
         let rows = self.stage.snapshot().await?;
         Ok(rows.tasks.iter().any(|row| row.id == id && row.status == TaskStatus::Pending))
@@ -281,7 +281,7 @@ fn op(class: WorkClass, id: Uuid, token: Option<i64>, report: &Report) -> Op {
                         stack_trace: None,
                     },
                 ),
-                // A timer that fires soon lets it go on.
+                // A timer that fires soon makes the workflow continue.
                 Report::Failure(text, false) => (
                     vec![Command::StartTimer { timer_id: text.as_str().into(), duration_ms: 1 }],
                     flovyn_engine::request::Outcome::Suspended,

@@ -1,4 +1,4 @@
-//! A small seeded generator: the same seed gives the same run on every machine.
+//! A small seeded generator: a seed gives equal runs on every machine.
 
 #[derive(Debug, Clone)]
 pub struct Rng(u64);
@@ -22,7 +22,7 @@ impl Rng {
         (self.draw() % bound.max(1) as u64) as usize
     }
 
-    /// True in `percent` of a hundred cases.
+    /// True with a probability of `percent` percent.
     pub fn chance(&mut self, percent: usize) -> bool {
         self.below(100) < percent
     }
@@ -31,7 +31,7 @@ impl Rng {
         if items.is_empty() { None } else { Some(&items[self.below(items.len())]) }
     }
 
-    /// One of a fixed, non-empty choice.
+    /// A random item of a fixed, non-empty array.
     pub fn of<T: Clone, const N: usize>(&mut self, items: [T; N]) -> T {
         items[self.below(N)].clone()
     }

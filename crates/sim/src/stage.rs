@@ -1,4 +1,4 @@
-//! Requests one by one, to all stores at once, in a time that a seed moves.
+//! Sends requests one by one to all stores at once, with a clock that a seed moves.
 
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ impl<'a> Stage<'a> {
         self.clock.now().lease_ms
     }
 
-    /// Time passes, and everything that is due by then fires.
+    /// Lets time pass and fires everything that becomes due.
     pub(crate) async fn pass(&mut self) -> Result<(), String> {
         self.clock.advance_ms(self.rng.of([1_000, 30_000, 70_000, 400_000]));
         for _ in 0..100 {
@@ -43,7 +43,7 @@ impl<'a> Stage<'a> {
             let Some(due) = self.snapshot().await?.due.iter().find(come).cloned() else { return Ok(()) };
             self.ask(None, FireDue { due }.into()).await?;
         }
-        Err("what is due never ends".to_owned())
+        Err("due rows never run out".to_owned())
     }
 
     pub(crate) async fn snapshot(&self) -> Result<Snapshot, String> {

@@ -1,5 +1,4 @@
-//! Random request sequences on the pure engine: the promises hold after every step, and the same seed gives the
-//! same run.
+//! Random request sequences on the pure engine: the promises hold after every step, and equal seeds give equal runs.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! Of all reports on one task, or one workflow, exactly one outcome is acknowledged: two workers with and without tokens in
-//! random order.
+//! Two workers report on one task or workflow, with and without tokens, in random order: exactly one outcome is
+//! acknowledged.
 
 use std::sync::Arc;
 
@@ -18,10 +18,10 @@ fn add(total: &mut Outcome, one: &Outcome) {
     total.late += one.late;
 }
 
-/// A run in which nothing was refused or repeated shows nothing.
+/// A run without refusals and repeats proves nothing.
 fn assert_busy(total: &Outcome, runs: usize) {
     assert!(total.claims > 2 * runs, "{total:?}");
-    // Late ones are rare: a few runs may have none.
+    // Late reports are rare: a few runs may have none.
     assert!(total.late > 0 || runs < 100, "{total:?}");
     assert!(total.refused > runs && total.repeated > runs / 2 && total.ended > runs / 3, "{total:?}");
 }

@@ -1,4 +1,4 @@
-//! Servers, workers and clients in virtual time, with faults: a short form of `cargo xtask sim --seeds N`.
+//! Servers, workers and clients in virtual time, with faults: a short version of `cargo xtask sim --seeds N`.
 
 use flovyn_sim::servers::{Fault, Figures, Plan, run};
 
@@ -14,7 +14,7 @@ fn run_all(seeds: [u64; 5]) -> Figures {
     }
     let missing: Vec<_> =
         Fault::ALL.iter().filter(|fault| !total.faults.contains_key(fault.name())).collect();
-    assert!(missing.is_empty(), "these never struck: {missing:?}");
+    assert!(missing.is_empty(), "these faults never occurred: {missing:?}");
     assert!(total.acknowledged > 50 * seeds.len(), "{total:?}");
     assert!(total.stale > 0, "{total:?}");
     total

@@ -1,4 +1,4 @@
-//! The same requests to memory, SQLite and PostgreSQL: replies and full snapshots are equal after every step.
+//! Equal requests to memory, SQLite and PostgreSQL: replies and full snapshots are equal after every step.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -1,9 +1,10 @@
-//! A store around another one, for tests and simulations: the wrapper writes out what it does itself, and every other read
-//! is passed on.
+//! A store that wraps another store, for tests and simulations. The wrapper implements some methods itself and
+//! forwards every read.
 
-/// Implements [`Store`](crate::Store) and [`Inspect`](crate::Inspect) for a type with a field `inner: Arc<dyn Store>`. Every
-/// read goes to `inner` once the wrapper's own method `$before` has let it; what stands between the braces is the
-/// wrapper's own, `transact` and `turn_take` at least.
+/// Implements [`Store`](crate::Store) and [`Inspect`](crate::Inspect) for a type with a field
+/// `inner: Arc<dyn Store>`. Every read first calls the wrapper's method `$before`. If that returns an error, the
+/// read fails with it; otherwise the read goes to `inner`. The methods between the braces are the wrapper's own. They
+/// must include `transact` and `now`, and should include `turn_take`, whose default always answers `true`.
 #[macro_export]
 macro_rules! store_around {
     ($wrapper:ty, $before:ident, { $($own:tt)* }) => {
@@ -73,7 +74,7 @@ macro_rules! store_around {
     };
 }
 
-/// The types that the reads name.
+/// The types in the signatures of the reads.
 pub mod prelude {
     pub use flovyn_engine::ids::{ExecutionId, PromiseId, TaskId, TenantId, WorkerId};
     pub use flovyn_engine::snapshot::Snapshot;

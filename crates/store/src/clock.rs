@@ -1,4 +1,4 @@
-//! Where a store that has no clock of its own reads the time. Nothing here knows what the time is used for.
+//! Clocks for stores whose database has no clock of its own. This module does not know what the time is used for.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -15,14 +15,14 @@ pub struct SystemClock;
 
 impl Clock for SystemClock {
     fn now(&self) -> Now {
-        // A machine that stands before 1970 has no usable clock: 0 makes nothing due.
+        // If the machine's clock says a time before 1970, it is not usable. The time 0 makes nothing due.
         let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Now::same(i64::try_from(since_epoch.as_millis()).unwrap_or(i64::MAX))
     }
 }
 
-/// A clock that moves only when told to. Product time and lease time are set apart from each other, since on a
-/// virtual clock the first may jump by days while the second stays with the real workers.
+/// A clock for tests that moves only by its methods. Product time and lease time can be set separately: on a
+/// virtual clock the product time may jump by days, while the lease time follows the real workers.
 #[derive(Debug)]
 pub struct ManualClock {
     ms: AtomicI64,
@@ -42,7 +42,7 @@ impl ManualClock {
         self.lease_ms.store(lease_ms, Ordering::SeqCst);
     }
 
-    /// Moves both times, as on a real clock.
+    /// Moves both times, like a real clock.
     pub fn advance_ms(&self, by_ms: i64) {
         self.ms.fetch_add(by_ms, Ordering::SeqCst);
         self.lease_ms.fetch_add(by_ms, Ordering::SeqCst);
@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_manual_clock_moves_only_when_told() {
+    fn a_manual_clock_moves_only_by_its_methods() {
         let clock = ManualClock::new(Now::same(5));
         clock.advance_ms(2);
         assert_eq!(clock.now(), Now::same(7));

@@ -1,4 +1,4 @@
-//! Reading for the checker: pages of bounded size, each from one moment, of a database that may be in use.
+//! Reads for the checker. The database may be in use: each page has a bounded size and shows one moment.
 
 use async_trait::async_trait;
 use flovyn_engine::invariants::{InspectPage, Part};
@@ -8,28 +8,29 @@ use uuid::Uuid;
 
 use crate::port::StoreResult;
 
-/// Events in one page, unless a single execution has more.
+/// The most events in one page, unless a single execution has more.
 const EVENTS: i64 = 20_000;
 
-/// A database that can be checked. It is only read.
+/// A database that can be checked. A check only reads.
 #[async_trait]
 pub trait Inspect: Send + Sync {
-    /// Up to `limit` rows of the part, with what belongs to them and what it takes to judge them.
+    /// Up to `limit` rows of the part, with the rows that belong to them and the rows needed to check them.
     async fn inspect_page(&self, part: &Part, limit: usize) -> StoreResult<InspectPage>;
 }
 
-/// A tenant and an owner: rows that belong to executions are read by ranges of these, so that those which belong
-/// to nobody are read too.
+/// A tenant and the id of an owner. Rows that belong to executions are read by ranges of these, so that rows whose
+/// execution is missing are read too.
 pub(crate) type Owner = (Uuid, Uuid);
 
-/// What one page of executions covers.
+/// The range of owners that one page of executions covers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Range {
     pub(crate) after: Owner,
     pub(crate) up_to: Owner,
 }
 
-/// Keeps as many executions as the limit of events allows, and says up to where the page reaches.
+/// Keeps as many executions as the limit of events allows, and returns the range that the page covers. The last
+/// page covers everything after its first key.
 pub(crate) fn cut(after: Option<Owner>, executions: &mut Vec<Execution>, limit: usize) -> Range {
     let mut complete = executions.len() < limit;
     let mut events = 0_i64;
@@ -49,7 +50,7 @@ pub(crate) fn cut(after: Option<Owner>, executions: &mut Vec<Execution>, limit: 
     }
 }
 
-/// Where the next page begins, given how many rows this one could have had.
+/// Where the next page begins. `complete`: this page was the last of its part. `None` after the last part.
 pub(crate) fn next(part: &Part, read: &Snapshot, complete: bool) -> Option<Part> {
     if complete { part.following() } else { part.after(read).or_else(|| part.following()) }
 }

@@ -1,6 +1,7 @@
-//! Whether a database still holds what was written to it: what its own check finds, and what is known while it is in use.
+//! Whether a database still holds what was written to it: the result of the database's own check, and the health
+//! of a file while it is in use.
 //!
-//! This is about pages, trees and indexes. Whether the rows make sense is for the engine's invariants to say.
+//! This module is about pages, trees and indexes. The engine's invariants decide whether the rows make sense.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -16,9 +17,9 @@ use crate::port::StoreError;
 pub struct Damage {
     /// The table, the index or the part of the file, such as `table workflow_event`.
     pub place: String,
-    /// The page of the file or of the table. `None`: the check names none.
+    /// The page of the file or of the table. `None` if the check names no page.
     pub page: Option<u64>,
-    /// What is wrong with it, in the database's own words.
+    /// The problem, in the database's own words.
     pub what: String,
 }
 
@@ -32,13 +33,13 @@ impl fmt::Display for Damage {
     }
 }
 
-/// What a check of a whole database found.
+/// The result of checking a whole database.
 #[derive(Debug, Clone, Default)]
 pub struct Integrity {
     pub damages: Vec<Damage>,
     /// What was checked, such as `2000 pages`.
     pub checked: String,
-    /// What could not be checked and why, and what the operator should know.
+    /// What could not be checked and why, and other remarks for the operator.
     pub notes: Vec<String>,
 }
 
@@ -46,9 +47,9 @@ pub struct Integrity {
 #[derive(Debug, Clone, Copy)]
 pub struct Progress {
     pub done: u64,
-    /// `None`: nobody knows how many there are.
+    /// The total. `None` if the total is unknown.
     pub of: Option<u64>,
-    /// What is counted, such as `pages`.
+    /// The things that are counted, such as `pages`.
     pub unit: &'static str,
 }
 
@@ -61,16 +62,18 @@ impl fmt::Display for Progress {
     }
 }
 
-/// Receives the progress of a check, often.
+/// Called often during a check, with its progress.
 pub type OnProgress = Arc<dyn Fn(Progress) + Send + Sync>;
 
-/// What is known of a database file while it is in use. A read, a batch and the check in the background all report here.
+/// The health of a database file while it is in use. Reads, batches and the check in the background report damage
+/// here.
 #[derive(Debug)]
 pub struct FileHealth {
-    /// The first damage that was met.
+    /// The first damage that was found.
     damage: watch::Sender<Option<String>>,
     checked: AtomicBool,
-    /// Exists after damage was met: the next start checks everything before it serves.
+    /// This file exists after damage was found. If it exists, the next start checks the whole database before it
+    /// serves.
     marker: PathBuf,
 }
 
@@ -79,37 +82,40 @@ impl FileHealth {
         Self { damage: watch::channel(None).0, checked: AtomicBool::new(false), marker }
     }
 
-    /// Whether all of the file has been checked since it was opened.
+    /// Whether the whole file has been checked since it was opened, and was sound.
     pub fn is_checked(&self) -> bool {
         self.checked.load(Ordering::Relaxed)
     }
 
-    /// Waits until damage is met; what it is.
+    /// Waits until damage is found, and returns its description.
     pub async fn damaged(&self) -> String {
         let mut damage = self.damage.subscribe();
         let found = damage.wait_for(Option::is_some).await.map(|found| found.clone());
         match found {
             Ok(what) => what.unwrap_or_default(),
-            // The sender is in `self`.
+            // This cannot happen: `self` holds the sender, so the channel stays open.
             Err(_) => std::future::pending().await,
         }
     }
 
-    /// Whether damage was met since the file was last found to be sound.
+    /// Whether damage was found since the last complete check that found none.
     pub(crate) fn is_suspect(&self) -> bool {
         self.marker.exists()
     }
 
+    /// Records that a complete check found no damage.
     pub(crate) fn found_sound(&self) {
         self.checked.store(true, Ordering::Relaxed);
         if self.is_suspect()
             && let Err(error) = std::fs::remove_file(&self.marker)
         {
-            tracing::warn!(%error, marker = %self.marker.display(), "cannot remove the mark of earlier damage");
+            let marker = self.marker.display();
+            tracing::warn!(%error, %marker, "cannot remove the marker of earlier damage: remove the file");
         }
     }
 
-    /// Only damage counts. The first report is kept, logged and left behind for the next start.
+    /// Records an error if it is [`StoreError::Damaged`]; other errors are ignored. The first report is kept, logged
+    /// and written to the marker file, which the next start reads.
     pub(crate) fn report(&self, error: &StoreError) {
         let StoreError::Damaged(_) = error else { return };
         let is_first = self.damage.send_if_modified(|known| {
@@ -118,7 +124,7 @@ impl FileHealth {
             is_first
         });
         if is_first {
-            tracing::error!(%error, "what was read is not what was written");
+            tracing::error!(%error, "the database file is damaged: restore a backup");
             if let Err(error) = std::fs::write(&self.marker, format!("{error}\n")) {
                 tracing::error!(%error, marker = %self.marker.display(), "cannot mark the file as damaged");
             }

@@ -1,7 +1,7 @@
-//! Storage: one small port, three implementations with the same behaviour, one conformance suite.
+//! Storage: one small port, and three implementations with the same behaviour.
 //!
-//! Stores apply row changes and answer reads. They hold no rule of the product: if a store file grows, a rule
-//! has leaked into it. All SQL of the project is in this crate.
+//! Stores apply row changes and answer reads. They contain no rule of the product: if a store file grows, a
+//! rule has leaked into it. All SQL of the project is in this crate.
 
 pub mod around;
 pub mod clock;

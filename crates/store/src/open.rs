@@ -9,17 +9,18 @@ use crate::port::{Store, StoreError, StoreResult};
 use crate::postgres::{PostgresOptions, PostgresStore};
 use crate::sqlite::{FileCheck, Options, SqliteReader, SqliteStore, check};
 
-/// Opens `sqlite:PATH` (made if it is not there) or `postgres://...`, and brings the schema up to date.
+/// Opens `sqlite:PATH` or `postgres://...`, and brings the schema up to date. A SQLite file is created if it does
+/// not exist.
 pub async fn store(url: &str) -> StoreResult<Arc<dyn Store>> {
     store_with(url, Options::default()).await
 }
 
-/// The same, with these options should it be SQLite.
+/// Opens a store like [`store`]. The options are for SQLite and have no effect on PostgreSQL.
 pub async fn store_with(url: &str, options: Options) -> StoreResult<Arc<dyn Store>> {
     if let Some(path) = url.strip_prefix("sqlite:") {
         if let Some(folder) = Path::new(path).parent().filter(|folder| !folder.as_os_str().is_empty()) {
             std::fs::create_dir_all(folder).map_err(|error| {
-                StoreError::Unavailable(format!("the folder {} cannot be made: {error}", folder.display()))
+                StoreError::Unavailable(format!("cannot create the folder {}: {error}", folder.display()))
             })?;
         }
         return Ok(Arc::new(SqliteStore::open(path, options)?));
@@ -30,7 +31,7 @@ pub async fn store_with(url: &str, options: Options) -> StoreResult<Arc<dyn Stor
     Err(no_url(url))
 }
 
-/// Has the database check what it has stored, page by page. Whoever uses it meanwhile goes on.
+/// Lets the database check all its stored data, page by page. Servers may use the database meanwhile.
 pub async fn integrity(url: &str, on_progress: OnProgress) -> StoreResult<Integrity> {
     match url.strip_prefix("sqlite:") {
         Some(path) => {
@@ -43,7 +44,8 @@ pub async fn integrity(url: &str, on_progress: OnProgress) -> StoreResult<Integr
     }
 }
 
-/// Opens a database to check it: it must be there with the schema of this binary, is left as it is, and may be in use.
+/// Opens a database to check it. The database must exist and have the schema of this binary. It may be in use, and
+/// it is not changed.
 pub async fn inspect(url: &str) -> StoreResult<Arc<dyn Inspect>> {
     match url.strip_prefix("sqlite:") {
         Some(path) => Ok(Arc::new(SqliteReader::open(path)?)),
@@ -51,11 +53,12 @@ pub async fn inspect(url: &str) -> StoreResult<Arc<dyn Inspect>> {
     }
 }
 
-/// Opens a database to mend it. One on SQLite must not be in use.
+/// Opens an existing database to repair it, without a migration. It must have the schema of this binary. A SQLite
+/// database must not be in use.
 pub async fn as_is(url: &str) -> StoreResult<Arc<dyn Store>> {
     if let Some(path) = url.strip_prefix("sqlite:") {
         SqliteReader::open(path)?;
-        // Whoever mends has had the whole file checked.
+        // A repair begins with a check of the whole file, so opening repeats only the quick check.
         let options = Options { check: FileCheck::Quick, ..Options::default() };
         return Ok(Arc::new(SqliteStore::open(path, options)?));
     }
@@ -74,7 +77,7 @@ fn no_url(url: &str) -> StoreError {
     StoreError::Unavailable(format!("'{shown}' is not a database URL: use sqlite:PATH or postgres://..."))
 }
 
-/// The URL as it may be shown to people.
+/// The URL without its password, for messages and logs.
 pub fn without_password(url: &str) -> String {
     let (url, query) = url.split_once('?').unwrap_or((url, ""));
     let shown = mask_user(url);

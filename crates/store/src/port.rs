@@ -1,4 +1,4 @@
-//! The storage port: what the service asks of a database, and nothing of how it is done.
+//! The storage port: what the service needs from a database, without how a database does it.
 //!
 //! A store loads rows and applies row changes as one transaction. It decides nothing: what to load and what to
 //! write comes from the [`Decider`].
@@ -18,35 +18,36 @@ use uuid::Uuid;
 use crate::inspect::Inspect;
 use crate::integrity::FileHealth;
 
-/// What a batch wants the store to do next.
+/// What the store must do next for a batch.
 #[derive(Debug)]
 pub enum Step {
     Load(Arc<Wants>),
-    /// Write all of it, or nothing, and make it durable.
+    /// Write all mutations or none, and make them durable.
     Commit(Box<Mutations>),
     /// There is nothing to write.
     Done,
 }
 
-/// A batch, as a store sees it: asked for the next step until it commits or is done.
+/// What a store sees of a batch. The store asks for the next step until the batch commits or is done.
 ///
-/// The first call gets `None`; every later one the answer to the load it asked for. The first step is always a
-/// load, since only a load tells the time.
+/// The first call of `step` receives `None`, and every later call receives the answer to the load before. The
+/// first step is always a load, because only a load tells the time.
 pub trait Decider: Send {
     fn step(&mut self, loaded: Option<Loaded>) -> Step;
 
-    /// Whether so few wait for it that their latency counts more than what others could do meanwhile.
+    /// Whether the batch is so small that the store may run it on the caller's thread. That blocks the thread
+    /// for one commit, but answers sooner than a second thread would.
     fn is_small(&self) -> bool {
         false
     }
 
-    /// Whether others are about to come that can be decided while it is being written.
+    /// Whether another batch is about to come, which can be decided while this batch is being written.
     fn is_followed(&self) -> bool {
         false
     }
 }
 
-/// A plain batch: load until decided, then write.
+/// A batch on its own: load until everything is decided, then write.
 impl Decider for Batch {
     fn step(&mut self, loaded: Option<Loaded>) -> Step {
         match self.advance(loaded) {
@@ -59,11 +60,11 @@ impl Decider for Batch {
     }
 }
 
-/// A batch travels to the store's own thread and back.
+/// A batch that can move to the store's own thread and back.
 pub type SharedDecider = Arc<Mutex<dyn Decider>>;
 
-/// Asks a batch for its next step. A panic in it is the batch's own fault: nothing of it is written, and the
-/// store goes on.
+/// Asks a batch for its next step. If the batch panics, nothing of it is written, and the store serves other
+/// batches as before.
 pub(crate) fn next_step(batch: &SharedDecider, loaded: Option<Loaded>) -> StoreResult<Step> {
     let step = || batch.lock().unwrap_or_else(PoisonError::into_inner).step(loaded);
     catch_unwind(AssertUnwindSafe(step)).map_err(|panic| {
@@ -75,16 +76,17 @@ pub(crate) fn next_step(batch: &SharedDecider, loaded: Option<Loaded>) -> StoreR
 
 #[derive(Debug, Clone, Copy)]
 pub struct TransactOptions {
-    /// Written with the batch where a commit's outcome can get lost, to find out afterwards.
+    /// PostgreSQL writes this id with the batch. If the answer to COMMIT is lost, the id shows whether the
+    /// batch was written. SQLite ignores it.
     pub batch_id: Uuid,
-    /// Wait for rows that others have locked (in key order) instead of reporting them as busy.
+    /// Wait (in key order) for rows that other transactions have locked, instead of reporting them as busy.
     pub wait_for_locks: bool,
 }
 
-/// Why nothing was written.
+/// Why a read or a batch failed. Nothing was written, except perhaps after `OutcomeUnknown` and `Fatal`.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum StoreError {
-    /// Another writer was faster (a version, or a key that is taken): decide again on fresh rows.
+    /// Another writer changed a row or inserted the same key first: decide again on fresh rows.
     #[error("conflict: {0}")]
     Conflict(String),
     /// The database cannot store what the batch contains.
@@ -93,13 +95,14 @@ pub enum StoreError {
     /// The database cannot be reached. Nothing was written.
     #[error("database unavailable: {0}")]
     Unavailable(String),
-    /// The database did not say whether the batch was written, and cannot be asked.
+    /// The connection failed before the database said whether the batch was written, and asking again failed.
     #[error("outcome unknown: {0}")]
     OutcomeUnknown(String),
-    /// What is on disk can no longer be trusted to be what was acknowledged: the process must stop.
+    /// The data on disk may no longer be the data that was acknowledged: the process must stop.
     #[error("fatal storage error: {0}")]
     Fatal(String),
-    /// The database is not what was written to it: the process must stop, and somebody has to restore it.
+    /// The database no longer contains what was written to it: the process must stop, and an operator has to
+    /// restore a backup.
     #[error(
         "the database is damaged: {0}; restore a backup: https://github.com/flovyn/flovyn/blob/main/docs/errors/FLV0079.md"
     )]
@@ -107,7 +110,7 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// Whether nothing may be written after it.
+    /// Whether nothing may be written after this error.
     pub fn is_final(&self) -> bool {
         matches!(self, Self::Fatal(_) | Self::Damaged(_))
     }
@@ -115,16 +118,16 @@ impl StoreError {
 
 pub type StoreResult<T> = Result<T, StoreError>;
 
-/// Which executions to list. All given conditions hold.
+/// Which executions to list. An execution must meet all given conditions; `None` is no condition.
 #[derive(Debug, Clone, Default)]
 pub struct ExecutionFilter {
     pub status: Option<ExecutionStatus>,
-    /// Only those that have not finished.
+    /// Only executions that have not finished.
     pub open_only: bool,
     pub kind: Option<Text>,
     pub queue: Option<Text>,
     pub label: Option<(Text, Text)>,
-    /// The key that they were started with.
+    /// The idempotency key or workflow key of the start.
     pub key: Option<Text>,
     pub parent_id: Option<ExecutionId>,
     pub created_from_ms: Option<i64>,
@@ -150,17 +153,18 @@ pub struct AuditFilter {
 /// A page of a listing, newest first.
 #[derive(Debug, Clone, Copy)]
 pub struct Page {
-    /// Creation time and id of the last item of the page before.
+    /// Creation time and id of the last item of the previous page. `None`: the first page.
     pub after: Option<(i64, Uuid)>,
     pub offset: usize,
     pub limit: usize,
 }
 
-/// An event with what it takes to render it.
+/// An event with the data that is needed to show it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LoggedEvent {
     pub event: Event,
-    /// Payloads of the own task it is about.
+    /// Payloads of the task that the event is about. They are stored with the task, not with the event. `None` if
+    /// the event needs no payload of a task.
     pub task: Option<TaskPayloads>,
 }
 
@@ -169,12 +173,13 @@ pub struct LoggedEvent {
 pub struct QueueDepth {
     pub queue: Text,
     pub class: WorkClass,
-    /// Exact up to the limit given, then the limit.
+    /// Number of ready rows: exact up to the limit of the read, then the limit.
     pub ready: i64,
+    /// Sort time of the first row in order of work.
     pub oldest_sort_ms: Option<i64>,
 }
 
-/// There is work in a queue, made ready by another process.
+/// Another process made work ready in this queue.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Hint {
     pub tenant_id: TenantId,
@@ -182,10 +187,11 @@ pub struct Hint {
     pub queue: Text,
 }
 
-/// Reading and writing. Every read names its tenant, except those of the loops.
+/// Reading and writing. Every read names its tenant, except the reads of the loops.
 #[async_trait]
 pub trait Store: Inspect + 'static {
-    /// Runs one batch as one transaction. `Ok` means that what the decider committed is durable, and what it was decided on.
+    /// Runs one batch as one transaction. `Ok` means that the mutations of the decider are durable. The rows
+    /// on which the batch was decided are durable too.
     async fn transact(&self, batch: SharedDecider, options: TransactOptions) -> StoreResult<()>;
 
     async fn now(&self) -> StoreResult<Now>;
@@ -195,16 +201,17 @@ pub trait Store: Inspect + 'static {
         false
     }
 
-    /// What is known of the file while it is in use. None: the database is no file of this process.
+    /// The health of the database file while it is in use. `None` if the database is not a file of this process.
     fn file_health(&self) -> Option<Arc<FileHealth>> {
         None
     }
 
-    /// Tells those who try to open the same file in vain where its holder serves. A database of many processes tells nobody.
+    /// Records the addresses of this server beside the database file. A process that fails to open the same
+    /// file shows them in its error. A database of many processes records nothing.
     fn serves_at(&self, _addresses: &str) {}
 
-    /// A channel that closes once the database is closed: after the store was dropped and the last read has ended. `None`: a
-    /// database of many processes, which nobody has to wait for.
+    /// A channel that closes once the database is closed: after the store was dropped and the last read has
+    /// ended. `None` if other processes may use the database too, so that nobody has to wait for this one.
     fn closes(&self) -> Option<watch::Receiver<()>> {
         None
     }
@@ -214,18 +221,20 @@ pub trait Store: Inspect + 'static {
         self.is_shared()
     }
 
-    /// Tells other processes on the same database that these lanes have work. Returns at once; hints may get
-    /// lost, and everything works without them. A database of one process needs none.
+    /// Sends a hint to other processes on the same database that these lanes have work. Returns at once. Hints
+    /// may be lost: polling finds the work anyway. A database of one process sends none.
     fn hint_ready(&self, _lanes: &[Lane]) {}
 
-    /// Hints of other processes, for as long as the receiver is kept.
+    /// Receives hints of other processes until the receiver is dropped. `None` if the database has no other
+    /// processes.
     fn hints(&self) -> Option<tokio::sync::mpsc::Receiver<Hint>> {
         None
     }
 
     // For loops: all tenants.
-    /// Rows of `due` whose time has come, earliest first.
+    /// Rows of `due` up to this time, earliest first.
     async fn due_page(&self, clock: ClockKind, until_ms: i64, limit: usize) -> StoreResult<Vec<Due>>;
+    /// Time of the earliest row of `due`. `None` if there is no row.
     async fn due_next(&self, clock: ClockKind) -> StoreResult<Option<i64>>;
     async fn tenant_list(&self, after: Option<TenantId>, limit: usize) -> StoreResult<Vec<Tenant>>;
     /// Executions that finished before a time, oldest first.
@@ -240,7 +249,7 @@ pub trait Store: Inspect + 'static {
     -> StoreResult<Vec<TaskId>>;
     /// Which of these lanes have work in the ready table.
     async fn lanes_with_work(&self, lanes: &[Lane]) -> StoreResult<Vec<Lane>>;
-    /// Versions and kinds with work in a queue, for claims that name no kinds.
+    /// Lanes with work in a queue, for claims that name no kinds.
     async fn lanes_of_queue(
         &self,
         tenant: TenantId,
@@ -248,18 +257,20 @@ pub trait Store: Inspect + 'static {
         queue: &str,
         limit: usize,
     ) -> StoreResult<Vec<Lane>>;
-    /// Whether it is this process's turn to do what only one of them does, once in `every_ms`. Whoever asks first
-    /// once the time is over has the turn; one that dies with it is not waited for beyond that.
+    /// Whether this process may do the job of this name now. Only one process does it, once in `every_ms`: the
+    /// first process that asks after that time takes the turn. If that process dies, the turn is free again after
+    /// `every_ms`.
     async fn turn_take(&self, _name: &str, _every_ms: i64) -> StoreResult<bool> {
         Ok(true)
     }
-    /// Forgets up to `limit` ids of batches that nobody can ask about any more. Returns how many.
+    /// Deletes up to `limit` ids of batches that were written before a time, and returns how many it deleted. No
+    /// process asks for the outcome of such an old batch.
     async fn batch_cleanup(&self, before_ms: i64, limit: usize) -> StoreResult<usize>;
 
     // For people and workers.
     async fn tenant_get(&self, id: TenantId) -> StoreResult<Option<Tenant>>;
     async fn tenant_by_slug(&self, slug: &str) -> StoreResult<Option<Tenant>>;
-    /// `None`: the tenant was never given a quota.
+    /// `None` if no quota was ever set for the tenant.
     async fn quota_get(&self, tenant: TenantId) -> StoreResult<Option<Quota>>;
     async fn worker_token_by_hash(&self, hash: &[u8]) -> StoreResult<Option<WorkerToken>>;
     async fn audit_list(
@@ -275,7 +286,7 @@ pub trait Store: Inspect + 'static {
         tenant: TenantId,
         id: WorkerId,
     ) -> StoreResult<Option<(Worker, Vec<WorkerCapability>)>>;
-    /// All workers of this name: each process has its own id.
+    /// All workers with this name. Several processes may share a name; each has its own id.
     async fn workers_named(&self, tenant: TenantId, name: &str) -> StoreResult<Vec<Worker>>;
     async fn paused_queue_list(&self, tenant: TenantId) -> StoreResult<Vec<PausedQueue>>;
     async fn queue_depths(&self, tenant: TenantId, limit: i64) -> StoreResult<Vec<QueueDepth>>;
@@ -289,9 +300,9 @@ pub trait Store: Inspect + 'static {
     ) -> StoreResult<Vec<Execution>>;
     async fn execution_labels(&self, tenant: TenantId, id: ExecutionId) -> StoreResult<Vec<Label>>;
     async fn execution_states(&self, tenant: TenantId, id: ExecutionId) -> StoreResult<Vec<StateEntry>>;
-    /// The last events of those among these executions that have ended, by execution.
+    /// The last event of each of these executions that has ended, ordered by execution id.
     async fn execution_ends(&self, tenant: TenantId, ids: &[ExecutionId]) -> StoreResult<Vec<Event>>;
-    /// Events after a sequence, in order, with the payloads of own tasks.
+    /// Events after a sequence number, in order, with the payloads of the execution's tasks.
     async fn event_page(
         &self,
         tenant: TenantId,
@@ -332,7 +343,7 @@ pub trait Store: Inspect + 'static {
     async fn task_get(&self, tenant: TenantId, id: TaskId) -> StoreResult<Option<Task>>;
     /// Standalone tasks only.
     async fn task_list(&self, tenant: TenantId, filter: &TaskFilter, page: Page) -> StoreResult<Vec<Task>>;
-    /// Exact up to the limit, then the limit.
+    /// Number of standalone tasks: exact up to the limit, then the limit.
     async fn task_count(&self, tenant: TenantId, filter: &TaskFilter, limit: i64) -> StoreResult<i64>;
     async fn attempt_list(&self, tenant: TenantId, id: TaskId) -> StoreResult<Vec<Attempt>>;
     async fn task_log_page(

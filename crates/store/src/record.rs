@@ -1,6 +1,6 @@
-//! How each row type lies in its table: names, columns, key. Both databases build their statements from this.
+//! The table, the columns and the key of each row type. Both databases build their statements from these records.
 //!
-//! To add a column: add the field to the row in the engine, a line here, and a migration in both databases.
+//! To add a column, add the field to the row in the engine, a line here, and a migration in both databases.
 
 use flovyn_engine::ids::{Payload, TenantId, Text};
 use flovyn_engine::state::*;
@@ -13,28 +13,28 @@ use crate::value::{ColumnType, Field, ReadError, Value};
 pub struct Column {
     pub name: &'static str,
     pub kind: ColumnType,
-    /// Never changes after the insert: left out of updates.
+    /// The column never changes after the insert, so updates omit it.
     pub fixed: bool,
 }
 
 /// A row type with its table.
 pub trait Record: Row {
     const TABLE: &'static str;
-    /// Columns in the order of `each_value` and `read`. The key's columns come first.
+    /// Columns in the order of `each_value` and `read`. The columns of the key come first.
     const COLUMNS: &'static [Column];
     const KEY_COLUMNS: usize;
-    /// Index of the `version` column, where there is one.
+    /// Index of the `version` column. `None` if the table has no such column.
     const VERSION: Option<usize>;
 
-    /// All column values, in order.
+    /// Calls `take` with each column value, in order.
     fn each_value<'a>(&'a self, take: impl FnMut(Value<'a>));
 
-    /// The same as a list.
+    /// Appends all column values to a list, in order.
     fn values<'a>(&'a self, out: &mut Vec<Value<'a>>) {
         self.each_value(|value| out.push(value));
     }
 
-    /// The key's column values, in order.
+    /// Appends the column values of the key to a list, in order.
     fn key_values<'a>(key: &'a Self::Key, out: &mut Vec<Value<'a>>);
     /// Reads a row from its column values.
     fn read<'a>(column: impl FnMut(usize) -> Value<'a>) -> Result<Self, ReadError>;
@@ -51,7 +51,7 @@ const fn version_column(columns: &[Column]) -> Option<usize> {
     None
 }
 
-/// `record!(Row, "table", key(..), fixed(..), changing(..))`: every column has its field's name.
+/// `record!(Row, "table", key(..), fixed(..), changing(..))`: every column has the name of its field.
 macro_rules! record {
     (
         $row:ident, $table:literal,
@@ -283,7 +283,7 @@ record!(
     changing(cursor: Option<Uuid>, note: Option<Text>)
 );
 
-/// By hand: its key contains a lane.
+/// Written by hand instead of by `record!`, because the key contains a lane.
 impl Record for Ready {
     const TABLE: &'static str = "ready";
     const COLUMNS: &'static [Column] = &[

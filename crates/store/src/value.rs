@@ -1,4 +1,4 @@
-//! Column values and the types that are stored as columns. No table and no rule is known here.
+//! Column values and the types that are stored as columns. This module knows no table and no rule.
 
 use bytes::Bytes;
 use flovyn_engine::ids::Text;
@@ -31,7 +31,7 @@ pub enum Value<'a> {
     Uuid(Uuid),
 }
 
-/// What a stored row holds cannot be read as the row's type: a fault of ours or a damaged database.
+/// A stored value does not have the type that its row needs. The cause is a bug in Flovyn or a damaged database.
 #[derive(Debug, thiserror::Error)]
 #[error("column {column} of {table} cannot be read: {problem}")]
 pub struct ReadError {

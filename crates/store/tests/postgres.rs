@@ -1,5 +1,5 @@
-//! PostgreSQL alone: what the other stores do not have. Migrations of many processes, locks, round trips, lost
-//! commits, hints.
+//! Tests of PostgreSQL only, for behaviour that the other stores do not have: migrations by many processes, locks,
+//! round trips, lost commits, hints.
 
 #![allow(clippy::unwrap_used, reason = "all of this is tests, also what no `#[test]` stands before")]
 
@@ -20,7 +20,7 @@ use uuid::Uuid;
 
 const TENANT: Uuid = Uuid::from_u128(1);
 
-/// Loads what it is told to, step by step, then writes what it is told to.
+/// Loads the given wants step by step, then writes the given mutations.
 #[derive(Default)]
 struct Script {
     loads: VecDeque<Wants>,
@@ -82,21 +82,21 @@ async fn store() -> (TestDatabase, PostgresStore) {
     (database, store)
 }
 
-/// A session of somebody else.
+/// A session that is not one of the store's.
 async fn session(url: &str) -> Client {
     let (client, connection) = tokio_postgres::connect(url, NoTls).await.unwrap();
     tokio::spawn(connection);
     client
 }
 
-/// Asks until the answer is yes. The database has no way to tell us, so we keep asking it.
+/// Repeats the question until the answer is true. The database cannot notify us, so the test keeps asking.
 async fn until(client: &Client, question: &str) {
     while !client.query_one(question, &[]).await.unwrap().get::<_, bool>(0) {
         tokio::task::yield_now().await;
     }
 }
 
-/// Every connection of the pools is out of any transaction.
+/// Asserts that no connection of the pools is in a transaction.
 async fn assert_idle(database: &TestDatabase) {
     let open = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'flovyn' \
                 AND state <> 'idle' AND datname = current_database()";
@@ -104,7 +104,7 @@ async fn assert_idle(database: &TestDatabase) {
     assert_eq!(open, 0, "connections left in a transaction");
 }
 
-/// A row with the given columns; all others have some value.
+/// A row with the given columns. All other columns have some value.
 fn row<R: Record>(given: &[(&str, Value<'_>)]) -> R {
     try_row(given).unwrap()
 }
@@ -114,7 +114,7 @@ fn try_row<R: Record>(given: &[(&str, Value<'_>)]) -> Result<R, ReadError> {
         let column = R::COLUMNS[index];
         let own = given.iter().find(|(name, _)| *name == column.name);
         own.map(|(_, value)| *value).unwrap_or(match column.kind {
-            // 1 is a value of every enumeration.
+            // 1 is a valid value of every enumeration.
             ColumnType::Small => Value::Small(1),
             ColumnType::Int => Value::Int(1),
             ColumnType::Real => Value::Real(1.0),
@@ -167,7 +167,7 @@ mod migrations {
             commit(store, insert_executions([number])).await.unwrap();
         }
         let session = session(&database.url).await;
-        // Each step stands there once, and none is left out.
+        // Each migration is recorded once, and none is missing.
         until(&session, "SELECT count(*) > 1 AND count(*) = max(version) FROM schema_version").await;
         assert_eq!(versions(&stores[0]).await.len(), 8);
     }
@@ -243,7 +243,7 @@ mod migrations {
 mod writing {
     use super::*;
 
-    /// As by a newer process that is started beside this one.
+    /// A newer process that starts beside this one would add a column.
     #[tokio::test]
     async fn a_column_added_meanwhile_costs_one_conflict() {
         let (database, store) = store().await;
@@ -261,10 +261,10 @@ mod writing {
         assert_eq!(versions(&store).await, [2, 1]);
         let later = "SELECT array_agg(later) FROM workflow_execution";
         let later: Vec<i64> = other.query_one(later, &[]).await.unwrap().get(0);
-        assert_eq!(later, [7, 7], "a column of the newer process is left to its default");
+        assert_eq!(later, [7, 7], "the newer process's column has its default");
     }
 
-    /// What is in the database before each conflict.
+    /// The content of the database before each conflict.
     fn before() -> Mutations {
         let mut mutations = insert_executions([1]);
         mutations.tenants.push(Change::Insert(row(&[("slug", Value::Text("taken"))])));
@@ -272,31 +272,31 @@ mod writing {
         mutations
     }
 
-    /// Each is impossible for another reason.
+    /// Batches that must fail, each for a different reason.
     fn conflicts() -> Vec<(&'static str, Mutations)> {
         let executions = |change| Mutations { executions: vec![change], ..Mutations::default() };
         let stale = |number| Execution { version: 7, ..execution(number) };
         let delete = |row: Execution| Change::Delete { expected_version: Some(row.version), row };
         let tenant = [("id", Value::Uuid(Uuid::from_u128(2))), ("slug", Value::Text("taken"))];
         vec![
-            ("an id that is taken", insert_executions([1])),
-            ("a version that has passed", executions(update(&stale(1)))),
-            ("an update of a row that is gone", executions(update(&execution(2)))),
+            ("an existing id", insert_executions([1])),
+            ("an outdated version", executions(update(&stale(1)))),
+            ("an update of a deleted row", executions(update(&execution(2)))),
             ("a delete of another version", executions(delete(stale(1)))),
-            ("a delete of a row that is gone", executions(delete(execution(2)))),
+            ("a delete of a deleted row", executions(delete(execution(2)))),
             (
-                "a delete of a row without version that is gone",
+                "a delete of a deleted row without version",
                 Mutations {
                     ready: vec![Change::Delete { row: row(&[]), expected_version: None }],
                     ..Mutations::default()
                 },
             ),
             (
-                "a label that is taken",
+                "an existing label",
                 Mutations { labels: vec![Change::Insert(row(&[]))], ..Mutations::default() },
             ),
             (
-                "a slug that is taken",
+                "an existing slug",
                 Mutations { tenants: vec![Change::Insert(row(&tenant))], ..Mutations::default() },
             ),
         ]
@@ -354,7 +354,7 @@ mod writing {
             let loads = [lock_executions(numbers)].into();
             Script { loads, mutations: Some(mutations), ..Script::default() }
         };
-        // The first one also prepares its statements.
+        // The first batch also prepares its statements.
         run(&store, batch(0, 1), options()).await.unwrap();
         let mut costs = Vec::new();
         for (first, count) in [(1_000, 1), (2_000, 500)] {
@@ -384,7 +384,7 @@ mod locks {
         let (database, store) = store().await;
         commit(&store, insert_executions([1, 2])).await.unwrap();
         let holder = hold(&database.url).await;
-        // 3 does not exist.
+        // Execution 3 does not exist.
         let loaded = load(&store, lock_executions([1, 2, 3])).await.unwrap();
         assert_eq!(loaded.busy.executions, [key(1)]);
         assert_eq!(loaded.executions.iter().map(Row::key).collect::<Vec<_>>(), [key(2)]);
@@ -392,10 +392,11 @@ mod locks {
         let mut wants = Wants::default();
         wants.executions.peek.insert(key(1));
         let loaded = load(&store, wants).await.unwrap();
-        assert_eq!(loaded.executions[0].version, 1, "the last committed state may be looked at");
+        assert_eq!(loaded.executions[0].version, 1, "the last committed state can be read");
         assert!(loaded.busy.executions.is_empty());
 
-        // Wanted both ways, it is busy: a row that is not locked must not look as if it were.
+        // If a row is wanted with and without a lock, it is busy: a row that is not locked must not look as if it
+        // were.
         let mut wants = lock_executions([1]);
         wants.executions.peek.insert(key(1));
         let loaded = load(&store, wants).await.unwrap();
@@ -422,10 +423,10 @@ mod locks {
         until(&session(&database.url).await, waits).await;
         holder.batch_execute("COMMIT").await.unwrap();
         let loaded = waiting.await.unwrap().unwrap();
-        assert_eq!(loaded[0].executions[0].version, 2, "it sees what it waited for");
+        assert_eq!(loaded[0].executions[0].version, 2, "it sees the change it waited for");
     }
 
-    /// Two processes change the same rows in any order. Nobody waits, nobody is turned away.
+    /// Two processes change the same rows in any order. No batch waits, and none fails.
     #[tokio::test(flavor = "multi_thread")]
     async fn crossing_batches_never_hurt_each_other() {
         const ROWS: u128 = 12;
@@ -442,11 +443,11 @@ mod locks {
         });
         let changed: Vec<i64> = futures::future::join_all(work).await;
         let counted: i64 = versions(&processes[0]).await.iter().map(|version| version - 1).sum();
-        assert_eq!(counted, changed.iter().sum::<i64>(), "every change is there, and none twice");
+        assert_eq!(counted, changed.iter().sum::<i64>(), "every change is present once");
         assert!(changed.iter().all(|changed| *changed > 100), "{changed:?}");
     }
 
-    /// Changes those rows that can be had. Returns how many.
+    /// Changes those of the rows that can be locked. Returns how many it changed.
     async fn cross(store: &PostgresStore, rows: Vec<u128>) -> i64 {
         struct Crossing(Vec<u128>, usize);
         impl Decider for Crossing {
@@ -497,10 +498,10 @@ mod lanes {
         let other = connect(&database.url).await;
         commit(&store, changes(&[10, 20, 30], &[])).await.unwrap();
         assert_eq!(search(&store, 2).await, [10, 20]);
-        // Own work that is earlier than anything seen.
+        // Work of this process that comes before everything seen so far.
         commit(&store, changes(&[5], &[10])).await.unwrap();
         assert_eq!(search(&store, 2).await, [5, 20]);
-        // Another process takes everything and leaves one that is earlier still.
+        // Another process takes everything and leaves a row that comes even earlier.
         commit(&other, changes(&[1], &[5, 20, 30])).await.unwrap();
         assert_eq!(search(&store, 2).await, [1]);
         assert_eq!(store.lanes_with_work(&[ready(1).lane]).await.unwrap(), [ready(1).lane]);
@@ -534,14 +535,14 @@ mod lanes {
         lane.queue = Text::from("later");
         store.hint_ready(&[lane]);
         assert_eq!(&*hints.recv().await.unwrap().queue, "later");
-        assert!(hints.try_recv().is_err(), "nothing came twice, nor from ourselves");
+        assert!(hints.try_recv().is_err(), "a hint arrived twice, or came from this process");
     }
 }
 
 mod listing {
     use super::*;
 
-    /// More statements than a connection keeps prepared, on one connection.
+    /// Uses more statements than a connection keeps prepared, on a single connection.
     #[tokio::test]
     async fn every_combination_of_filters_finds_the_row_it_describes() {
         let database = fresh_database().await;
@@ -598,7 +599,8 @@ mod lost {
         let proxy = Proxy::start(&database.url).await;
         let through_proxy = connect(&proxy.url).await;
         let mut fault = proxy.at_next_commit(CommitFault::HoldCommitAndCut);
-        // Decided again, it may look different: nothing in the tables would keep the two apart.
+        // If the batch were decided again, it could look different, and nothing in the tables would prevent that both
+        // are written.
         let lost = commit(&through_proxy, insert_executions([1])).await;
         assert!(matches!(lost, Err(StoreError::Conflict(_))), "{lost:?}");
         fault.happened().await;
@@ -624,7 +626,7 @@ mod lost {
         caller.abort();
         assert!(caller.await.unwrap_err().is_cancelled());
         fault.release().await;
-        // The only connection is free again, and out of the transaction.
+        // The only connection is free again, and not in a transaction.
         commit(&store, insert_executions([2])).await.unwrap();
         assert_eq!(versions(&store).await, [1, 1]);
         assert_idle(&database).await;

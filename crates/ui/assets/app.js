@@ -1,4 +1,4 @@
-// The entry: each module looks for what it is about and does nothing if it is not there.
+// The entry point. Each module looks for its elements and does nothing if there are none.
 import { watchCopies } from './copy.js';
 import { watchForms } from './forms.js';
 import { watchKeys } from './keys.js';

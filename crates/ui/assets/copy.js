@@ -1,4 +1,4 @@
-// Copy buttons. Pages are swapped in parts, so one listener serves them all.
+// Copy buttons. Parts of pages are swapped, so one listener serves all buttons.
 export function watchCopies() {
   document.addEventListener('click', async (event) => {
     const button = event.target.closest('[data-copy]');

@@ -1,4 +1,4 @@
-// Forms that change something are sent from here, so that a refusal is shown where it happened and nothing typed is lost.
+// Sends forms that change something, so that an error is shown in place and the typed text is kept.
 // Without scripts they are plain forms.
 import { refreshPage } from './live.js';
 
@@ -17,7 +17,7 @@ function tellProblem(form, text, ...more) {
   place.hidden = false;
 }
 
-// Where to sign in; what was typed can still be copied from here.
+// A link to the sign-in page. The typed text can still be copied from this page.
 function signInLink() {
   const link = document.createElement('a');
   link.href = `/login?next=${encodeURIComponent(location.pathname + location.search)}`;
@@ -25,7 +25,7 @@ function signInLink() {
   return link;
 }
 
-// What was done is done: the next time it is another form.
+// The action is done, so the next submission counts as another form.
 function renewKey(form) {
   const bytes = crypto.getRandomValues(new Uint8Array(16));
   const key = form.elements.form_key;
@@ -73,7 +73,7 @@ export function watchForms() {
   document.addEventListener('change', (event) => {
     if (event.target.matches('[data-submit]')) event.target.form.requestSubmit();
   });
-  // A filter that is empty need not stand in the address.
+  // An empty filter need not be in the URL.
   document.addEventListener('formdata', (event) => {
     if (event.target.method !== 'get') return;
     for (const [name, value] of [...event.formData]) if (value === '') event.formData.delete(name);

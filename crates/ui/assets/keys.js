@@ -1,4 +1,4 @@
-// Keys: documented by ?, silent while somebody types.
+// Keyboard shortcuts: listed by ?, inactive while the visitor types.
 import { switchTheme } from './theme.js';
 
 const LONGEST_CHORD_MS = 1200;

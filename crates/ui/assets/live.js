@@ -1,5 +1,5 @@
-// Keeps a page true: follows its stream, fetches the page again when something happened, and swaps the parts that differ.
-// What a page looks like is known to the server alone.
+// Keeps a page up to date: follows its stream, fetches the page again after an event, and swaps the parts that differ.
+// Only the server knows what a page looks like.
 import { tellTimes } from './times.js';
 
 const SETTLE_MS = 120;
@@ -8,13 +8,13 @@ const MAX_STREAMED = 64 * 1024;
 
 let refreshing = null;
 
-// Somebody who types or has a dialog open is not disturbed.
+// A part is not swapped while the visitor types in it or has a dialog open.
 function isInUse(part) {
   return part.querySelector(':popover-open') || (part.contains(document.activeElement)
     && document.activeElement.matches('input, textarea, select'));
 }
 
-// Each rendering of a form has a key of its own, which alone makes no difference.
+// Each rendering of a form has its own key. A difference in keys alone is ignored.
 const KEY = /name="form_key" value="\w*"/g;
 const isSame = (one, other) => one.innerHTML.replace(KEY, '') === other.innerHTML.replace(KEY, '');
 
@@ -36,7 +36,7 @@ function keepAttribute(element, fresh, name) {
   else element.dataset[name] = fresh.dataset[name];
 }
 
-// Of several who ask at once, one fetches.
+// Concurrent calls share one fetch.
 export function refreshPage() {
   refreshing ??= fetchParts().finally(() => { refreshing = null; });
   return refreshing;
@@ -54,18 +54,18 @@ async function fetchParts() {
       keepAttribute(part, fresh, 'refresh');
       swap(part, fresh);
     }
-    // One that has ended is not followed any more, one that begins again is.
+    // A root that has ended is not followed any more; one that begins again is followed.
     const [root, fresh] = [document, page].map((one) => one.querySelector('[data-root]'));
     if (root && fresh) {
       keepAttribute(root, fresh, 'follow');
       startFollowing(root);
     }
   } catch {
-    // The server is away: the next round tells.
+    // The server is unreachable: the next round tries again.
   }
 }
 
-// Server-sent events, one after the other, as { id, type, data }.
+// Reads server-sent events, one after the other, as { id, type, data }.
 async function* eventsOf(path, since) {
   const headers = since ? { 'last-event-id': since } : {};
   const response = await fetch(path, { headers });
@@ -89,7 +89,8 @@ async function* eventsOf(path, since) {
   }
 }
 
-// Like on the rest of the page: what would not be seen, or would turn the text around it, is shown by its number.
+// As in the rest of the page: invisible characters, and those that change the text direction, are shown by their
+// number.
 const UNSEEN = /[\p{Cc}\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/gu;
 const visible = (text) => text.replace(UNSEEN, (letter) => `\\u${letter.codePointAt(0).toString(16).padStart(4, '0')}`);
 
@@ -119,7 +120,7 @@ async function follow(root) {
           showStreamed(event.data);
           continue;
         }
-        // Events of executions are numbered: a stream that broke goes on where it was.
+        // Events of executions are numbered, so a broken stream resumes after the last event.
         if (since !== undefined) {
           since = event.id;
           log?.grow(Number(event.id));
@@ -127,7 +128,7 @@ async function follow(root) {
         settle();
       }
     } catch {
-      // Cut off: once more from where it was.
+      // The stream broke: resume after the last event.
     }
     clearTimeout(pending);
     await refreshPage();
@@ -147,7 +148,7 @@ export async function keepPageTrue(event_log) {
   log = event_log;
   const root = document.querySelector('[data-root]');
   if (root) startFollowing(root);
-  // Lists have no stream: they are looked at as often as they say, while somebody can see them.
+  // Lists have no stream: they are fetched at their refresh interval, while the page is visible.
   for (;;) {
     const ms = Number(document.querySelector('[data-refresh]')?.dataset.refresh ?? 0);
     await pause(ms || AGAIN_MS);

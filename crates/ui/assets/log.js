@@ -1,5 +1,5 @@
-// The event log: as tall as all its rows, with only those pages in it that can be seen. Rows have one height and sequences
-// no gaps, so the place of every page is known before it is fetched and nothing ever moves.
+// The event log: as tall as all its rows, but only visible pages are in it. Rows have one height and sequence numbers
+// have no gaps, so the position of every page is known before it is fetched and nothing moves.
 const KEPT_BEYOND = 1;
 
 class Log {

@@ -1,4 +1,5 @@
-// Light or dark: what the system says until somebody chooses. The server reads the cookie, so pages come in the right one.
+// Light or dark: the system's setting until the visitor chooses. The server reads the cookie, so pages render in the
+// right theme.
 const YEAR = 365 * 24 * 60 * 60;
 
 export function switchTheme() {

@@ -1,4 +1,4 @@
-// Keeps "3 min ago" true. The same words as on the server.
+// Keeps "3 min ago" up to date, in the same words as the server.
 const UNITS = [[86400000, 'd'], [3600000, 'h'], [60000, 'min'], [1000, 's']];
 
 function coarse(ms) {
@@ -7,7 +7,7 @@ function coarse(ms) {
 }
 
 export function tellTimes(within = document) {
-  // On a virtual clock the server's time is another one.
+  // With a virtual clock, the server's time differs.
   const now = Date.now() + Number(document.documentElement.dataset.ahead ?? 0);
   for (const time of within.querySelectorAll('time[data-ago]')) {
     const passed = ('real' in time.dataset ? Date.now() : now) - Date.parse(time.dateTime);

@@ -1,5 +1,5 @@
-//! What visitors do: a form becomes one REST call. Scripts that send forms get JSON; plain browsers are sent to the page
-//! that shows what became of it.
+//! Actions of visitors: each form becomes one REST call. A script that sends a form gets JSON; a plain browser is
+//! redirected to the page that shows the result.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +20,7 @@ use crate::urls::encode;
 use crate::visitor::Visitor;
 use crate::wish::Wish;
 
-/// A form that was filled in on a page of this visitor's session.
+/// A submitted form from a page of this visitor's session.
 #[derive(Debug)]
 pub(crate) struct Filled {
     fields: BTreeMap<String, String>,
@@ -43,13 +43,13 @@ impl FromRequest<Ui> for Filled {
 }
 
 impl Filled {
-    /// What was typed; nothing if it is blank.
+    /// The text of a field. `None` if it is blank.
     pub(crate) fn text(&self, name: &str) -> Option<&str> {
         self.fields.get(name).map(|text| text.trim()).filter(|text| !text.is_empty())
     }
 
-    /// What this very form, filled in like this, is known by: sent again it is the same, with anything else in it it is not.
-    /// None: it is not of a page.
+    /// The idempotency key of this form with this content. It is the same if the form is sent again unchanged. `None`
+    /// if the form does not come from a page.
     fn key(&self) -> Option<String> {
         self.text("form_key")?;
         let mut hash = Sha256::new();
@@ -59,14 +59,14 @@ impl Filled {
         Some(format!("form-{}", hex(&hash.finalize()[..16])))
     }
 
-    /// A JSON document, passed on as it was typed.
+    /// The JSON of a field, unchanged.
     fn document(&self, name: &str, label: &str) -> Result<Option<Box<RawValue>>, Failure> {
         let Some(text) = self.text(name) else { return Ok(None) };
         let read = serde_json::from_str(text);
         read.map(Some).map_err(|error| Failure::wrong(format!("{label} is not JSON: {error}")))
     }
 
-    /// The answer: where to look now, or why it was not done.
+    /// The answer: the page to go to, or the error.
     fn answer(&self, done: Result<String, Failure>) -> Response {
         match (done, self.by_script) {
             (Ok(page), true) => Json(json!({ "page": page })).into_response(),
@@ -76,7 +76,7 @@ impl Filled {
     }
 }
 
-/// A document of fields, some of which are JSON as they were typed.
+/// A JSON object of these fields. Values are inserted unchanged.
 fn object(fields: impl IntoIterator<Item = (&'static str, Option<Box<RawValue>>)>) -> String {
     let fields = fields.into_iter().filter_map(|(name, value)| Some((name, value?)));
     let fields: Vec<String> = fields.map(|(name, value)| format!("\"{name}\":{}", value.get())).collect();
@@ -87,7 +87,7 @@ fn raw(value: &Value) -> Option<Box<RawValue>> {
     RawValue::from_string(value.to_string()).ok()
 }
 
-/// `name:value, name:value`.
+/// Reads labels in the form `name:value, name:value`.
 fn labels(text: &str) -> Result<Value, Failure> {
     let pairs = text.split(',').map(str::trim).filter(|pair| !pair.is_empty());
     let pair = |pair: &str| {
@@ -96,7 +96,7 @@ fn labels(text: &str) -> Result<Value, Failure> {
     };
     let read: Option<BTreeMap<String, String>> = pairs.map(pair).collect();
     read.map(|labels| json!(labels))
-        .ok_or_else(|| Failure::wrong("labels are written name:value, name:value"))
+        .ok_or_else(|| Failure::wrong("labels must have the form name:value, name:value"))
 }
 
 pub(crate) async fn start(visitor: Visitor, filled: Filled) -> Response {
@@ -111,7 +111,7 @@ pub(crate) async fn start(visitor: Visitor, filled: Filled) -> Response {
             ("labels", labels.as_ref().and_then(raw)),
         ]);
         let path = visitor.api(&format!("/workflows/{}/trigger", encode(kind)));
-        // A key in the body is the one that counts.
+        // A key in the body takes precedence.
         let started: Started = visitor.rest().post_once(&path, body, filled.key().as_deref()).await?;
         Ok(visitor.page(&format!("/executions/{}", started.workflow_execution_id)))
     };
@@ -146,7 +146,8 @@ pub(crate) async fn signal(visitor: Visitor, Path((_, name)): Named, filled: Fil
         Err(failure) => Err(failure),
         Ok(value) => {
             let body = object([("name", raw(&signal)), ("value", value)]);
-            // Whose it is and where it goes are part of it: nobody is answered with what somebody else did.
+            // The key includes the execution and the visitor, so that no visitor receives the outcome of another's
+            // form.
             let whose = format!("{} {}", visitor.page(&format!("/executions/{name}")), visitor.me.subject);
             let key = filled.key().map(|key| format!("{key} {whose}"));
             let once = visitor.ui.once.clone();
@@ -196,7 +197,8 @@ pub(crate) async fn create_task(visitor: Visitor, filled: Filled) -> Response {
     let done = async {
         let text = |name| filled.text(name).and_then(|text| raw(&json!(text)));
         let retries = filled.text("max_retries").map(|text| {
-            text.parse::<i64>().map_err(|_| Failure::wrong("attempts at most: a number such as 3"))
+            text.parse::<i64>()
+                .map_err(|_| Failure::wrong("the maximum of attempts must be a number such as 3"))
         });
         let body = object([
             ("task_type", text("task_type")),
@@ -211,7 +213,7 @@ pub(crate) async fn create_task(visitor: Visitor, filled: Filled) -> Response {
     filled.answer(done.await)
 }
 
-/// A call without a body, then a page.
+/// Sends a call without a body, then goes to a page.
 async fn simple(visitor: &Visitor, method: Method, path: &str, page: &str) -> Result<String, Failure> {
     visitor.rest().send(method, &visitor.api(path), None).await?;
     Ok(visitor.page(page))

@@ -1,5 +1,5 @@
-//! Styles and scripts, inside the binary. Their address contains a hash of them all, so that browsers may keep them for
-//! ever, and scripts find each other by plain names.
+//! Styles and scripts, inside the binary. Their URL contains a hash of all files, so browsers may cache them forever,
+//! and scripts import each other by plain names.
 
 use std::sync::LazyLock;
 
@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 use crate::extract::Path;
 use crate::failure::Failure;
 
-/// Name, type, content.
+/// The name, type and content of each file.
 const FILES: &[(&str, &str, &str)] = &[
     ("style.css", "text/css; charset=utf-8", include_str!("../assets/style.css")),
     ("pages.css", "text/css; charset=utf-8", include_str!("../assets/pages.css")),
@@ -33,13 +33,13 @@ static HASH: LazyLock<String> = LazyLock::new(|| {
     hash.finalize()[..8].iter().map(|byte| format!("{byte:02x}")).collect()
 });
 
-/// Address of a file.
+/// The URL of a file.
 pub(crate) fn path(name: &str) -> String {
     format!("/assets/{}/{name}", *HASH)
 }
 
 pub(crate) async fn get(Path((hash, name)): Path<(String, String)>) -> Result<Response, Failure> {
     let found = FILES.iter().find(|(known, ..)| *known == name).filter(|_| hash == *HASH);
-    let (_, kind, content) = found.ok_or_else(|| Failure::not_found("there is no such file"))?;
+    let (_, kind, content) = found.ok_or_else(|| Failure::not_found("this file does not exist"))?;
     Ok(([(CONTENT_TYPE, *kind), (CACHE_CONTROL, FOR_EVER)], *content).into_response())
 }

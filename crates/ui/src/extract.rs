@@ -1,4 +1,4 @@
-//! What handlers take from a request. What cannot be read is refused in our own words, as a page or as JSON.
+//! Extractors of handlers. Unreadable input gets an error as a page or as JSON.
 
 use std::error::Error;
 use std::io;
@@ -13,7 +13,7 @@ use crate::Ui;
 use crate::failure::{Code, Failure};
 use crate::guard::Here;
 
-/// The named parts of the path.
+/// The parameters of the path.
 #[derive(Debug)]
 pub(crate) struct Path<T>(pub(crate) T);
 
@@ -22,12 +22,12 @@ impl<T: DeserializeOwned + Send> FromRequestParts<Ui> for Path<T> {
 
     async fn from_request_parts(parts: &mut Parts, ui: &Ui) -> Result<Self, Failure> {
         let path = axum::extract::Path::<T>::from_request_parts(parts, ui).await;
-        // A number that is none, or bytes that are no text: no page has such an address.
+        // The path has an invalid number or is not valid UTF-8, so no page has this address.
         path.map(|path| Self(path.0)).map_err(|_| Failure::nothing_at(&Here::of(parts).page))
     }
 }
 
-/// What stands behind the question mark.
+/// The query string of the URL.
 #[derive(Debug)]
 pub(crate) struct Query<T>(pub(crate) T);
 
@@ -38,13 +38,13 @@ impl<T: DeserializeOwned> FromRequestParts<Ui> for Query<T> {
         let query = axum::extract::Query::<T>::from_request_parts(parts, ui).await;
         query.map(|query| Self(query.0)).map_err(|rejection| {
             let why = rejection.source().map(ToString::to_string).unwrap_or_default();
-            let what = format!("what follows the question mark in the address cannot be read: {why}");
+            let what = format!("cannot read the query string of the address: {why}");
             Failure::said(StatusCode::BAD_REQUEST, Code::InvalidValue, what, "Correct the address.")
         })
     }
 }
 
-/// A form that was sent.
+/// A submitted form.
 #[derive(Debug)]
 pub(crate) struct Form<T>(pub(crate) T);
 
@@ -60,12 +60,12 @@ impl<T: DeserializeOwned> FromRequest<Ui> for Form<T> {
 fn refused(rejection: FormRejection) -> Failure {
     let status = rejection.status();
     if timed_out(&rejection) {
-        let what = "the form came too slowly";
+        let what = "the form arrived too slowly";
         return Failure::said(StatusCode::REQUEST_TIMEOUT, Code::RequestTooSlow, what, "Send it again.");
     }
     match status {
         StatusCode::UNSUPPORTED_MEDIA_TYPE => {
-            let what = "forms are sent as application/x-www-form-urlencoded";
+            let what = "forms must be sent as application/x-www-form-urlencoded";
             Failure::said(
                 status,
                 Code::InvalidPayload,
@@ -79,17 +79,17 @@ fn refused(rejection: FormRejection) -> Failure {
                 status,
                 Code::PayloadTooLarge,
                 what,
-                "Send less, or a reference to where it is kept.",
+                "Send less, or store the data elsewhere and send a reference.",
             )
         }
         _ => {
-            let what = "the form could not be read to its end";
+            let what = "cannot read the whole form";
             Failure::said(StatusCode::BAD_REQUEST, Code::InvalidPayload, what, "Send it again.")
         }
     }
 }
 
-/// Whether the body was cut because it came too slowly.
+/// Whether the body was aborted because it arrived too slowly.
 fn timed_out(error: &(dyn Error + 'static)) -> bool {
     let cause = error.downcast_ref::<io::Error>().map(io::Error::kind);
     cause == Some(io::ErrorKind::TimedOut) || error.source().is_some_and(timed_out)

@@ -1,4 +1,4 @@
-//! Why there is no page, and how it is said: as a page to people, as JSON to scripts and programs.
+//! Errors of pages, shown to people as a page, and to scripts and programs as JSON.
 
 use axum::Json;
 use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE, LOCATION, RETRY_AFTER};
@@ -13,12 +13,12 @@ use crate::rest::Refusal;
 use crate::urls::query;
 use crate::wish::Wish;
 
-/// Shown of one sentence, at most.
+/// The most characters that are shown of one sentence.
 const MOST: usize = 2_000;
-/// Where each code has its page, as REST says it too.
+/// The directory with a page for each code, the same as in REST.
 const CODE_PAGES: &str = "https://github.com/flovyn/flovyn/blob/main/docs/errors";
 
-/// The codes of what is refused here, before REST is asked. They are REST's: nothing here makes up a code.
+/// The codes of errors that are found here, before REST is called. They are codes of REST; there are no others.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Code {
     InvalidPayload = 1,
@@ -35,13 +35,13 @@ pub(crate) enum Code {
 pub(crate) enum Failure {
     /// The visitor has no session, or its credential is not valid any more.
     SignIn,
-    /// The same, for somebody who wanted this page.
+    /// Like `SignIn`, for a visitor who asked for this page.
     SignInFor(String),
-    /// The same, for somebody who wanted to change something from this page. It was not done.
+    /// Like `SignIn`, for a visitor who tried to change something from this page. The change was not made.
     Undone(String),
-    /// A change that was not asked for from a page of ours.
+    /// A change that did not come from one of these pages.
     Forged,
-    /// REST said no, or would.
+    /// REST refused the request, or would refuse it.
     Refused(StatusCode, Refusal),
 }
 
@@ -50,11 +50,11 @@ impl Failure {
         Self::Refused(status, refusal(code, error, message))
     }
 
-    /// A fault of ours: what happened goes to the log.
+    /// An internal error. The details go to the log.
     pub(crate) fn internal(what: &str, error: &dyn std::fmt::Display) -> Self {
         tracing::error!(%error, "{what}");
         let status = StatusCode::INTERNAL_SERVER_ERROR;
-        Self::said(status, Code::Internal, "the page could not be made", "Try again.")
+        Self::said(status, Code::Internal, "cannot create the page", "Try again.")
     }
 
     pub(crate) fn not_found(what: impl Into<String>) -> Self {
@@ -68,19 +68,19 @@ impl Failure {
         Self::not_found(format!("there is nothing at {path}"))
     }
 
-    /// Something that was typed into a form cannot be sent.
+    /// A form contains an invalid value.
     pub(crate) fn wrong(what: impl Into<String>) -> Self {
         Self::said(StatusCode::BAD_REQUEST, Code::InvalidValue, what, "Correct it and send it again.")
     }
 
-    /// Status and words.
+    /// The status and the text.
     fn told(&self) -> (StatusCode, Refusal) {
         let not_signed_in = |message| {
             (StatusCode::UNAUTHORIZED, refusal(Code::Unauthenticated, "you are not signed in", message))
         };
         match self {
             Self::SignIn | Self::SignInFor(_) => not_signed_in("Sign in and try again."),
-            Self::Undone(_) => not_signed_in("Nothing was done. Sign in, then do it again."),
+            Self::Undone(_) => not_signed_in("Nothing was changed. Sign in, then do it again."),
             Self::Forged => {
                 let what = "the form is not from a page of this session";
                 let message = "Load the page again and repeat what you did.";
@@ -90,7 +90,7 @@ impl Failure {
         }
     }
 
-    /// Where to sign in, and what then.
+    /// The sign-in page to redirect to, if the visitor must sign in.
     fn sign_in(&self) -> Option<String> {
         let from_start = |page: &'_ str| if page == "/" { String::new() } else { page.to_owned() };
         match self {
@@ -102,7 +102,7 @@ impl Failure {
         }
     }
 
-    /// Whether it is told in JSON to whoever has this wish. A program that looks at a page is shown the way like a browser.
+    /// Whether the error is sent as JSON. A program that asks for a page is redirected like a browser.
     fn is_data(&self, wish: Wish) -> bool {
         match wish {
             Wish::Page => false,
@@ -124,7 +124,7 @@ impl IntoResponse for Failure {
             Some(login) => (StatusCode::SEE_OTHER, [(LOCATION, login)]).into_response(),
             None => page(&self),
         };
-        // For whoever wants it in another form.
+        // Kept for `in_form`, which may need another form.
         response.extensions_mut().insert(self);
         response
     }
@@ -152,7 +152,7 @@ fn page(failure: &Failure) -> Response {
     response
 }
 
-/// Gives a refusal the form that was asked for. Its headers stay.
+/// Converts an error to the requested form. Its headers stay.
 pub(crate) fn in_form(mut response: Response, wish: Wish) -> Response {
     let failure = response.extensions_mut().remove::<Failure>().filter(|failure| failure.is_data(wish));
     let Some(failure) = failure else { return response };

@@ -1,4 +1,4 @@
-//! What every answer and every request goes through: headers that keep foreign content out, and the origin of changes.
+//! Checks that apply to every request and answer: headers that block foreign content, and the origin of changes.
 
 use axum::extract::{Request, State};
 use axum::http::header::{CACHE_CONTROL, HOST, LOCATION, ORIGIN, REFERER, SET_COOKIE};
@@ -14,7 +14,7 @@ use crate::session::{self, Found, Session};
 use crate::urls::is_local;
 use crate::wish::Wish;
 
-/// Scripts, styles and connections of this server only; nothing inline, nothing in a frame.
+/// Only scripts, styles and connections of this server; nothing inline, and no frames.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
                       form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
@@ -25,12 +25,12 @@ const ALWAYS: &[(&str, &str)] = &[
     ("referrer-policy", "same-origin"),
 ];
 
-/// Where the visitor is, as its browser knows it.
+/// The address of the current page, as the browser sent it.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Here {
-    /// Path and query of what was asked for.
+    /// The path and query of the request.
     pub(crate) page: String,
-    /// Name and port of this server.
+    /// The host name and port of this server.
     host: String,
 }
 
@@ -43,12 +43,13 @@ impl Here {
         Self { page, host: host.unwrap_or_default().to_owned() }
     }
 
-    /// Every request has passed here. Extractors see only what is below their own router.
+    /// Reads what `check` stored in every request. Extractors would see only the path below their own router.
     pub(crate) fn of(parts: &Parts) -> Self {
         parts.extensions.get::<Self>().cloned().unwrap_or_default()
     }
 
-    /// The page whose form was sent, if the browser says so and the page is one of ours.
+    /// The page that the form was sent from. `None` if the browser does not name it, or if it is not one of these
+    /// pages.
     pub(crate) fn form_page<'a>(&self, headers: &'a HeaderMap) -> Option<&'a str> {
         let (_, named) = headers.get(REFERER)?.to_str().ok()?.split_once("://")?;
         let page = named.strip_prefix(self.host.as_str())?;
@@ -56,7 +57,7 @@ impl Here {
     }
 }
 
-/// Adds the headers, refuses changes that another site asks for, and gives visitors of a local server their session.
+/// Adds the headers, refuses changes from other sites, and gives visitors of a local server their session.
 pub(crate) async fn check(State(ui): State<Ui>, mut request: Request, next: Next) -> Response {
     let (mut made, wish, here) = (None, Wish::of(request.headers()), Here::new(&request));
     let response = if !request.method().is_safe() && !ui.is_own_page(&here, request.headers()) {
@@ -93,9 +94,9 @@ pub(crate) async fn check(State(ui): State<Ui>, mut request: Request, next: Next
     for (name, value) in ALWAYS {
         headers.insert(*name, HeaderValue::from_static(value));
     }
-    // Pages show one visitor's data: nobody else's cache may keep them.
+    // Pages show one visitor's data, so shared caches must not store them.
     headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
-    // Whoever asks for what is not there has not come to stay.
+    // A visitor who asks for an unknown page does not need a session.
     if let Some(made) = made.filter(|_| !is_refused && !headers.contains_key(SET_COOKIE)) {
         headers.insert(SET_COOKIE, made.cookie(ui.options.secure));
     }
@@ -107,8 +108,8 @@ impl Ui {
         is_own_page(&here.host, self.options.secure || came_encrypted(headers), headers)
     }
 
-    /// The session to be had here by somebody who has another one. Browsers do not tell the ports of one machine apart, so a
-    /// cookie may be of a server that ran there before, or runs beside this one.
+    /// The session of this server for a visitor who sent another one. Browsers do not separate cookies by port, so the
+    /// cookie may be from another server on this machine.
     fn strange(&self, found: &Found) -> Option<Session> {
         let own = self.options.own_credential.as_deref()?;
         matches!(found, Found::Session(session) if session.credential() != own)
@@ -122,8 +123,8 @@ fn asks_to_sign_in(response: &Response) -> bool {
     response.status().is_redirection() && location.is_some_and(|location| location.starts_with("/login"))
 }
 
-/// A browser that follows a link on another site does not send the session along. Asked by a page of ours it does, so such
-/// a visitor is sent here once more before anybody asks for a credential.
+/// Whether the visitor followed a link on another site, in which case the browser does not send the session. The page
+/// is then requested once more from this site, before a sign-in is required.
 fn came_by_foreign_link(headers: &HeaderMap) -> bool {
     let is = |name: &str, value: &str| headers.get(name).is_some_and(|found| found == value);
     is("sec-fetch-site", "cross-site")
@@ -131,16 +132,18 @@ fn came_by_foreign_link(headers: &HeaderMap) -> bool {
         && session::find(headers) == Found::Nothing
 }
 
-/// By a proxy in front of this server. Believing it can only make things stricter: whoever lies locks itself out.
+/// Whether a proxy in front of this server received the request encrypted. The header can only make checks stricter: a
+/// client that forges it locks itself out.
 pub(crate) fn came_encrypted(headers: &HeaderMap) -> bool {
     headers.get("x-forwarded-proto").is_some_and(|scheme| scheme == "https")
 }
 
-/// Browsers say which site a change comes from. Programs that are none say nothing, and have no cookie to abuse.
+/// Whether a change comes from one of these pages. Browsers send the site that a change comes from. Other programs send
+/// nothing, and have no cookie to abuse.
 ///
-/// `Sec-Fetch-Site` compares the scheme too, and every current browser sends it over TLS. An `Origin` alone must be `https`
-/// where the connection is known to be encrypted. Elsewhere it may be either: a proxy that ends TLS need not say so, and
-/// refusing `https` would lock everybody out behind one that does not.
+/// `Sec-Fetch-Site` compares the scheme too, and every current browser sends it over TLS. An `Origin` alone must be
+/// `https` if the connection is known to be encrypted. Otherwise both schemes are accepted: a proxy that terminates TLS
+/// need not announce it, and refusing `https` would lock out all visitors behind it.
 fn is_own_page(host: &str, encrypted: bool, headers: &HeaderMap) -> bool {
     let text = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or(""));
     if let Some(site) = text("sec-fetch-site") {
@@ -169,7 +172,7 @@ mod tests {
 
     #[test]
     fn changes_come_from_own_pages() {
-        // What the browser says, and whether that is a page of ours: in the open, and where it came encrypted.
+        // The headers, and whether they are from one of these pages: without and with encryption.
         let cases: &[(Given, bool, bool)] = &[
             (&[], true, true),
             (&[("origin", "http://a:1")], true, false),

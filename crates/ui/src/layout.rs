@@ -7,7 +7,7 @@ use crate::assets;
 use crate::parts::{document, icons, times};
 use crate::visitor::Visitor;
 
-/// The places in the navigation: last part of the path, name, key after `g`, icon.
+/// The navigation: last part of the path, label, key after `g`, icon.
 const PLACES: &[(&str, &str, &str, &str)] = &[
     ("", "Overview", "o", icons::OVERVIEW),
     ("/executions", "Executions", "e", icons::EXECUTIONS),
@@ -18,7 +18,7 @@ const PLACES: &[(&str, &str, &str, &str)] = &[
     ("/audit", "Audit log", "l", icons::AUDIT),
 ];
 
-/// Keys that work everywhere: what to press, and what it does.
+/// Keys that work on every page, with their meaning.
 const KEYS: &[(&str, &str)] = &[
     ("/", "Search"),
     ("g o", "Overview"),
@@ -40,7 +40,7 @@ const KEYS: &[(&str, &str)] = &[
 #[derive(Debug)]
 pub(crate) struct Page<'a> {
     pub(crate) title: &'a str,
-    /// The place in the navigation: the last part of its path.
+    /// The current entry of the navigation: the last part of its path.
     pub(crate) place: &'a str,
     pub(crate) body: Markup,
 }
@@ -77,7 +77,7 @@ fn tenants(visitor: &Visitor) -> Markup {
                 @for other in others {
                     li { a href=(format!("/t/{}", crate::urls::encode(&other.slug))) { (document::name(&other.name)) } }
                 }
-                @if visitor.me.tenants.len() < 2 { li.muted { "Your credential names no other" } }
+                @if visitor.me.tenants.len() < 2 { li.muted { "Your credential has no other tenant" } }
             }
         }
     }
@@ -134,12 +134,12 @@ fn help() -> Markup {
     }
 }
 
-/// A page for somebody of whom nothing is known.
+/// A page without navigation, for a visitor without a session.
 pub(crate) fn bare(title: &str, body: Markup) -> Html<String> {
     whole(title, None, html! { main.bare #main { (body) } })
 }
 
-/// Asks the browser to come again, this time from a page of ours.
+/// Makes the browser request the page again, this time from a page of this server.
 pub(crate) fn again() -> Html<String> {
     let page = html! {
         (DOCTYPE)

@@ -1,8 +1,8 @@
 //! The web pages of a server, at `/` of its HTTP port.
 //!
-//! They are a client of the REST API in the same process: every page and every action is made of REST calls with the
-//! visitor's own credential. So who may see and do what is decided there and nowhere else, and nothing here knows the
-//! engine, the service or a store. Pages are rendered here; the scripts only fetch pages again and swap parts of them.
+//! They are a client of the REST API in the same process: every page and every action consists of REST calls with the
+//! visitor's own credential. So REST alone decides who may see and do what, and nothing here knows the engine, the
+//! service or a store. Pages are rendered here; the scripts only fetch pages again and swap parts of them.
 
 mod actions;
 mod assets;
@@ -32,25 +32,26 @@ pub use crate::routes::ROUTES;
 use crate::once::Once;
 use crate::rest::Rest;
 
-/// How the pages are served.
+/// The options of the pages.
 #[derive(Clone, Default)]
 pub struct Options {
-    /// The credential that visitors without a session get. For a server that only its own machine reaches.
+    /// The credential that visitors without a session receive, for a server that only its own machine can reach.
+    /// `None`: visitors must sign in.
     pub own_credential: Option<String>,
-    /// Every connection is encrypted: the session must not travel otherwise.
+    /// Whether every connection is encrypted. If true, the session cookie is sent only over encrypted connections.
     pub secure: bool,
-    /// Of the server, to be shown.
+    /// The server's version, shown on pages.
     pub version: &'static str,
 }
 
 impl fmt::Debug for Options {
-    /// Without the credential.
+    /// Omits the credential.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Options").field("secure", &self.secure).finish_non_exhaustive()
     }
 }
 
-/// What handlers share. Cheap to clone.
+/// The state that handlers share. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct Ui {
     rest: Rest,
@@ -58,8 +59,8 @@ pub(crate) struct Ui {
     once: Arc<Once>,
 }
 
-/// All pages, and the answer to every address that is none: browsers get a page there too, programs a problem in JSON.
-/// `rest` answers below `/api`.
+/// All pages, and the answer to unknown addresses: a page for browsers, problem details in JSON for programs. `rest`
+/// answers below `/api`.
 pub fn router(rest: Router, options: Options) -> Router {
     routes::router(Ui { rest: Rest::new(rest), options: Arc::new(options), once: Arc::default() })
 }

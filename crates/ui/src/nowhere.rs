@@ -1,4 +1,4 @@
-//! Addresses that are no page, and methods that no page answers.
+//! Unknown addresses, and methods that a page does not support.
 
 use axum::extract::Request;
 use axum::http::{Method, StatusCode};
@@ -8,7 +8,7 @@ use crate::failure::{Code, Failure};
 use crate::guard::Here;
 use crate::urls::is_local;
 
-/// A page with a slash too many is shown under its own address; nothing else is there.
+/// Redirects an address with an extra slash at its end. Any other unknown address is not found.
 pub(crate) async fn nothing(request: Request) -> Response {
     let (parts, _) = request.into_parts();
     let here = Here::of(&parts);
@@ -23,14 +23,14 @@ pub(crate) async fn another_method(request: Request) -> Failure {
     let (here, method) = (Here::of(&parts), &parts.method);
     let path = here.page.split('?').next().unwrap_or_default();
     let what = match *method {
-        Method::GET => format!("{path} is no page: forms are sent there"),
-        _ => format!("{path} does not answer {method}"),
+        Method::GET => format!("{path} is not a page: it only receives forms"),
+        _ => format!("{path} does not support {method}"),
     };
     let message = "Go back to the page that has the form, or start from the overview.";
     Failure::said(StatusCode::METHOD_NOT_ALLOWED, Code::NotOffered, what, message)
 }
 
-/// The address of a page without the slashes at its end. It stays on this server: `//host/` is no page.
+/// The address of a page without the slashes at its end. It must stay on this server, so `//host/` has none.
 fn without_slash(address: &str) -> Option<String> {
     let (path, query) = address.split_once('?').map_or((address, None), |(path, query)| (path, Some(query)));
     let page = path.trim_end_matches('/');

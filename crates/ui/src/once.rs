@@ -1,7 +1,7 @@
-//! Forms that were carried out just now: one that is sent twice is carried out once.
+//! Recently submitted forms: a form that is sent twice is executed once.
 //!
-//! For what REST knows no idempotency key for. It is remembered by this process, for as long as somebody may press a button
-//! twice; starts and retries carry their key to the engine, which remembers it for all processes.
+//! This is for actions without an idempotency key in REST. This process remembers them long enough for a double click.
+//! Starts and retries send their key to the engine, which remembers it for all processes.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,7 +10,7 @@ use tokio::sync::OnceCell;
 
 use crate::failure::Failure;
 
-/// Forms that are remembered, at most: the newest.
+/// The most forms that are remembered. Older ones are dropped.
 const MOST: usize = 1_000;
 
 /// The page that a form led to.
@@ -23,7 +23,7 @@ pub(crate) struct Once {
 
 impl Once {
     fn outcome(&self, key: String) -> Outcome {
-        // Nothing panics while it is held.
+        // Nothing panics while the lock is held.
         let mut recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, outcome)) = recent.iter().find(|(known, _)| *known == key) {
             return outcome.clone();
@@ -34,10 +34,11 @@ impl Once {
         outcome
     }
 
-    /// Does it, unless the form with this key was carried out before or is being so: then its outcome is waited for. What
-    /// was refused may be tried again.
+    /// Executes an action, unless the form with this key was executed before or is being executed: then its outcome is
+    /// awaited. A refused action may be tried again.
     ///
-    /// It is done to its end even if the visitor goes away: a browser whose button is pressed twice gives up the first request.
+    /// The action is completed even if the visitor disconnects, because a browser aborts the first request on a double
+    /// click.
     pub(crate) async fn run(
         &self,
         key: String,
@@ -45,7 +46,7 @@ impl Once {
     ) -> Result<String, Failure> {
         let outcome = self.outcome(key);
         let work = tokio::spawn(async move { outcome.get_or_try_init(|| done).await.cloned() });
-        work.await.unwrap_or_else(|error| Err(Failure::internal("an action ended badly", &error)))
+        work.await.unwrap_or_else(|error| Err(Failure::internal("an action panicked", &error)))
     }
 }
 
@@ -79,7 +80,7 @@ mod tests {
         once.run("b".into(), counted(&count, "/b")).await.unwrap();
         once.run("c".into(), counted(&count, "")).await.unwrap_err();
         once.run("c".into(), counted(&count, "/c")).await.unwrap();
-        assert_eq!(count.load(Ordering::Relaxed), 4, "what was refused is tried again");
+        assert_eq!(count.load(Ordering::Relaxed), 4, "a refused action may be tried again");
     }
 
     #[tokio::test]

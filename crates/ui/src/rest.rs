@@ -1,4 +1,4 @@
-//! The REST API, called in the same process with the visitor's credential. Nothing else here reaches the server.
+//! The REST API, called in the same process with the visitor's credential. This is the only access to the server.
 
 use axum::Router;
 use axum::body::{Body, Bytes};
@@ -11,7 +11,7 @@ use tower::ServiceExt;
 
 use crate::failure::Failure;
 
-/// What a refusal says.
+/// The contents of an error answer.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Refusal {
@@ -19,13 +19,13 @@ pub(crate) struct Refusal {
     pub(crate) message: String,
     pub(crate) code: String,
     pub(crate) link: String,
-    /// In how many seconds to come again, as the header says it.
+    /// Seconds to wait before a retry, from the header `Retry-After`.
     #[serde(skip)]
     pub(crate) retry_after: Option<u64>,
 }
 
 impl Refusal {
-    /// Too many credentials that are not valid were tried.
+    /// Whether too many invalid credentials were tried.
     pub(crate) fn is_of_tries(&self) -> bool {
         self.code == "FLV0077"
     }
@@ -41,7 +41,7 @@ impl Rest {
         Self { router }
     }
 
-    /// Asks on behalf of whoever has this credential.
+    /// A caller with this credential.
     pub(crate) fn caller<'a>(&'a self, credential: &'a str) -> Caller<'a> {
         Caller { rest: self, credential }
     }
@@ -59,7 +59,7 @@ impl Caller<'_> {
         read(&bytes)
     }
 
-    /// The same for something that may not be there.
+    /// Like `get`. `None`: the resource does not exist.
     pub(crate) async fn find<T: DeserializeOwned>(&self, path: &str) -> Result<Option<T>, Failure> {
         match self.get(path).await {
             Ok(found) => Ok(Some(found)),
@@ -68,7 +68,7 @@ impl Caller<'_> {
         }
     }
 
-    /// Changes something. A body is JSON already, and is passed on as it is.
+    /// Sends a change. The body must be JSON and is sent unchanged.
     pub(crate) async fn send(
         &self,
         method: Method,
@@ -78,12 +78,12 @@ impl Caller<'_> {
         self.call(method, path, body).await
     }
 
-    /// The same where the answer matters.
+    /// Sends a change and reads the answer.
     pub(crate) async fn post<T: DeserializeOwned>(&self, path: &str, body: String) -> Result<T, Failure> {
         self.post_once(path, body, None).await
     }
 
-    /// The same with a key: what is sent again with it happens once.
+    /// Like `post`, with an idempotency key: a repeated request with the same key takes effect once.
     pub(crate) async fn post_once<T: DeserializeOwned>(
         &self,
         path: &str,
@@ -97,7 +97,7 @@ impl Caller<'_> {
         read(&self.whole(request).await?)
     }
 
-    /// A stream that stays open: passed on as it comes.
+    /// Opens a stream that stays open. Its content is passed on as it arrives.
     pub(crate) async fn follow(&self, path: &str, since: Option<&HeaderValue>) -> Result<Body, Failure> {
         let mut request = self.request(Method::GET, path, Body::empty())?;
         if let Some(since) = since {
@@ -130,7 +130,7 @@ impl Caller<'_> {
             .header(AUTHORIZATION, format!("Bearer {}", self.credential))
             .header(CONTENT_TYPE, "application/json")
             .body(body);
-        request.map_err(|error| Failure::internal("a request could not be made", &error))
+        request.map_err(|error| Failure::internal("cannot build a request", &error))
     }
 
     async fn answer(&self, request: Request<Body>) -> Response<Body> {
@@ -157,9 +157,9 @@ async fn collect(body: Body) -> Result<Bytes, Failure> {
     let collected = body.collect().await;
     collected
         .map(http_body_util::Collected::to_bytes)
-        .map_err(|error| Failure::internal("an answer broke off", &error))
+        .map_err(|error| Failure::internal("an answer ended early", &error))
 }
 
 fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Failure> {
-    serde_json::from_slice(bytes).map_err(|error| Failure::internal("an answer could not be read", &error))
+    serde_json::from_slice(bytes).map_err(|error| Failure::internal("cannot read an answer", &error))
 }

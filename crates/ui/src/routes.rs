@@ -1,4 +1,4 @@
-//! Every path of the pages. What is below a tenant names it, so that an address can be kept and shared.
+//! Every path of the pages. A path of a tenant's page contains the tenant, so it can be bookmarked and shared.
 
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
@@ -11,13 +11,13 @@ use crate::pages::{
 };
 use crate::{Ui, actions, assets, guard, nowhere};
 
-/// A payload of the largest size, encoded as forms are.
+/// The largest body: a payload of the largest size, encoded as a form.
 const MAX_BODY_BYTES: usize = 4 << 20;
 
-/// The one table of pages and forms: the router is built from it, and tests go through it.
+/// The only table of pages and forms. The router is built from it, and tests iterate over it.
 macro_rules! routes {
     ($($method:ident $path:literal $handler:path;)*) => {
-        /// Method and path of every page and form.
+        /// The method and path of every page and form.
         pub const ROUTES: &[(&str, &str)] = &[$((stringify!($method), $path),)*];
 
         pub(crate) fn router(ui: Ui) -> Router {

@@ -1,7 +1,8 @@
-//! Sessions: the visitor's credential in a cookie that scripts cannot read and other sites cannot make a browser send.
+//! Sessions: the visitor's credential in a cookie. Scripts cannot read it, and other sites cannot make a browser send
+//! it.
 //!
-//! Nothing is kept on the server, so a session outlives a restart and works on every process behind one address. A
-//! random part makes each session's token against forged requests its own.
+//! Nothing is stored on the server, so a session survives a restart and works on every process behind one address. A
+//! random part makes each session's token against forged requests unique.
 
 use axum::http::header::COOKIE;
 use axum::http::{HeaderMap, HeaderValue};
@@ -9,9 +10,9 @@ use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
 const NAME: &str = "flovyn_session";
-/// Beyond this browsers drop a cookie without a word.
+/// The longest cookie. Browsers silently drop longer ones.
 const LONGEST: usize = 3_500;
-/// The value for somebody who has signed out: not to be signed in again by itself.
+/// The cookie value of a visitor who has signed out, and must not be signed in again automatically.
 const SIGNED_OUT: &str = "none";
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,7 +21,7 @@ pub(crate) struct Session {
     value: String,
 }
 
-/// What the cookie says.
+/// The contents of the cookie.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Found {
     Session(Session),
@@ -29,7 +30,7 @@ pub(crate) enum Found {
 }
 
 impl Session {
-    /// Of somebody who has shown this. `None`: no cookie can hold it, so it is no credential of ours.
+    /// A session with this credential. `None`: the text does not fit into a cookie, so it is not a Flovyn credential.
     pub(crate) fn new(credential: &str) -> Option<Self> {
         let fits = !credential.is_empty() && credential.len() <= LONGEST && credential.bytes().all(is_plain);
         let random = random().filter(|_| fits)?;
@@ -46,7 +47,7 @@ impl Session {
         self.value.split_once('~').map_or("", |(_, credential)| credential)
     }
 
-    /// What forms carry: only a page of this session can know it.
+    /// The token in forms. Only a page of this session can know it.
     pub(crate) fn form_token(&self) -> String {
         let mut hash = Sha256::new();
         hash.update(b"flovyn form ");
@@ -63,14 +64,14 @@ impl Session {
     }
 }
 
-/// What nobody else has.
+/// A random value.
 pub(crate) fn random() -> Option<String> {
     let mut random = [0; 16];
     getrandom::fill(&mut random).ok()?;
     Some(hex(&random))
 }
 
-/// For somebody who has signed out.
+/// The cookie of a visitor who has signed out.
 pub(crate) fn no_cookie(secure: bool) -> HeaderValue {
     cookie(SIGNED_OUT, secure)
 }
@@ -78,7 +79,7 @@ pub(crate) fn no_cookie(secure: bool) -> HeaderValue {
 fn cookie(value: &str, secure: bool) -> HeaderValue {
     let secure = if secure { "; Secure" } else { "" };
     let text = format!("{NAME}={value}; Path=/; HttpOnly; SameSite=Strict{secure}");
-    HeaderValue::from_str(&text).expect("its characters were checked")
+    HeaderValue::from_str(&text).expect("the characters were checked")
 }
 
 pub(crate) fn find(headers: &HeaderMap) -> Found {
@@ -89,14 +90,14 @@ pub(crate) fn find(headers: &HeaderMap) -> Found {
     }
 }
 
-/// The value of a cookie.
+/// The value of a cookie. `None`: there is no such cookie.
 pub(crate) fn cookie_of<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     let lines = headers.get_all(COOKIE).iter().filter_map(|line| line.to_str().ok());
     let mut pairs = lines.flat_map(|line| line.split(';')).filter_map(|pair| pair.trim().split_once('='));
     pairs.find(|(found, _)| *found == name).map(|(_, value)| value)
 }
 
-/// What JWTs, API keys and cookies may be made of.
+/// Whether the byte may occur in JWTs, API keys and cookies.
 fn is_plain(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"-_.+/=:~".contains(&byte)
 }

@@ -1,6 +1,6 @@
-//! Addresses: what users have named is encoded before it becomes part of one.
+//! Builds URLs. User-chosen text is encoded before it becomes part of one.
 
-/// A segment of a path, or a value of a query.
+/// Encodes a segment of a path or a value of a query.
 pub(crate) fn encode(text: &str) -> String {
     let mut encoded = String::with_capacity(text.len());
     for byte in text.bytes() {
@@ -12,14 +12,14 @@ pub(crate) fn encode(text: &str) -> String {
     encoded
 }
 
-/// A query of what is there; empty if nothing is.
+/// Builds a query from the non-empty values. Empty if there are none.
 pub(crate) fn query<'a>(pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> String {
     let given = pairs.into_iter().filter(|(_, value)| !value.is_empty());
     let pairs: Vec<String> = given.map(|(name, value)| format!("{name}={}", encode(value))).collect();
     if pairs.is_empty() { String::new() } else { format!("?{}", pairs.join("&")) }
 }
 
-/// Whether a browser that is sent there stays on this server: a path, and not one that names another host.
+/// Whether a redirect to this path stays on this server. A path that names another host does not.
 pub(crate) fn is_local(path: &str) -> bool {
     let rest = path.strip_prefix('/');
     rest.is_some_and(|rest| !rest.starts_with(['/', '\\']))

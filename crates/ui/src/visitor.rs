@@ -1,4 +1,4 @@
-//! Who looks at a page, and at which tenant. The tenant is not judged here: REST is asked for it like for anything else.
+//! The visitor of a page, and the tenant that it looks at. REST decides whether the visitor may see the tenant.
 
 use axum::extract::{FromRequestParts, RawPathParams};
 use axum::http::request::Parts;
@@ -11,15 +11,15 @@ use crate::rest::Caller;
 use crate::session::{Session, cookie_of};
 use crate::urls::encode;
 
-/// Somebody with a session whose credential is valid.
+/// A visitor with a session and a valid credential.
 #[derive(Debug)]
 pub(crate) struct Visitor {
     pub(crate) ui: Ui,
     pub(crate) session: Session,
     pub(crate) me: Me,
-    /// The tenant in the path, if there is one.
+    /// The tenant in the path. `None`: the path has none.
     pub(crate) tenant: Option<Tenant>,
-    /// `light` or `dark`, if one was chosen.
+    /// `light` or `dark`. `None`: not chosen.
     pub(crate) theme: Option<&'static str>,
 }
 
@@ -28,27 +28,27 @@ impl Visitor {
         self.ui.rest.caller(self.session.credential())
     }
 
-    /// Slug of the tenant, as part of a path.
+    /// The tenant's slug, encoded for a path.
     fn slug(&self) -> String {
         self.tenant.as_ref().map(|tenant| encode(&tenant.slug)).unwrap_or_default()
     }
 
-    /// Path of a page about this tenant.
+    /// The path of a page of this tenant.
     pub(crate) fn page(&self, rest: &str) -> String {
         format!("/t/{}{rest}", self.slug())
     }
 
-    /// Path of something of this tenant in the REST API.
+    /// The REST path of a resource of this tenant.
     pub(crate) fn api(&self, rest: &str) -> String {
         format!("/api/tenants/{}{rest}", self.slug())
     }
 
-    /// Whether to offer what takes this role. REST decides again when it is done.
+    /// Whether to offer actions that need the role `operator`. REST checks again when an action is sent.
     pub(crate) fn may_operate(&self) -> bool {
         self.me.role != "viewer"
     }
 
-    /// Whether it may make tenants.
+    /// Whether the visitor may create tenants.
     pub(crate) fn is_server_admin(&self) -> bool {
         self.me.role == "server-admin"
     }
@@ -72,7 +72,7 @@ impl FromRequestParts<Ui> for Visitor {
         let rest = ui.rest.caller(session.credential());
         let me: Me = match rest.get("/api/me").await {
             Err(Failure::SignIn) => return Err(sign_in()),
-            // It is not valid either, and was sent too often.
+            // The credential is not valid either, and was tried too often.
             Err(Failure::Refused(_, refusal)) if refusal.is_of_tries() => return Err(sign_in()),
             answer => answer?,
         };

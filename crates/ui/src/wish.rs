@@ -1,18 +1,19 @@
-//! In which form an answer is wanted: browsers that go somewhere want a page, our scripts and other programs want JSON.
+//! The form of the answer that a request wants: browsers that navigate want a page; these pages' scripts and other
+//! programs want JSON.
 
 use axum::http::HeaderMap;
 use axum::http::header::ACCEPT;
 
-/// What the scripts of our pages send along when they want a part of a page, or the outcome of a form.
+/// The header that these pages' scripts send when they want a part of a page, or the outcome of a form.
 pub(crate) const PART: &str = "x-flovyn-part";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wish {
-    /// Something for people.
+    /// A page for people.
     Page,
-    /// What a script of ours shows within its page.
+    /// Content that a script shows within its page.
     Part,
-    /// Neither: a program that calls pages, by mistake as a rule.
+    /// Neither: a program that calls a page, usually by mistake.
     Data,
 }
 
@@ -27,7 +28,7 @@ impl Wish {
     }
 }
 
-/// Whether a range of `Accept` names HTML and does not refuse it. Every browser names it where it goes somewhere.
+/// Whether a range of `Accept` names HTML and does not refuse it. Every browser names it when it navigates.
 fn is_html(range: &str) -> bool {
     let mut parts = range.split(';').map(str::trim);
     let named = parts.next().is_some_and(|kind| kind.eq_ignore_ascii_case("text/html"));

@@ -1,4 +1,4 @@
-//! Workflows in a closed loop: as many in flight as asked for, each started when one has finished.
+//! Workflows in a closed loop: a fixed number is in flight, and each new one starts when another has finished.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,28 +16,30 @@ use super::programs::SLEEP;
 use super::timers;
 use crate::figures::{Latencies, Line, cpu_seconds};
 
-/// Before anything is measured: caches and connections come to life.
+/// The time before the measurement starts, in which caches fill and connections open.
 const WARM_UP: Duration = Duration::from_secs(1);
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What is to be run.
+/// The load of one run.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Load {
     pub(super) workload: Workload,
     pub(super) concurrency: usize,
     pub(super) seconds: u64,
-    /// Bytes of input.
+    /// Bytes of input of each workflow.
     pub(super) payload: usize,
 }
 
-/// What one client of the loop saw.
+/// Measurements of one client of the loop.
 #[derive(Debug, Default)]
 struct Seen {
     latencies: Latencies,
-    /// How much longer than asked for workflows slept, from their start to the timer, by the log's own times.
+    /// By how much the sleep of a workflow exceeded the requested time: from the start of the workflow to its timer, by
+    /// the times in its log.
     late: Latencies,
+    /// Number of workflows that slept less than requested.
     early: usize,
-    /// Those that slept.
+    /// Handles of the workflows that slept.
     slept: Vec<WorkflowHandle<Value>>,
 }
 
@@ -92,7 +94,7 @@ pub(super) async fn run(
     if workload == Workload::Timer100ms {
         line = timers::read(std::mem::take(&mut seen.slept)).await?.figures(line);
     }
-    // What a workflow costs each process, whatever else the machine is doing.
+    // CPU time per workflow in each process. It depends little on the other load of the machine.
     let micros = |used: f64| used * 1e6 / (seen.latencies.count().max(1) as f64);
     Ok(line
         .number("server_cpu_us_each", micros(after.cpu_seconds - before.cpu_seconds))
@@ -117,7 +119,7 @@ async fn one_after_another(
         }
         seen.latencies.add(begin.elapsed());
         if workload == Workload::Timer100ms {
-            let (id, time) = read_sleep(&output).ok_or("the timer said nothing")?;
+            let (id, time) = read_sleep(&output).ok_or("the output of the timer workflow cannot be read")?;
             slept.push(id);
             match time.checked_sub(SLEEP) {
                 Some(late) => seen.late.add(late),
@@ -129,7 +131,7 @@ async fn one_after_another(
     Ok(seen)
 }
 
-/// Who slept, and how long.
+/// The execution that slept, and the duration. `None` if the output has another form.
 fn read_sleep(output: &Value) -> Option<(Uuid, Duration)> {
     let id = output.get("execution")?.as_str()?.parse().ok()?;
     Some((id, Duration::from_millis(output.get("sleptMs")?.as_u64()?)))
@@ -169,7 +171,7 @@ fn figures(
     }
 }
 
-/// Finished executions, for those who want to know what a grown database costs.
+/// Adds finished executions, to measure the effect of a grown database.
 pub(super) async fn fill(server: &ServerProcess, count: usize, bar: &ProgressBar) -> Result<(), String> {
     if count == 0 {
         return Ok(());
@@ -180,20 +182,20 @@ pub(super) async fn fill(server: &ServerProcess, count: usize, bar: &ProgressBar
     bar.set_length(count as u64);
     let worker = WorkerProcess::start(server).await?;
     let client = server.client()?;
-    let mut under_way = JoinSet::new();
+    let mut in_flight = JoinSet::new();
     for _ in 0..count {
-        while under_way.len() >= IN_FLIGHT {
-            under_way
+        while in_flight.len() >= IN_FLIGHT {
+            in_flight
                 .join_next()
                 .await
-                .ok_or("nothing is under way")?
+                .ok_or("no workflow is in flight")?
                 .map_err(|error| error.to_string())??;
             bar.inc(1);
         }
         let client = client.clone();
-        under_way.spawn(async move { execute(&client, Workload::Noop, json!(null)).await.map(|_| ()) });
+        in_flight.spawn(async move { execute(&client, Workload::Noop, json!(null)).await.map(|_| ()) });
     }
-    while let Some(done) = under_way.join_next().await {
+    while let Some(done) = in_flight.join_next().await {
         done.map_err(|error| error.to_string())??;
         bar.inc(1);
     }

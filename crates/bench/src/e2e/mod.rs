@@ -1,6 +1,6 @@
-//! The whole product end to end: the real server in a process of its own, a worker in another, and load from here.
+//! The whole product end to end: the real server in one process, a worker in another, and the load from this process.
 //!
-//! Everything goes through public interfaces: the worker is a worker of the SDK, the load its client.
+//! Everything goes through public interfaces: the worker and the client of the load are those of the SDK.
 
 mod load;
 mod process;
@@ -30,17 +30,17 @@ pub(crate) enum Workload {
     Task1,
     /// Three tasks, one after the other.
     Chain3,
-    /// Three steps inside the worker, each recorded.
+    /// Three recorded steps inside the worker.
     Run3,
-    /// A hundred tasks side by side.
+    /// A hundred concurrent tasks.
     Fanout100,
     /// A timer of 100 ms.
     Timer100ms,
-    /// 10,000 standalone tasks, put in line in bulk and then drained.
+    /// 10,000 standalone tasks, enqueued in bulk and then drained.
     Drain10k,
-    /// From adding a standalone task to its start, on an idle server.
+    /// The time from adding a standalone task to its start, on an idle server.
     Addstart,
-    /// A workflow with 10,000 events, on a worker that has never seen it.
+    /// Replay of a workflow with 10,000 events on a worker that has not run it before.
     Replay10k,
 }
 
@@ -72,7 +72,7 @@ impl Workload {
 
 #[derive(Debug, Args)]
 pub(crate) struct E2e {
-    /// What to run; all of it by default.
+    /// Workloads to run; all by default.
     #[arg(long, value_enum, value_delimiter = ',')]
     workload: Vec<Workload>,
     /// Workflows in flight.
@@ -84,19 +84,20 @@ pub(crate) struct E2e {
     /// Finished executions in the database before anything is measured.
     #[arg(long, default_value_t = 0)]
     finished: usize,
-    /// Bytes of input of each workflow, which come back as its output.
+    /// Bytes of input of each workflow. The workflow returns its input as its output.
     #[arg(long, default_value_t = 16)]
     payload: usize,
-    /// Tenants among which the workflows in flight are spread, each with a worker of its own.
+    /// Number of tenants. The workflows in flight are distributed among them, and each tenant has its own worker.
     #[arg(long, default_value_t = 1)]
     tenants: usize,
-    /// Events of the history that is replayed.
+    /// Events of the replayed history.
     #[arg(long, default_value_t = 10_000)]
     events: usize,
-    /// Seconds between the load and the last look at the server's memory: it gives up what it needs no more after a while.
+    /// Seconds between the end of the load and the last measurement of the server's memory. The server releases unused
+    /// memory after a while.
     #[arg(long, default_value_t = 15)]
     rest: u64,
-    /// Every workload, alone and with many in flight, as a table and a plot in docs/images.
+    /// Run every workload, alone and with many in flight; print a table and write a plot to docs/images.
     #[arg(long)]
     all: bool,
     /// The server to run; by default the one beside this program.
@@ -105,7 +106,7 @@ pub(crate) struct E2e {
 }
 
 impl E2e {
-    /// As by default, but without the rest after the load.
+    /// The default options, but without the pause after the load.
     pub(crate) fn short(binary: Option<PathBuf>, seconds: u64) -> Self {
         Self {
             workload: Vec::new(),
@@ -146,7 +147,8 @@ pub(crate) async fn run(store: Database, options: E2e) -> Result<(), String> {
     if options.all { report::write(store, &lines) } else { Ok(()) }
 }
 
-/// Runs one workload on a fresh server: none inherits another's memory or database. Adds its figures to the line.
+/// Runs one workload on a fresh server, so that no run inherits the memory or the database of another. Adds the figures
+/// to the line.
 pub(crate) async fn one(
     store: Database,
     options: &E2e,

@@ -1,4 +1,4 @@
-//! The processes of the bench: a server with a database of its own, and workers. They end with their guards.
+//! The processes of the benchmark: a server with its own database, and workers. They end with their guards.
 
 use std::io::{Seek, SeekFrom, Write};
 use std::net::{SocketAddr, TcpListener};
@@ -17,11 +17,11 @@ use crate::target::Database;
 
 const START_WITHIN: Duration = Duration::from_secs(20);
 const LOOK_EVERY: Duration = Duration::from_millis(2);
-/// Commits whose bare fsync is measured, and the pages of each.
+/// Commits whose bare fsync is measured. Each writes `COMMIT_PAGES` pages.
 const COMMITS: usize = 200;
 const COMMIT_PAGES: usize = 9;
 
-/// Of a tenant of the throw-away server, on loopback.
+/// The worker token of a tenant. The server is temporary and listens on loopback only.
 fn token(tenant: usize) -> String {
     format!("flovyn-bench-worker-token-0123456789abcdef-{tenant}")
 }
@@ -36,7 +36,7 @@ pub(super) struct ServerProcess {
     _folder: tempfile::TempDir,
 }
 
-/// What a server has used so far.
+/// Resources that a server has used since its start.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Usage {
     pub(super) cpu_seconds: f64,
@@ -89,12 +89,12 @@ impl ServerProcess {
         Ok(server)
     }
 
-    /// Of the first tenant.
+    /// A client of the first tenant.
     pub(super) fn client(&self) -> Result<Client, String> {
         Client::new(&self.grpc_url, &token(0)).map_err(|error| error.to_string())
     }
 
-    /// One per tenant.
+    /// One client per tenant.
     pub(super) fn clients(&self) -> Result<Vec<Client>, String> {
         let client = |tenant| Client::new(&self.grpc_url, &token(tenant));
         (0..self.tenants).map(client).collect::<Result<_, _>>().map_err(|error| error.to_string())
@@ -119,7 +119,7 @@ impl ServerProcess {
         Ok(Usage {
             cpu_seconds: cpu_seconds_of(self.id()),
             written_bytes,
-            commits: commits.ok_or("the server does not count commits")?,
+            commits: commits.ok_or("the metrics of the server have no flovyn_store_commits_total")?,
             at: Instant::now(),
         })
     }
@@ -129,7 +129,7 @@ impl ServerProcess {
     }
 }
 
-/// A worker in a process of its own: this program with another command.
+/// A worker in a separate process: this program with another command.
 pub(super) struct WorkerProcess {
     process: Child,
     input: ChildStdin,
@@ -141,7 +141,7 @@ impl WorkerProcess {
         Self::start_with(server, &[]).await
     }
 
-    /// One that takes nothing before it is waited for.
+    /// Starts a worker that takes no task before `until_done` is called.
     pub(super) async fn start_paused(server: &ServerProcess) -> Result<Self, String> {
         Self::start_with(server, &["--paused"]).await
     }
@@ -156,28 +156,28 @@ impl WorkerProcess {
             .stdout(Stdio::piped())
             .kill_on_drop(true)
             .spawn()
-            .map_err(|error| format!("no worker could be started: {error}"))?;
+            .map_err(|error| format!("the worker could not be started: {error}"))?;
         let input = process.stdin.take().ok_or("the worker has no input")?;
         let output = BufReader::new(process.stdout.take().ok_or("the worker has no output")?).lines();
         let mut worker = Self { process, input, output };
-        worker.hear("ready").await?;
+        worker.expect_line("ready").await?;
         Ok(worker)
     }
 
-    async fn hear(&mut self, word: &str) -> Result<(), String> {
-        let heard = self.output.next_line().await.map_err(|error| error.to_string())?;
-        if heard.as_deref() == Some(word) { Ok(()) } else { Err(format!("the worker ended before '{word}'")) }
+    async fn expect_line(&mut self, word: &str) -> Result<(), String> {
+        let line = self.output.next_line().await.map_err(|error| error.to_string())?;
+        if line.as_deref() == Some(word) { Ok(()) } else { Err(format!("the worker ended before '{word}'")) }
     }
 
     pub(super) fn cpu_seconds(&self) -> f64 {
         cpu_seconds_of(self.process.id().unwrap_or_default())
     }
 
-    /// Completes when the worker has had as many results acknowledged since it began.
+    /// Waits until the server has acknowledged this many results since the worker started.
     pub(super) async fn until_done(&mut self, tasks: usize) -> Result<(), String> {
         let line = format!("{tasks}\n");
         self.input.write_all(line.as_bytes()).await.map_err(|error| error.to_string())?;
-        self.hear("done").await
+        self.expect_line("done").await
     }
 
     pub(super) async fn kill(mut self) -> Result<(), String> {
@@ -185,7 +185,7 @@ impl WorkerProcess {
     }
 }
 
-/// What the disk takes to make a commit of a few pages durable right now, before anybody else has a hand in it.
+/// The time that the disk needs to make a commit of a few pages durable, measured before there is other load.
 pub(super) fn bare_fsync() -> Result<Latencies, String> {
     let folder = crate::target::folder()?;
     let measure = || -> std::io::Result<Latencies> {
@@ -198,7 +198,7 @@ pub(super) fn bare_fsync() -> Result<Latencies, String> {
                 let begin = Instant::now();
                 file.write_all(&pages)?;
                 file.sync_data()?;
-                // The first round only makes the file as long as it will be.
+                // The first round is not measured. It only gives the file its final size.
                 if round > 0 {
                     latencies.add(begin.elapsed());
                 }
@@ -209,11 +209,11 @@ pub(super) fn bare_fsync() -> Result<Latencies, String> {
     measure().map_err(|error| error.to_string())
 }
 
-/// The binary beside this program.
+/// The `flovyn` binary beside this program.
 pub(crate) fn beside_this_one() -> Result<PathBuf, String> {
     let own = std::env::current_exe().map_err(|error| error.to_string())?;
     let binary = own.with_file_name("flovyn");
-    let missing = || format!("{} is not there: run `cargo build --release` first", binary.display());
+    let missing = || format!("{} does not exist: run `cargo build --release` first", binary.display());
     if binary.exists() { Ok(binary) } else { Err(missing()) }
 }
 
@@ -222,7 +222,7 @@ fn free_port() -> Result<SocketAddr, String> {
     listener.local_addr().map_err(|error| error.to_string())
 }
 
-/// The whole response, or nothing when nobody answers.
+/// The whole response. `None` if the server does not answer.
 async fn get(address: SocketAddr, path: &str) -> Option<String> {
     let mut stream = TcpStream::connect(address).await.ok()?;
     let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");

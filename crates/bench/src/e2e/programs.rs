@@ -1,4 +1,4 @@
-//! What the worker process of the end-to-end bench can run, and the worker itself.
+//! The workflows and tasks of the end-to-end benchmark's worker process, and the worker itself.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -7,15 +7,15 @@ use flovyn_sdk::{Result, TaskContext, Worker, WorkflowContext, join_all};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 
-/// Slots of the worker: more than the bench has in flight, so that it never holds work back.
+/// Slots of the worker: more than the benchmark has in flight, so that the worker is never the limit.
 const SLOTS: u32 = 2_000;
 const CACHED: usize = 20_000;
-/// What the workflow with a timer sleeps.
+/// How long the workflow with a timer sleeps.
 pub(super) const SLEEP: Duration = Duration::from_millis(100);
-/// The task that is run on its own.
+/// The task that returns its input. Most workloads run it.
 pub(super) const ECHO: &str = "echo";
 
-/// One task's answer is the next one's question.
+/// Runs tasks one after the other. The output of each task is the input of the next.
 async fn chain(ctx: &WorkflowContext, mut value: Value, length: usize) -> Result<Value> {
     for _ in 0..length {
         value = ctx.schedule_raw(ECHO, value).await?;
@@ -63,15 +63,15 @@ fn programs(builder: WorkerBuilder) -> WorkerBuilder {
         })
 }
 
-/// Microseconds since 1970: processes on one machine compare them.
+/// Microseconds since 1970. Processes on one machine can compare them.
 pub(super) fn micros() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_micros()).unwrap_or_default()
 }
 
-/// Runs a worker for each token. It says `ready` once all are connected, and after a line with a number on its standard
-/// input `done` when as many results were acknowledged. A paused one takes nothing before that line. It ends when its input does:
-/// with the bench.
+/// Runs a worker for each token until standard input is closed, which happens when the benchmark ends. Prints `ready`
+/// once all workers are connected. For each line with a number on standard input, prints `done` when this many results
+/// have been acknowledged. A paused worker takes no task before the first line.
 pub(crate) async fn worker(url: &str, tokens: &[String], paused: bool) -> std::result::Result<(), String> {
     let (connected, mut connects) = tokio::sync::mpsc::unbounded_channel();
     let mut workers = Vec::new();
@@ -99,7 +99,7 @@ pub(crate) async fn worker(url: &str, tokens: &[String], paused: bool) -> std::r
         }
         say(&mut output, "done").await?;
     }
-    // Whatever is under way was not waited for.
+    // Work in flight is aborted: the benchmark does not need its results.
     for worker in workers {
         worker.abort();
     }

@@ -10,7 +10,7 @@ use crate::target::Database;
 
 const MANY: usize = 256;
 
-/// Alone and with many in flight.
+/// All workloads with their number in flight: alone, and many where that makes sense.
 pub(crate) fn runs() -> Vec<(Workload, usize)> {
     let both = [Workload::Noop, Workload::Task1, Workload::Chain3, Workload::Run3];
     let mut runs: Vec<(Workload, usize)> = both.iter().flat_map(|one| [(*one, 1), (*one, MANY)]).collect();
@@ -72,7 +72,7 @@ fn shown(value: &Value) -> String {
     }
 }
 
-/// Without a fraction, such as `12,345`.
+/// The number without a fraction and with separators, such as `12,345`.
 fn in_thousands(number: f64) -> String {
     let digits = format!("{number:.0}");
     let ends_group = |index: usize| index > 0 && (digits.len() - index).is_multiple_of(3);
@@ -96,7 +96,7 @@ fn table(rows: &[Value]) -> String {
     text
 }
 
-/// One group of bars, longest first to its right.
+/// One group of bars in the plot. The longest bar has the full width.
 struct Bars {
     title: &'static str,
     bars: Vec<(String, f64)>,

@@ -1,4 +1,4 @@
-//! What is measured once and not in a loop: draining a queue, adding one task, a cold replay.
+//! Workloads that do not run in a closed loop: draining a queue, adding single tasks, replaying on a cold worker.
 
 use std::time::{Duration, Instant};
 
@@ -11,14 +11,15 @@ use super::programs::{ECHO, micros};
 use crate::figures::{Latencies, Line};
 
 const TASKS: usize = 10_000;
-/// Tasks in one bulk request, and requests in flight.
+/// Tasks in one bulk request. All `TASKS / BULK` requests are in flight at once.
 const BULK: usize = 1_000;
 const ADDED: usize = 300;
 const REPLAYS: usize = 5;
 const EVENTS_OF_A_TASK: usize = 2;
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Everything is in line and the worker is connected before it takes the first task.
+/// Measures how fast tasks are enqueued and drained. All tasks are enqueued and the worker is connected before it takes
+/// the first task.
 pub(super) async fn drain(server: &ServerProcess, line: Line) -> Result<Line, String> {
     let client = server.client()?;
     let mut enqueue = Vec::new();
@@ -58,7 +59,7 @@ pub(super) async fn drain(server: &ServerProcess, line: Line) -> Result<Line, St
         .number("server_rss_mb", server.resident_mb()))
 }
 
-/// One task at a time, with a worker that waits for it.
+/// Measures the time from adding a task to its start: one task at a time, with a waiting worker.
 pub(super) async fn add_to_start(server: &ServerProcess, line: Line) -> Result<Line, String> {
     let worker = WorkerProcess::start(server).await?;
     let client = server.client()?;
@@ -76,7 +77,8 @@ pub(super) async fn add_to_start(server: &ServerProcess, line: Line) -> Result<L
         .number("server_rss_mb", server.resident_mb()))
 }
 
-/// From the signal that wakes the workflow to its result, on a worker that has to replay all of it.
+/// Measures the time from the signal that wakes the workflow to its result, on a worker that must replay the whole
+/// history.
 pub(super) async fn replay(server: &ServerProcess, wanted: usize, line: Line) -> Result<Line, String> {
     let client = server.client()?;
     let mut latencies = Latencies::default();

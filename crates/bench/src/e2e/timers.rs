@@ -1,6 +1,7 @@
-//! How late timers fired, as the log has it: from the moment a timer was due to its `TIMER_FIRED`.
+//! How late timers fired according to the log: the time from when a timer was due to its `TIMER_FIRED` event.
 //!
-//! What a workflow sees of its own sleep begins earlier, at its start: that also holds the way to the worker and back.
+//! The sleep that a workflow observes starts earlier, at the start of the workflow. So it also contains the way to the
+//! worker and back.
 
 use flovyn_sdk::WorkflowHandle;
 use flovyn_sdk::client::HistoryEvent;
@@ -10,7 +11,7 @@ use uuid::Uuid;
 
 use crate::figures::{Latencies, Line};
 
-/// Histories that are read: all of a run of some seconds.
+/// The most histories that are read. A run of a few seconds has fewer.
 const MOST: usize = 20_000;
 const AT_ONCE: usize = 32;
 
@@ -20,22 +21,23 @@ pub(super) struct Fired {
     early: usize,
 }
 
-/// Looks into histories. To be called after the load: reading would take from it.
+/// Reads the histories of the executions. Call this after the load, because reading would disturb it.
 pub(super) async fn read(executions: Vec<WorkflowHandle<Value>>) -> Result<Fired, String> {
-    let executions = drawn(executions, MOST, WorkflowHandle::id);
+    let executions = sample(executions, MOST, WorkflowHandle::id);
     let histories =
         futures::stream::iter(&executions).map(|execution| execution.history()).buffer_unordered(AT_ONCE);
     let histories: Vec<_> = histories.try_collect().await.map_err(|error| error.to_string())?;
     let mut fired = Fired::default();
     for history in histories {
-        fired.add(late_ms(&history).ok_or("a workflow with a timer has none in its log")?);
+        fired.add(late_ms(&history).ok_or("the log of a timer workflow has no fired timer")?);
     }
     Ok(fired)
 }
 
-/// As many as that, by the part of their ids that is random. Not every so-manieth: clients go in step, so that of each the
-/// same rounds would be taken, and a moment in which all timers were late be missed.
-fn drawn<T>(mut all: Vec<T>, most: usize, id: impl Fn(&T) -> Uuid) -> Vec<T> {
+/// A sample of at most `most` items, chosen by the random part of their ids. Taking every n-th item would be wrong: the
+/// clients run in step, so only certain rounds of each client would be sampled. A moment in which all timers were late
+/// could be missed.
+fn sample<T>(mut all: Vec<T>, most: usize, id: impl Fn(&T) -> Uuid) -> Vec<T> {
     all.sort_by_key(|one| id(one).as_u64_pair().1);
     all.truncate(most);
     all
@@ -56,7 +58,8 @@ impl Fired {
     }
 }
 
-/// Of the only timer of a workflow; negative if it fired too early.
+/// How late the only timer of a workflow fired, in milliseconds. Negative if it fired too early. `None` if it has not
+/// fired.
 fn late_ms(history: &[HistoryEvent]) -> Option<i64> {
     let event = |kind: &str| history.iter().find(|event| event.kind == kind);
     let (started, fired) = (event("TIMER_STARTED")?, event("TIMER_FIRED")?);
@@ -85,23 +88,23 @@ mod tests {
     }
 
     #[test]
-    fn some_of_every_round_are_drawn_of_clients_that_go_in_step() {
+    fn a_sample_has_every_round_of_clients_that_run_in_step() {
         const ROUNDS: u64 = 45;
         let ids = (0..256 * ROUNDS)
             .map(|number| Uuid::from_u64_pair(number % ROUNDS, number.wrapping_mul(0x9E37_79B9_7F4A_7C15)));
-        let drawn = drawn(ids.collect(), 2_000, |id| *id);
-        let rounds: std::collections::BTreeSet<u64> = drawn.iter().map(|id| id.as_u64_pair().0).collect();
-        assert_eq!((drawn.len(), rounds.len()), (2_000, 45));
+        let sample = sample(ids.collect(), 2_000, |id| *id);
+        let rounds: std::collections::BTreeSet<u64> = sample.iter().map(|id| id.as_u64_pair().0).collect();
+        assert_eq!((sample.len(), rounds.len()), (2_000, 45));
     }
 
     #[test]
-    fn a_timer_is_late_by_its_own_time_and_not_by_its_workflows_start() {
+    fn lateness_counts_from_the_timers_due_time_and_not_from_the_workflows_start() {
         assert_eq!(late_ms(&history(1_110)), Some(3));
-        assert_eq!(late_ms(&history(1_110)[..2]), None, "it has not fired");
+        assert_eq!(late_ms(&history(1_110)[..2]), None, "the timer has not fired");
     }
 
     #[test]
-    fn a_timer_that_fires_too_early_is_seen_although_its_workflow_slept_long_enough() {
+    fn an_early_timer_is_detected_even_if_the_workflow_slept_long_enough() {
         let mut fired = Fired::default();
         for fired_ms in [1_106, 1_107] {
             fired.add(late_ms(&history(fired_ms)).unwrap());

@@ -1,8 +1,8 @@
-//! How much of its speed each workload keeps when something else uses the machine: quiet runs in turns with runs beside a program
-//! that keeps one core busy, and beside one that keeps the disk busy.
+//! How much of its speed each workload keeps when something else uses the machine. Quiet runs alternate with runs
+//! beside a program that keeps one core busy, and with runs beside a program that keeps the disk busy.
 //!
-//! A rate beside noise says little by itself, since the machine has noise of its own. What counts is its ratio to the quiet run of
-//! the same round.
+//! A rate under noise means little by itself, because the load of the machine varies anyway. Compare its ratio to the
+//! quiet run of the same round.
 
 mod hog;
 mod table;
@@ -21,7 +21,7 @@ use crate::target::Database;
 
 #[derive(Debug, Args)]
 pub(crate) struct Noise {
-    /// What to run; all of it by default.
+    /// Workloads to run; all by default.
     #[arg(long, value_enum, value_delimiter = ',')]
     workload: Vec<Workload>,
     /// Rounds of each workload. A round is one quiet run and one beside each kind of noise.
@@ -57,11 +57,11 @@ impl Kind {
         }
     }
 
-    /// The turns of a round. Each round begins with another kind, so that none always runs first.
-    fn turns(round: u64) -> [Kind; 3] {
-        let mut turns = Kind::ALL;
-        turns.rotate_left(usize::try_from(round % 3).unwrap_or_default());
-        turns
+    /// The order of the runs in a round. Each round begins with another kind, so that no kind always runs first.
+    fn order(round: u64) -> [Kind; 3] {
+        let mut order = Kind::ALL;
+        order.rotate_left(usize::try_from(round % 3).unwrap_or_default());
+        order
     }
 }
 
@@ -72,7 +72,7 @@ pub(crate) async fn run(store: Database, options: Noise) -> Result<(), String> {
     for (workload, concurrency) in e2e::runs().into_iter().filter(|(one, _)| chosen(one)) {
         let load = E2e::short(options.binary.clone(), options.seconds);
         for round in 0..options.rounds {
-            for kind in Kind::turns(round) {
+            for kind in Kind::order(round) {
                 bar.reset();
                 let name = workload.name();
                 bar.set_message(format!("{name} x {concurrency} {} {}", kind.name(), round + 1));
@@ -96,13 +96,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_round_has_every_kind_and_each_kind_is_first_in_turn() {
+    fn each_round_runs_every_kind_and_the_first_kind_rotates() {
         for round in 0..6 {
-            let turns = Kind::turns(round);
-            assert!(Kind::ALL.iter().all(|kind| turns.contains(kind)), "{turns:?}");
+            let order = Kind::order(round);
+            assert!(Kind::ALL.iter().all(|kind| order.contains(kind)), "{order:?}");
         }
         assert_eq!(
-            [0, 1, 2, 3].map(|round| Kind::turns(round)[0]),
+            [0, 1, 2, 3].map(|round| Kind::order(round)[0]),
             [Kind::Quiet, Kind::Cpu, Kind::Disk, Kind::Quiet]
         );
     }

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::Kind;
 
-/// What is compared: a key of the JSON line, its name, and whether more is better.
+/// The compared figures: a key of the JSON line, the name in the table, and whether a higher value is better.
 const FIGURES: &[(&str, &str, bool)] = &[
     ("workflows_per_s", "workflows/s", true),
     ("tasks_per_s", "tasks/s", true),
@@ -28,7 +28,7 @@ type Rounds = BTreeMap<(&'static str, u64), f64>;
 
 #[derive(Debug, Default)]
 pub(super) struct Table {
-    /// In the order in which they were run.
+    /// In the order of the runs.
     workloads: Vec<(String, [Rounds; FIGURES.len()])>,
 }
 
@@ -43,7 +43,7 @@ impl Table {
         }
         let Some((_, figures)) = self.workloads.last_mut() else { return };
         for ((key, ..), rounds) in FIGURES.iter().zip(figures) {
-            // Workloads without tasks have a rate of zero: there is nothing to compare.
+            // A workload without tasks has a task rate of zero, so there is nothing to compare.
             if let Some(value) = line[key].as_f64().filter(|value| *value > 0.0) {
                 rounds.insert((kind.name(), round), value);
             }
@@ -77,7 +77,7 @@ fn values(rounds: &Rounds, kind: Kind) -> Vec<f64> {
     rounds.iter().filter(|((name, _), _)| *name == kind.name()).map(|(_, value)| *value).collect()
 }
 
-/// Each run beside noise against the quiet run of its own round.
+/// The ratio of each run under noise to the quiet run of the same round.
 fn ratios(rounds: &Rounds, kind: Kind) -> Vec<f64> {
     let against_quiet = |((name, round), value): (&(&str, u64), &f64)| {
         let quiet = rounds.get(&(Kind::Quiet.name(), *round))?;
@@ -86,7 +86,7 @@ fn ratios(rounds: &Rounds, kind: Kind) -> Vec<f64> {
     rounds.iter().filter_map(against_quiet).collect()
 }
 
-/// None of nothing; the mean of the two in the middle of an even number.
+/// `None` for an empty list. For an even number of values, the mean of the two in the middle.
 fn median(mut values: Vec<f64>) -> Option<f64> {
     values.sort_unstable_by(f64::total_cmp);
     let upper = *values.get(values.len() / 2)?;
@@ -113,9 +113,9 @@ mod tests {
     }
 
     #[test]
-    fn a_run_is_compared_with_the_quiet_one_of_its_own_round() {
+    fn a_run_is_compared_with_the_quiet_run_of_its_round() {
         let mut table = Table::default();
-        // The second round is on a machine that is half as fast: no ratio changes by that.
+        // In the second round the machine is half as fast. This changes no ratio.
         for (round, speed) in [(0, 1.0), (1, 0.5)] {
             table.add(Kind::Quiet, round, &chain3(4_000.0 * speed, 50.0));
             table.add(Kind::Cpu, round, &chain3(2_000.0 * speed, 100.0));
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn workloads_stand_in_the_order_in_which_they_were_run() {
+    fn workloads_are_listed_in_the_order_of_the_runs() {
         let mut table = Table::default();
         for workload in ["task1", "noop"] {
             table.add(Kind::Quiet, 0, &json!({ "workload": workload, "p50_ms": 1.0 }));
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn medians_of_none_of_odd_and_of_even_numbers() {
+    fn median_of_an_empty_an_odd_and_an_even_list() {
         assert_eq!(median(vec![]), None);
         assert_eq!(median(vec![3.0, 1.0, 9.0]), Some(3.0));
         assert_eq!(median(vec![4.0, 1.0, 2.0, 9.0]), Some(3.0));

@@ -1,4 +1,4 @@
-//! The row changes of the workload, as the engine makes them, laid out as plain values.
+//! The row changes of the workload, as the engine produces them, as plain values.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,7 +16,7 @@ use uuid::Uuid;
 
 use crate::workload::{self, TENANT};
 
-/// A value that owns what it holds.
+/// An owned copy of a column value.
 #[derive(Debug, Clone)]
 pub(crate) enum Owned {
     Null,
@@ -53,7 +53,7 @@ pub(crate) struct TableChanges {
     pub(crate) deletes: Vec<Vec<Owned>>,
 }
 
-/// One transaction.
+/// All changes of one transaction.
 #[derive(Debug, Default)]
 pub(crate) struct Changes(pub(crate) Vec<TableChanges>);
 
@@ -96,7 +96,7 @@ macro_rules! lay_out {
 }
 for_each_table!(lay_out);
 
-/// Seeds never repeat within a run, so neither do ids.
+/// Seeds never repeat within a run, so ids do not repeat either.
 static SEED: AtomicU64 = AtomicU64::new(1);
 
 fn request(op: impl Into<Op>) -> Arc<Request> {
@@ -116,11 +116,11 @@ fn decide(tables: &mut MemoryTables, requests: Vec<Arc<Request>>) -> (Vec<Decide
         step = batch.advance(Some(tables.load(&wants, now())));
     }
     let mutations = batch.take_mutations();
-    tables.apply(&mutations).expect("nobody else writes to these tables");
+    tables.apply(&mutations).expect("no other writer uses these tables");
     (batch.into_decided(), mutations)
 }
 
-/// The row changes of one start that nobody waits for.
+/// The row changes of a start without a waiting worker.
 pub(crate) fn of_start() -> Changes {
     lay_out(&decide(&mut MemoryTables::default(), vec![request(workload::start())]).1)
 }

@@ -1,5 +1,5 @@
-//! The limit that the database itself sets: the row changes of the same workload, in batches of 256, written by
-//! the bare driver with prepared statements and nothing around it.
+//! The limit that the database itself sets: the row changes of the same workload, in batches of 256. The bare driver
+//! writes them with prepared statements, and nothing else is done.
 
 mod changes;
 mod postgres;
@@ -27,7 +27,7 @@ impl Raw {
         })
     }
 
-    /// One transaction.
+    /// Writes the changes in one transaction.
     async fn commit(&mut self, changes: &Changes) -> Result<(), String> {
         match self {
             Self::Sqlite(raw) => raw.commit(changes),
@@ -41,7 +41,7 @@ pub(crate) struct Throughput {
     pub(crate) rows_per_workflow: f64,
 }
 
-/// Workflows per second when nothing but their row changes is written.
+/// Workflows per second if only their row changes are written.
 pub(crate) async fn throughput(raw: &mut Raw, duration: Duration) -> Result<Throughput, String> {
     let mut busy = Duration::ZERO;
     let mut count = 0;

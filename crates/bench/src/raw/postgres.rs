@@ -21,7 +21,7 @@ type Array = Box<dyn ToSql + Sync + Send>;
 impl RawPostgres {
     pub(crate) async fn open() -> Result<Self, String> {
         let database = flovyn_testkit::fresh_database().await;
-        // The product's own schema; then the store is closed and only the driver remains.
+        // The store creates the product's schema. Then it is closed, and only the driver is used.
         let options = PostgresOptions::new(&database.url);
         drop(PostgresStore::connect(options).await.map_err(|error| error.to_string())?);
         let (client, connection) =
@@ -150,7 +150,7 @@ fn array<'a>(kind: ColumnType, values: impl Iterator<Item = &'a Owned>) -> Array
     }
 }
 
-/// Bytes that the server of a database has written to its log, by whomever.
+/// Bytes that the PostgreSQL server has written to its log, for all databases together. Zero if it cannot be read.
 pub(crate) async fn written_bytes(url: &str) -> f64 {
     let Ok((client, connection)) = tokio_postgres::connect(url, NoTls).await else { return 0.0 };
     tokio::spawn(async move { drop(connection.await) });

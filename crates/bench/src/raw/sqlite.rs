@@ -15,7 +15,7 @@ impl RawSqlite {
     pub(crate) fn open() -> Result<Self, String> {
         let directory = crate::target::folder()?;
         let path = directory.path().join("raw.db");
-        // The product's own schema and settings; then the store is closed and only the driver remains.
+        // The store creates the product's schema and settings. Then it is closed, and only the driver is used.
         drop(SqliteStore::open(&path, Default::default()).map_err(|error| error.to_string())?);
         let connection = Connection::open(&path).map_err(|error| error.to_string())?;
         connection

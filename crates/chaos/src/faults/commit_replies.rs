@@ -1,4 +1,4 @@
-//! The database commits, and the server does not hear of it.
+//! The database commits, but the server does not receive the reply.
 
 use std::time::{Duration, Instant};
 
@@ -27,11 +27,11 @@ pub(super) async fn run(
         let begin = Instant::now();
         harm.count(ledger);
         if fault == CommitFault::HoldCommitAndCut {
-            // The server looks after its lost commit while that is still on its way.
+            // The server checks its lost commit while the commit may still be running.
             tokio::time::sleep(Duration::from_millis(rng.below(50) as u64)).await;
             ordered.release().await;
         }
-        // Whoever waited for the batch has been answered when another start is.
+        // When another start is acknowledged, the clients of the lost batch have been answered.
         let acknowledged = ledger.acknowledged();
         while ledger.acknowledged() == acknowledged && Instant::now() < schedule.until {
             tokio::time::sleep(Duration::from_millis(2)).await;

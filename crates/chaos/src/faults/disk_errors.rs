@@ -1,5 +1,5 @@
-//! The disk is full, or fails to write or to sync. A full disk is waited out; after a failure nobody knows what is on the disk,
-//! so the server must end, say why, and start again from what is there.
+//! The disk is full, or fails to write or to sync. A server waits until a full disk has space again. After a failure
+//! the content of the disk is unknown, so the server must end with a message, and start again from the stored data.
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +12,7 @@ use crate::world::World;
 const FAULTS: [&str; 3] = ["full", "write-error", "sync-error"];
 /// How long a disk stays full.
 const FULL: Duration = Duration::from_millis(500);
-/// A server whose disk fails has to end within this time; and go on within it when there is room again.
+/// A server whose disk fails must end within this time. After a full disk has space again, it must continue within it.
 const WITHIN: Duration = Duration::from_secs(20);
 
 pub(super) async fn run(
@@ -44,8 +44,8 @@ pub(super) async fn run(
     Ok(harm)
 }
 
-/// There is room again: the same process goes on by itself. Once the load has ended nothing is acknowledged any more; whether it went
-/// on is then told by what was accepted before and has to come to its end.
+/// The disk has space again: the same process must continue. After the end of the load nothing new is acknowledged;
+/// then the check that accepted work completes shows whether the server has continued.
 async fn goes_on(world: &mut World, ledger: &Ledger, schedule: Schedule) -> Result<Duration, String> {
     let (begin, acknowledged) = (Instant::now(), ledger.acknowledged());
     while ledger.acknowledged() == acknowledged {
@@ -55,7 +55,7 @@ async fn goes_on(world: &mut World, ledger: &Ledger, schedule: Schedule) -> Resu
             break;
         }
         if !server.is_running() || begin.elapsed() > WITHIN {
-            return Err(format!("the server did not go on after a full disk:\n{}", server.log_tail()));
+            return Err(format!("the server did not continue after a full disk:\n{}", server.log_tail()));
         }
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
@@ -65,9 +65,9 @@ async fn goes_on(world: &mut World, ledger: &Ledger, schedule: Schedule) -> Resu
 
 async fn starts_again(world: &mut World, fault: &str) -> Result<Duration, String> {
     if !world.servers[0].ended(WITHIN).await {
-        return Err(format!("the server goes on although its disk fails ({fault})"));
+        return Err(format!("the server continues although its disk fails ({fault})"));
     }
-    says(world, "storage has failed for good")?;
+    says(world, "storage has failed permanently")?;
     world.disk_works()?;
     world.kill_server(0).await
 }

@@ -8,7 +8,7 @@ use super::{Harm, Schedule};
 use crate::told::Ledger;
 use crate::world::World;
 
-/// In percent: how often a server that was started again is killed before it is ready.
+/// In percent: how often a restarted server is killed before it is ready.
 const AT_START: usize = 20;
 
 pub(super) async fn run(

@@ -1,4 +1,4 @@
-//! Workers that die, and workers that are stopped for longer than their lease and then go on as if nothing had been.
+//! Workers that die, and workers that are stopped for longer than their lease and then continue.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::runs::now_ms;
 use crate::told::Ledger;
 use crate::world::World;
 
-/// How much longer than its lease a worker is stopped, at most. One that wakes up early finds others at its work.
+/// How much longer than its lease a worker is stopped, at most. If it wakes up early, others are still doing its work.
 const BEYOND_LEASE_MS: usize = 600;
 
 pub(super) async fn run(
@@ -26,7 +26,7 @@ pub(super) async fn run(
         let id = world.workers[index].id;
         harm.count(ledger);
         harm.silenced.push((id, now_ms()));
-        // One of each before chance decides: a short run, too, has both.
+        // The first two faults are one of each kind, so that a short run has both.
         let stops = if harm.kills <= 2 { harm.kills == 1 } else { rng.chance(50) };
         if stops {
             send_signal(id, "STOP").await;

@@ -1,4 +1,5 @@
-//! kill -9 of one server of several, now and then while another one stands still: it holds locks, claims and connections.
+//! SIGKILL for one of several servers, sometimes while another server is frozen and holds locks, claims and
+//! connections.
 
 use std::time::{Duration, Instant};
 
@@ -8,9 +9,9 @@ use super::{Harm, Schedule};
 use crate::told::Ledger;
 use crate::world::World;
 
-/// In percent: how often another server is stopped meanwhile.
+/// In percent: how often another server is frozen meanwhile.
 const STOPPED: usize = 33;
-/// How much longer than the other's restart it stands still, at most.
+/// How long the frozen server stays frozen after the killed one is ready, at most.
 const STANDS_STILL_MS: usize = 2_000;
 
 pub(super) async fn run(
@@ -24,7 +25,7 @@ pub(super) async fn run(
     while schedule.next_after(rng, spent).await {
         let begin = Instant::now();
         let killed = rng.below(world.servers.len());
-        // The second fault of a run is a stop: a short run, too, has one.
+        // The second fault of a run freezes a server, so that a short run has one.
         let stops = harm.kills == 1 || rng.chance(STOPPED);
         let stopped = (killed + 1) % world.servers.len();
         if stops {
@@ -38,7 +39,7 @@ pub(super) async fn run(
             world.servers[stopped].signal("CONT").await;
         }
         let took = took?;
-        let meanwhile = if stops { format!(", server {stopped} stood still") } else { String::new() };
+        let meanwhile = if stops { format!(", server {stopped} was frozen") } else { String::new() };
         let acknowledged = ledger.acknowledged();
         eprintln!(
             "server {killed} was killed and is ready after {took:?}{meanwhile}; {acknowledged} acknowledged"

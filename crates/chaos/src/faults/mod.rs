@@ -1,4 +1,4 @@
-//! What goes wrong, one file for each kind: each does harm until the time is over, and writes down what it did.
+//! The faults, one file for each kind: each causes faults until the time is over, and records them.
 
 mod commit_replies;
 mod disk_errors;
@@ -15,13 +15,13 @@ use crate::test::Test;
 use crate::told::Ledger;
 use crate::world::World;
 
-/// What was done.
+/// A record of the faults of a run.
 #[derive(Debug, Default)]
 pub(crate) struct Harm {
     pub(crate) kills: usize,
     pub(crate) kills_in_flight: usize,
     pub(crate) recovery_ms: Vec<u64>,
-    /// Processes of workers, and when they fell silent.
+    /// Processes of workers, and when each fell silent.
     pub(crate) silenced: Vec<(u32, u64)>,
 }
 
@@ -36,7 +36,7 @@ impl Harm {
     }
 }
 
-/// Until when, and how often.
+/// The end of the faults, and their frequency.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Schedule {
     pub(crate) until: Instant,
@@ -45,12 +45,12 @@ pub(crate) struct Schedule {
 }
 
 impl Schedule {
-    /// Waits for the next fault. False: the time is over.
+    /// Waits for the next fault. `false`: the time is over.
     async fn next(&self, rng: &mut Rng) -> bool {
         self.next_after(rng, Duration::ZERO).await
     }
 
-    /// The same when so much of the pause has gone already.
+    /// Waits for the next fault; `spent` is the part of the pause that is over already.
     async fn next_after(&self, rng: &mut Rng, spent: Duration) -> bool {
         let (shortest, longest) = self.pause_ms;
         let pause = Duration::from_millis((shortest + rng.below(longest - shortest)) as u64);
@@ -74,6 +74,6 @@ pub(crate) async fn run(
         Test::PostgresRestart => postgres_restart::run(world, ledger, rng, schedule).await,
         Test::CommitReplies => commit_replies::run(world, ledger, rng, schedule).await,
         Test::DiskErrors => disk_errors::run(world, ledger, rng, schedule).await,
-        _ => Err(format!("{} does its harm by itself", test.name())),
+        _ => Err(format!("{} causes its own faults", test.name())),
     }
 }

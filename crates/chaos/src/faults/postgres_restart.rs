@@ -1,4 +1,4 @@
-//! PostgreSQL is restarted under the server: in order, or as after a crash.
+//! PostgreSQL is restarted under the server: orderly, or as after a crash.
 
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
@@ -26,7 +26,7 @@ pub(super) async fn run(
         let mode = rng.of(["fast", "immediate"]);
         harm.count(ledger);
         restart(mode).await?;
-        // From here on the database answers; until the server does again is the server's.
+        // The database answers from here on; the rest of the recovery time is the server's.
         let begin = Instant::now();
         let acknowledged = ledger.acknowledged();
         while ledger.acknowledged() == acknowledged && Instant::now() < schedule.until {

@@ -1,4 +1,4 @@
-//! The calls of the public protocol. What nobody answers is asked again; what is refused is counted.
+//! The calls of the public protocol. Calls without an answer are repeated; refusals are counted.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -19,13 +19,13 @@ use crate::programs::STEP;
 
 const QUEUE: &str = "default";
 const POLL_SECONDS: i64 = 5;
-/// A call to a server that stands still must not wait without a limit.
+/// A call to a frozen server must not wait without a limit.
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 const AGAIN_AFTER: Duration = Duration::from_millis(50);
-/// One report in so many is sent again although it was answered, as if the answer had been lost.
+/// One report in this many is sent again although it was answered, as if the answer had been lost.
 const SENT_TWICE: u64 = 8;
-/// Refusals that a worker without tokens has to expect: its claim has ended or belongs to another one, its workflow has
-/// ended, it lacks a part of the history, or a signal came before the end.
+/// Refusals that a worker without tokens has to expect: its claim has ended or belongs to another worker, its workflow
+/// has ended, it lacks a part of the history, or a signal arrived before the end.
 const EXPECTED: [&str; 4] = ["FLV0050", "FLV0051", "FLV0054", "FLV0063"];
 
 type Signed = InterceptedService<Channel, Credential>;
@@ -40,7 +40,7 @@ impl Interceptor for Credential {
     }
 }
 
-/// One connection, as a worker process has it.
+/// One connection, like that of a worker process.
 pub(super) struct Client {
     workflows: WorkflowDispatchClient<Signed>,
     tasks: TaskExecutionClient<Signed>,
@@ -50,7 +50,7 @@ pub(super) struct Client {
     unexpected: Unexpected,
 }
 
-/// What became of a report.
+/// The outcome of a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Answer {
     Acknowledged,
@@ -73,12 +73,12 @@ impl Client {
         })
     }
 
-    /// Results that the server did not take.
+    /// How many results the server refused.
     pub(super) fn refused(&self) -> u64 {
         self.refused.load(Ordering::Relaxed)
     }
 
-    /// Returns the id under which the worker polls.
+    /// Registers the worker. Returns the id under which it polls.
     pub(super) async fn register(&self, name: &str, kinds: Vec<String>) -> String {
         let workflow = |kind: String| v1::WorkflowCapability { kind, ..v1::WorkflowCapability::default() };
         let request = v1::WorkerRegistrationRequest {
@@ -103,11 +103,11 @@ impl Client {
             worker_id: worker_id.to_owned(),
             ..v1::WorkerHeartbeatRequest::default()
         };
-        // The next one comes soon.
+        // A lost heartbeat does no harm: the next one follows soon.
         let _ = within(self.workers.clone().send_heartbeat(request)).await;
     }
 
-    /// `None`: nothing came in time.
+    /// `None`: no work in time.
     pub(super) async fn poll_workflow(
         &self,
         worker_id: &str,
@@ -124,7 +124,7 @@ impl Client {
         polled.and_then(|response| response.workflow_execution)
     }
 
-    /// `None`: nothing came in time.
+    /// `None`: no work in time.
     pub(super) async fn poll_task(&self, worker_id: &str) -> Option<v1::TaskExecutionInfo> {
         let request = v1::PollTaskRequest {
             worker_id: worker_id.to_owned(),
@@ -136,7 +136,7 @@ impl Client {
         polled.and_then(|response| response.task)
     }
 
-    /// What a poll brought. One that failed is not repeated at once.
+    /// The result of a poll. After a failed poll, waits before the next one.
     async fn polled<T>(&self, answer: Option<Result<T, Status>>) -> Option<T> {
         match answer {
             Some(Ok(response)) => return Some(response),
@@ -147,7 +147,7 @@ impl Client {
         None
     }
 
-    /// The whole history. `None`: the server does not show it.
+    /// The whole history. `None`: the server refuses it.
     pub(super) async fn history(&self, execution_id: &str) -> Option<Vec<v1::WorkflowEvent>> {
         loop {
             let workflow_execution_id = execution_id.to_owned();
@@ -179,7 +179,8 @@ impl Client {
         self.report("a result", true, complete).await
     }
 
-    /// A failure is not sent again once it was answered: the next attempt may be this worker's too, and fail with the same words.
+    /// Reports a failure. It is not sent again after an answer: the same worker may run the next attempt, which may
+    /// fail with an equal error.
     pub(super) async fn fail(&self, request: v1::FailTaskRequest) -> Answer {
         let fail = || {
             let (mut tasks, request) = (self.tasks.clone(), request.clone());
@@ -188,14 +189,14 @@ impl Client {
         self.report("a failure", false, fail).await
     }
 
-    /// Whether the server knows of it shows when the result is reported.
+    /// Sends a heartbeat and ignores the answer: a lost claim shows when the result is reported.
     pub(super) async fn heartbeat(&self, task_execution_id: &str) {
         let task_execution_id = task_execution_id.to_owned();
         let request = v1::HeartbeatRequest { task_execution_id, ..v1::HeartbeatRequest::default() };
         let _ = within(self.tasks.clone().heartbeat(request)).await;
     }
 
-    /// Sends a report until there is an answer, now and then once more.
+    /// Sends a report until there is an answer, and sometimes once more.
     async fn report<R>(&self, what: &str, repeatable: bool, send: impl Fn() -> R) -> Answer
     where
         R: Future<Output = Result<Response<()>, Status>>,
@@ -203,7 +204,7 @@ impl Client {
         let twice = self.reports.fetch_add(1, Ordering::Relaxed).is_multiple_of(SENT_TWICE);
         let first = self.report_once(what, &send).await;
         if twice && repeatable && first == Answer::Acknowledged {
-            // It changes nothing, whatever the answer: another client may have gone on.
+            // The repeat must have no effect and its answer does not matter: another client may have continued.
             self.report_once(what, &send).await;
         }
         first
@@ -225,20 +226,20 @@ impl Client {
                     }
                     return Answer::Refused;
                 }
-                // No answer: it may have been carried out all the same.
+                // No answer: the report may have been carried out anyway.
                 _ => tokio::time::sleep(AGAIN_AFTER).await,
             }
         }
     }
 }
 
-/// The answer, if there was one in time.
+/// The answer. `None`: there was none in time.
 async fn within<T>(call: impl Future<Output = Result<Response<T>, Status>>) -> Option<Result<T, Status>> {
     let answer = tokio::time::timeout(ANSWER_WITHIN, call).await.ok()?;
     Some(answer.map(Response::into_inner))
 }
 
-/// Whether the same may be asked again. A connection that breaks has one of several codes.
+/// Whether the call may be repeated. A broken connection can have several codes.
 fn may_pass(status: &Status) -> bool {
     let known = status.metadata().contains_key("flovyn-error-code");
     match status.code() {

@@ -1,6 +1,6 @@
 //! A worker of the public protocol: it polls, reports without tokens, and shares no code with the SDK.
 //!
-//! - `client`: the calls, and what to do when nobody answers.
+//! - `client`: the calls, and the retries of calls without an answer.
 //! - `turn`: one activation, computed from the event list. `workflows`: the programs.
 //! - `tasks`: one attempt of a task.
 
@@ -21,19 +21,20 @@ use crate::outcomes;
 use crate::runs;
 use crate::worker::{input_ends, say};
 
-/// Polls under way at once; each carries out what it is given before it polls again.
+/// How many polls are in flight at once. Each carries out its work before it polls again.
 const WORKFLOW_POLLS: usize = 8;
 const TASK_POLLS: usize = 24;
-/// Well within the silence that the servers of a run allow.
+/// Well within the time that the servers of a run allow a worker to be silent.
 const HEARTBEAT_EVERY: Duration = Duration::from_millis(500);
 
-/// What clients of the public protocol do in two ways.
+/// Two variants of the protocol, as clients use it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Dialect {
-    /// Registers, polls under the id that it was given, sends heartbeats, numbers its commands on from the history, and ends a
-    /// batch with SUSPEND.
+    /// Registers, polls under its registered id, sends heartbeats, continues the numbers of its commands from the
+    /// history, and ends a batch with SUSPEND.
     Registered,
-    /// Polls under a name that nobody knows, numbers the commands of every batch from 1, and has no command for suspending.
+    /// Polls under an unregistered name, numbers the commands of every batch from 1, and sends no command for
+    /// suspending.
     Unknown,
 }
 
@@ -42,11 +43,11 @@ impl Dialect {
         self == Self::Registered
     }
 
-    /// Kinds of workflows that it runs.
+    /// The workflow kinds that it runs.
     fn kinds(self) -> Vec<String> {
         let mut kinds = vec!["noop", "chain", "fanout", "timer", "signal", "parent", "child"];
-        // A late batch of commands that are numbered from 1 and have no ids cannot be told from a new one: the
-        // promise would be made twice. See docs/de-duplication.md.
+        // A late batch without ids whose commands are numbered from 1 looks like a new batch: the promise would be
+        // created twice. See docs/de-duplication.md.
         if self == Self::Registered {
             kinds.push("promise");
         }
@@ -54,7 +55,7 @@ impl Dialect {
     }
 }
 
-/// What all polls of a worker share.
+/// The shared state of all polls of a worker.
 struct Worker {
     client: Client,
     dialect: Dialect,
@@ -64,10 +65,10 @@ struct Worker {
     outcomes: outcomes::Recorder,
 }
 
-/// Runs until its input ends, then says how many results the server did not take.
+/// Runs until its input ends, then prints how many results the server refused.
 pub(crate) async fn run(url: &str, token: &str, folder: &Path, dialect: Dialect) -> Result<(), String> {
     let client = Client::new(url, token, outcomes::Unexpected::create(folder)?)?;
-    // The attempts in the database tell by it which process had them.
+    // The name tells which process ran an attempt in the database.
     let name = std::process::id().to_string();
     let id = match dialect {
         Dialect::Registered => client.register(&name, dialect.kinds()).await,

@@ -14,7 +14,7 @@ use crate::programs::{self, Attempt};
 pub(super) async fn run(worker: &Worker, task: &v1::TaskExecutionInfo) {
     let Ok(id) = task.task_execution_id.parse() else { return };
     let input: Value = serde_json::from_slice(&task.input).unwrap_or_default();
-    // Known, and never sent back.
+    // Recorded, but never sent to the server.
     let token = task.claim_token;
     if worker.runs.record(id, token).is_err() {
         return;
@@ -38,7 +38,7 @@ pub(super) async fn run(worker: &Worker, task: &v1::TaskExecutionInfo) {
         }
     };
     if answer == Answer::Acknowledged {
-        // A process that cannot write any more is as good as dead: the run finds less, and says nothing wrong.
+        // If the process cannot write any more, the outcome is not checked; that causes no false finding.
         let _ = worker.outcomes.record(id, token, content);
     }
 }

@@ -1,4 +1,4 @@
-//! One activation: the program runs from the beginning over the list of events, and asks for what the list does not have.
+//! One activation: the program runs from the beginning over the list of events, and requests what the list lacks.
 
 use bytes::Bytes;
 use flovyn_proto::v1;
@@ -64,8 +64,8 @@ impl Event {
     }
 }
 
-/// A run of a program over a history. What it asks for is found by its number among its kind; `Ok(None)` says that it has
-/// not happened yet.
+/// A run of a program over a history. Each request is matched with the history by its kind and its number within the
+/// kind. `Ok(None)`: the result is not in the history yet.
 pub(super) struct Turn {
     execution_id: Uuid,
     created_ms: i64,
@@ -104,7 +104,7 @@ impl Turn {
         self.events.iter().find(|event| event.kind == kind && event.text(key) == value)
     }
 
-    /// Ids as the SDK makes them: its workers run the same executions, and find tasks and children by their ids.
+    /// Ids like those of the SDK, whose workers run the same executions and find tasks and children by their ids.
     fn id(&self, purpose: &str, number: usize) -> String {
         let mut hash = Sha256::new();
         hash.update(self.execution_id.as_bytes());
@@ -206,7 +206,7 @@ mod tests {
         }
     }
 
-    /// Runs an activation: its outcome, and what it asks for.
+    /// Runs an activation. Returns its outcome and its commands.
     fn activate(
         kind: &str,
         events: &[v1::WorkflowEvent],
@@ -248,7 +248,7 @@ mod tests {
         let (outcome, commands) = activate("fanout", std::slice::from_ref(&start));
         assert_eq!((outcome, scheduled(&commands).len()), (Ok(None), 5));
         let mut events = vec![start];
-        // Of another SDK.
+        // Ids of another SDK.
         for id in 0..5 {
             events.push(event(0, "TASK_SCHEDULED", json!({ "taskExecutionId": format!("other-{id}") })));
         }

@@ -1,4 +1,4 @@
-//! The programs of [`crate::programs`] once more: each looks at the whole history in every activation.
+//! The programs of [`crate::programs`] for the public protocol: each reads the whole history in every activation.
 
 use bytes::Bytes;
 use flovyn_proto::v1;
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::turn::Turn;
 use crate::programs::{self, CHAIN, FAN_OUT, STEP, number_of};
 
-/// `Ok(None)`: it waits.
+/// `Ok(None)`: the program waits.
 pub(super) fn run(turn: &mut Turn, kind: &str, input: &Value) -> Result<Option<Value>, String> {
     let number = number_of(input);
     let result = match kind {

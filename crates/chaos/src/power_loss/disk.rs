@@ -1,15 +1,15 @@
-//! The recorded writes, and files as a disk has them: what is synced is there, what is not may be, in part.
+//! The recorded writes, and files as a disk has them: synced writes are there, other writes may be there in part.
 
 use std::collections::BTreeMap;
 
 use flovyn_sim::rng::Rng;
 
-/// What a disk writes whole.
+/// The unit that a disk writes atomically.
 const SECTOR: usize = 512;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Entry<'a> {
-    /// What follows the path of the database in the file's name.
+    /// The suffix of the file's name after the path of the database.
     file: &'a str,
     what: What<'a>,
 }
@@ -28,7 +28,7 @@ impl Entry<'_> {
     }
 }
 
-/// All entries of a record, with the position that each begins at.
+/// All entries of a record, each with its position.
 pub(super) fn entries(record: &[u8]) -> Result<Vec<(u64, Entry<'_>)>, String> {
     let mut entries = Vec::new();
     let mut position = 0;
@@ -63,7 +63,7 @@ struct File<'a> {
     unsynced: Vec<What<'a>>,
 }
 
-/// The files of a database. That a file exists or has gone is taken to reach the disk at once.
+/// The files of a database. Creating or removing a file is assumed to reach the disk at once.
 #[derive(Debug, Default)]
 pub(super) struct Files<'a>(BTreeMap<&'a str, File<'a>>);
 
@@ -87,12 +87,12 @@ impl<'a> Files<'a> {
         self.0.values().any(|file| !file.unsynced.is_empty())
     }
 
-    /// Nothing reached the disk that was not synced.
+    /// The files if no write reached the disk that was not synced.
     pub(super) fn without_unsynced(&self) -> BTreeMap<String, Vec<u8>> {
         self.0.iter().map(|(name, file)| ((*name).to_owned(), file.synced.clone())).collect()
     }
 
-    /// Some of it did: whole writes, none of them, or some of their sectors.
+    /// The files if some of these writes did: complete, not at all, or some of their sectors.
     pub(super) fn with_some_unsynced(&self, rng: &mut Rng) -> BTreeMap<String, Vec<u8>> {
         let mut left = self.without_unsynced();
         for (name, file) in &self.0 {

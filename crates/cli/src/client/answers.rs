@@ -1,5 +1,5 @@
-//! What the server says, both as it was sent and as it is understood here: `--output json` hands the former on, so
-//! nothing that the server says is lost.
+//! Answers of the server, each as the original text and as a parsed value. `--output json` prints the original text, so
+//! fields that this client does not know are not lost.
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer};

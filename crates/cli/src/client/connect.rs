@@ -1,5 +1,5 @@
-//! Connections: TCP, and TLS on it for `https://`. Certificates are checked with those that the system trusts, or with
-//! those that `SSL_CERT_FILE` names.
+//! Connections: TCP, with TLS for `https://`. Certificates are checked against those that the system trusts, or against
+//! those in the file that `SSL_CERT_FILE` names.
 
 use std::future::Future;
 use std::io;
@@ -20,7 +20,7 @@ use tower::Service;
 
 use super::{ClientError, Result};
 
-/// Makes connections to one server. Cheap to clone.
+/// Opens connections to one server. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Connector {
     tls: Option<TlsConnector>,
@@ -44,7 +44,7 @@ impl Connector {
         let mut roots = RootCertStore::empty();
         roots.add_parsable_certificates(found.certs);
         if roots.is_empty() {
-            let why = found.errors.first().map_or("this system has none".to_owned(), ToString::to_string);
+            let why = found.errors.first().map_or("the system has none".to_owned(), ToString::to_string);
             return Err(ClientError::Certificates(why));
         }
         let config = config.with_root_certificates(roots).with_no_client_auth();
@@ -52,7 +52,7 @@ impl Connector {
     }
 }
 
-/// Somebody is there, but there is no TLS with them: another protocol, or a certificate that is not trusted.
+/// The server answered, but the TLS handshake failed: it speaks another protocol, or its certificate is not trusted.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(super) struct NoTls(String);
@@ -83,13 +83,13 @@ impl Service<Uri> for Connector {
                 uri.host().unwrap_or_default().trim_start_matches('[').trim_end_matches(']').to_owned();
             let port = uri.port_u16().unwrap_or(if tls.is_some() { 443 } else { 80 });
             let stream = TcpStream::connect((host.as_str(), port)).await?;
-            // Requests are small, and somebody waits for each.
+            // Requests are small, and a caller waits for each of them.
             stream.set_nodelay(true)?;
             let Some(tls) = tls else { return Ok(TokioIo::new(Box::new(stream) as Box<dyn Io>)) };
             let name = ServerName::try_from(host).map_err(io::Error::other)?;
             let stream = tls.connect(name, stream).await.map_err(|error| match error.kind() {
                 io::ErrorKind::InvalidData => io::Error::other(NoTls(error.to_string())),
-                // Whoever stops or starts there just now may close the connection at any time.
+                // Not an error of TLS: a server that is starting or stopping may close the connection at any time.
                 _ => error,
             })?;
             Ok(TokioIo::new(Box::new(stream) as Box<dyn Io>))

@@ -1,4 +1,4 @@
-//! Why a call did not succeed.
+//! Why a call to the server failed.
 
 use std::time::Duration;
 
@@ -8,38 +8,38 @@ use serde_json::value::RawValue;
 
 use super::connect::NoTls;
 
-/// Each says what to do about it.
+/// A failed call. Each message says what to do.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ClientError {
     #[error(
-        "'{0}' is no address of a server: use for example http://127.0.0.1:8080 or https://flovyn.example.com"
+        "'{0}' is not a server address: use for example http://127.0.0.1:8080 or https://flovyn.example.com"
     )]
     Url(String),
-    #[error("the token has characters that no token has: check it")]
+    #[error("the token contains characters that are not allowed in a token: check it")]
     Token,
-    #[error("no certificate to check the server's with: {0}; name a PEM file with SSL_CERT_FILE")]
+    #[error("cannot load trusted certificates: {0}; name a PEM file with SSL_CERT_FILE")]
     Certificates(String),
     #[error("{url} does not answer: {why}; is the server running?")]
     Unreachable { url: String, why: String },
     #[error("the connection broke: {0}; try again")]
     Broken(String),
-    /// The code is stable and has a page.
+    /// The server refused the request. `code` is stable and has a page.
     #[error("{code}: {error}. {advice}")]
     Refused { status: u16, code: String, error: String, advice: String },
-    /// Not from Flovyn, but from something else that listens there or stands in between.
-    #[error("{url} does not answer as Flovyn does: {0}", described(*status, points_to, start))]
+    /// An HTTP answer that is not from Flovyn: another program listens at the address, or a proxy answered.
+    #[error("{url} is not a Flovyn server: it answered with {0}", described(*status, points_to, start))]
     Foreign { url: String, status: u16, points_to: Option<String>, start: String },
-    /// No word of what it said: that depends on who speaks first.
-    #[error("{url} does not answer in HTTP")]
+    /// The answer is not quoted, because its first bytes depend on which side sends first.
+    #[error("{url} does not speak HTTP")]
     NotHttp { url: String },
-    #[error("there is no safe connection to {url}: {why}")]
+    #[error("cannot establish TLS with {url}: {why}")]
     NotTls { url: String, why: String },
-    /// It may be from Flovyn, but is not what is expected here.
-    #[error("an answer that cannot be read: {0}")]
+    /// The answer is JSON and may be from Flovyn, but does not have the expected fields.
+    #[error("cannot read the server's answer: {0}")]
     Unreadable(String),
 }
 
-/// The body of a refusal. Without a link `error` is a constant, and all is in `message`.
+/// The body of a refusal. If `link` is missing, `error` is a constant and `message` has the whole text.
 #[derive(Deserialize)]
 struct Refusal {
     error: String,
@@ -48,13 +48,13 @@ struct Refusal {
     link: Option<String>,
 }
 
-/// As much of a foreign answer as is shown.
+/// How many characters of a foreign answer are shown.
 const SHOWN: usize = 200;
 
 fn described(status: u16, points_to: &Option<String>, start: &str) -> String {
     let mut text = format!("HTTP status {status}");
     if let Some(place) = points_to {
-        text.push_str(&format!(", which points to {place}"));
+        text.push_str(&format!(", which redirects to {place}"));
     }
     if !start.is_empty() {
         text.push_str(&format!(", and: {start}"));
@@ -63,7 +63,7 @@ fn described(status: u16, points_to: &Option<String>, start: &str) -> String {
 }
 
 impl ClientError {
-    /// What any server may say that is none of Flovyn: the beginning of it, on one line.
+    /// An answer of a server that is not Flovyn. Its beginning is kept, on one line.
     pub(super) fn foreign(url: &str, status: u16, body: &[u8]) -> Self {
         let text = String::from_utf8_lossy(body);
         let words: Vec<&str> = text.split_whitespace().collect();
@@ -83,7 +83,7 @@ impl ClientError {
         }
     }
 
-    /// Says where a redirection leads.
+    /// Adds the target of a redirect.
     pub(super) fn pointing_to(self, place: Option<String>) -> Self {
         match self {
             Self::Foreign { url, status, start, .. } => {
@@ -93,18 +93,19 @@ impl ClientError {
         }
     }
 
-    /// No answer came: there was no connection, it broke, or what came back is no HTTP.
+    /// No HTTP answer arrived: the connection failed or broke, or the reply was not HTTP.
     pub(super) fn unanswered(url: &str, error: &legacy::Error) -> Self {
         let chain = || {
             std::iter::successors(Some(error as &(dyn std::error::Error + 'static)), |error| error.source())
         };
-        // The innermost says what happened, the outer ones only where; which of them knows that it broke differs.
+        // The innermost error says what happened; the outer ones only say where. A broken connection may be marked on
+        // any of them.
         let innermost = chain().last().unwrap_or(error);
         let broke = chain()
             .filter_map(|error| error.downcast_ref::<hyper::Error>())
             .any(|error| error.is_incomplete_message() || error.is_canceled() || error.is_closed());
         let (url, why) = (url.to_owned(), innermost.to_string());
-        // What an error of that type wraps is not among its sources.
+        // `io::Error::source` leaves out the error that it wraps, so `get_ref` is needed.
         let io = innermost.downcast_ref::<std::io::Error>();
         if io.and_then(std::io::Error::get_ref).is_some_and(|inner| inner.is::<NoTls>()) {
             Self::NotTls { url, why }
@@ -117,7 +118,7 @@ impl ClientError {
         }
     }
 
-    /// What was sent with a success, but cannot be read as `T`.
+    /// A successful answer whose body does not have the expected form.
     pub(super) fn unreadable(url: &str, status: u16, body: &[u8], error: &serde_json::Error) -> Self {
         match serde_json::from_slice::<&RawValue>(body) {
             Ok(_) => Self::Unreadable(error.to_string()),
@@ -130,7 +131,7 @@ impl ClientError {
     }
 }
 
-/// Commands end with a text.
+/// For commands whose error type is a text.
 impl From<ClientError> for String {
     fn from(error: ClientError) -> Self {
         error.to_string()
@@ -156,21 +157,21 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_from_flovyn_is_told_as_such() {
+    fn an_answer_of_another_server_is_recognised() {
         let foreign = ClientError::refused(URL, 502, b"<html>\r\n  bad gateway");
         assert_eq!(
             foreign.to_string(),
-            "http://a does not answer as Flovyn does: HTTP status 502, and: <html> bad gateway"
+            "http://a is not a Flovyn server: it answered with HTTP status 502, and: <html> bad gateway"
         );
         let moved = ClientError::refused(URL, 301, b"").pointing_to(Some("https://a/x".into()));
         assert_eq!(
             moved.to_string(),
-            "http://a does not answer as Flovyn does: HTTP status 301, which points to https://a/x"
+            "http://a is not a Flovyn server: it answered with HTTP status 301, which redirects to https://a/x"
         );
     }
 
     #[test]
-    fn a_page_is_not_blamed_on_a_version() {
+    fn an_html_page_is_foreign_and_unexpected_json_is_unreadable() {
         let error = serde_json::from_str::<i64>("{}").unwrap_err();
         let page = ClientError::unreadable(URL, 200, b"<html>", &error);
         assert!(matches!(page, ClientError::Foreign { status: 200, .. }), "{page}");

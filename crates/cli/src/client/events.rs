@@ -1,4 +1,4 @@
-//! Server-sent events: a parser of their format, and a stream that feeds it.
+//! Server-sent events: a parser of the format, and a stream that feeds the parser.
 
 use std::time::Duration;
 
@@ -8,12 +8,13 @@ use serde::de::DeserializeOwned;
 
 use super::{ClientError, Result};
 
-/// The server sends a comment every 15 seconds when there is nothing else.
+/// The longest silence before the connection counts as broken. If there are no events, the server sends a comment
+/// every 15 seconds.
 const SILENCE: Duration = Duration::from_secs(60);
-/// No event is as large.
+/// The server sends no event of this size.
 const MAX_EVENT_BYTES: usize = 16 << 20;
 
-/// Events as they come.
+/// A stream of events from the server.
 #[derive(Debug)]
 pub(crate) struct EventStream {
     body: Incoming,
@@ -25,8 +26,8 @@ impl EventStream {
         Self { body, parser: Parser::default() }
     }
 
-    /// The next event of this type, other types left out; `None` when the stream has ended. What is cancelled while it
-    /// waits loses nothing.
+    /// The next event of type `wanted`, or of any type if that is `None`. Other events are skipped. Returns `None` at the
+    /// end of the stream. Cancel-safe: if the future is dropped, no event is lost.
     pub(crate) async fn next<T: DeserializeOwned>(&mut self, wanted: Option<&str>) -> Result<Option<T>> {
         while let Some(event) = self.next_event().await? {
             if wanted.is_none_or(|wanted| wanted == event.kind) {
@@ -36,7 +37,7 @@ impl EventStream {
         Ok(None)
     }
 
-    /// The next event of any type, in the same way.
+    /// The next event of any type. `None` at the end of the stream. Cancel-safe.
     pub(crate) async fn next_event(&mut self) -> Result<Option<Event>> {
         loop {
             if let Some(event) = self.parser.next() {
@@ -65,12 +66,12 @@ impl Event {
     }
 }
 
-/// Cuts bytes into events, wherever the network has cut them.
+/// Splits bytes into events. The chunks that arrive may end anywhere, also inside a character.
 #[derive(Debug, Default)]
 struct Parser {
-    /// Bytes that are not read yet.
+    /// Bytes that are not parsed yet.
     rest: Vec<u8>,
-    /// The event that is being read, if it has begun.
+    /// The event that is incomplete so far. `None` between events.
     begun: Option<Event>,
 }
 
@@ -93,7 +94,7 @@ impl Parser {
             let line = String::from_utf8_lossy(&line);
             let line = line.trim_end_matches(['\r', '\n']);
             if line.is_empty() {
-                // An empty line after comments alone ends nothing.
+                // If only comments came before, the empty line ends no event.
                 if let Some(event) = self.begun.take() {
                     return Some(event);
                 }
@@ -110,7 +111,7 @@ impl Parser {
                     }
                     data.push_str(value);
                 }
-                // An id, which is for those who come back; a comment; or what a later server may add.
+                // Ignored: a comment, an id (callers know the sequence number from the data), or an unknown field.
                 _ => {}
             }
         }
@@ -127,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn events_are_the_same_wherever_they_are_cut() {
+    fn events_do_not_depend_on_how_the_bytes_are_split() {
         let text = ": hello\n\nid: 1\nevent: A\ndata: {\"é\":1}\n\nevent:B\r\ndata:x\r\ndata: y\r\nstrange: z\r\n\r\n:\n\nevent: C";
         let expected = [event("A", "{\"é\":1}"), event("B", "x\ny")];
         for size in 1..=text.len() {
@@ -142,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_without_end_is_refused() {
+    fn a_too_large_event_is_refused() {
         let mut parser = Parser::default();
         let piece = vec![b'x'; MAX_EVENT_BYTES / 2 + 1];
         parser.feed(&piece).unwrap();

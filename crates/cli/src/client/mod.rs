@@ -1,11 +1,11 @@
-//! The REST API as the commands use it: JSON out, JSON in, errors with their code, events as they happen.
+//! A client of the REST API: JSON requests and answers, errors with their codes, and event streams.
 //!
-//! - `answers`: what the server says, as far as it is used here.
+//! - `answers`: the answers that the commands use.
 //! - `connect`: TCP, with TLS for `https://`.
-//! - `error`: why a call did not succeed, in words for the terminal.
+//! - `error`: why a call failed, with messages for the terminal.
 //! - `events`: server-sent events.
 //!
-//! It knows nothing of the server's code: whatever it can do, every other client of HTTP can do, too.
+//! This client uses none of the server's code, so any other HTTP client can do the same.
 
 pub(crate) mod answers;
 mod connect;
@@ -33,27 +33,27 @@ use crate::view::words::now_ms;
 
 type Result<T> = std::result::Result<T, ClientError>;
 
-/// For a whole answer, or the head of a stream.
+/// The longest wait for a complete answer, or for the headers of a stream.
 const ANSWER_WITHIN: Duration = Duration::from_secs(30);
-/// The largest page of the largest payloads is smaller.
+/// The largest answer. A page of the largest payloads is smaller.
 const MAX_ANSWER_BYTES: usize = 256 << 20;
 
-/// In which a server with a virtual clock says what time it is.
+/// The header in which a server with a virtual clock sends its time.
 const NOW_MS: &str = "flovyn-now-ms";
 
-/// What is asked for: names and values. Those without a value are left out.
+/// Query parameters: names and values. A parameter with the value `None` is left out.
 pub(crate) type Query<'a> = [(&'a str, Option<String>)];
 
-/// A way to one tenant of one server. Cheap to clone.
+/// A client for one tenant of one server. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(crate) struct Client {
     http: legacy::Client<Connector, Full<Bytes>>,
     /// `http://HOST:PORT`
     root: String,
-    /// Everything before a path: `http://HOST:PORT/api/tenants/TENANT`.
+    /// The prefix of paths inside the tenant: `http://HOST:PORT/api/tenants/TENANT`.
     base: String,
     authorization: HeaderValue,
-    /// The time that the server said last; 0 before, and of servers whose clock is this machine's.
+    /// The last time that a server with a virtual clock sent. 0 before the first answer, and for other servers.
     server_ms: Arc<AtomicI64>,
 }
 
@@ -79,7 +79,7 @@ impl Client {
         &self.base
     }
 
-    /// The time that ages are relative to: the server's if it has a clock of its own, else this machine's.
+    /// The time that ages are relative to: that of the server if its clock is virtual, otherwise that of this machine.
     pub(crate) fn now_ms(&self) -> i64 {
         match self.server_ms.load(Ordering::Relaxed) {
             0 => now_ms(),
@@ -112,7 +112,7 @@ impl Client {
         self.call(Method::DELETE, format!("{}{}", self.base, path(segments)), Bytes::new()).await
     }
 
-    /// Outside of the tenant.
+    /// Posts to a path that does not belong to the tenant.
     pub(crate) async fn post_to_root<T: DeserializeOwned>(
         &self,
         segments: &[&str],
@@ -121,7 +121,7 @@ impl Client {
         self.call(Method::POST, format!("{}{}", self.root, path(segments)), written(body)?).await
     }
 
-    /// The same for what takes as long as it takes.
+    /// Like `post_to_root`, but without a time limit.
     pub(crate) async fn post_to_root_patiently<T: DeserializeOwned>(
         &self,
         segments: &[&str],
@@ -132,12 +132,12 @@ impl Client {
         self.read(whole(self.send(request).await?).await?)
     }
 
-    /// Outside of the tenant.
+    /// Reads a path that does not belong to the tenant.
     pub(crate) async fn get_from_root<T: DeserializeOwned>(&self, segments: &[&str]) -> Result<T> {
         self.call(Method::GET, format!("{}{}", self.root, path(segments)), Bytes::new()).await
     }
 
-    /// Follows a stream of events, from its beginning or behind the last one that is known.
+    /// Opens an event stream. It begins after `last_event_id`, or at the first event if that is `None`.
     pub(crate) async fn follow(&self, segments: &[&str], last_event_id: Option<i64>) -> Result<EventStream> {
         let url = format!("{}{}", self.base, path(segments));
         let mut request = self.request(Method::GET, url, "text/event-stream", Bytes::new())?;
@@ -148,7 +148,7 @@ impl Client {
         let is_stream = |kind: &HeaderValue| kind.as_bytes().starts_with(b"text/event-stream");
         if !response.headers().get(CONTENT_TYPE).is_some_and(is_stream) {
             let status = response.status().as_u16();
-            return Err(ClientError::foreign(&self.root, status, b"no stream of events"));
+            return Err(ClientError::foreign(&self.root, status, b"no event stream"));
         }
         Ok(EventStream::new(response.into_body()))
     }
@@ -159,7 +159,7 @@ impl Client {
     }
 
     fn read<T: DeserializeOwned>(&self, (status, answer): (u16, Bytes)) -> Result<T> {
-        // An answer without content is null.
+        // An empty body is read as null.
         let answer = if answer.is_empty() { Bytes::from_static(b"null") } else { answer };
         serde_json::from_slice(&answer)
             .map_err(|error| ClientError::unreadable(&self.root, status, &answer, &error))
@@ -183,13 +183,13 @@ impl Client {
         request.body(Full::new(body)).map_err(|_| ClientError::Url(self.root.clone()))
     }
 
-    /// The answer, unless it is a refusal.
+    /// Sends the request and returns the answer. Fails if the status is not one of success.
     async fn send(&self, request: Request<Full<Bytes>>) -> Result<Response<Incoming>> {
         let unanswered = |error| ClientError::unanswered(&self.root, &error);
         let response = self.http.request(request).await.map_err(unanswered)?;
-        let told = response.headers().get(NOW_MS).and_then(|told| told.to_str().ok()?.parse().ok());
-        if let Some(told_ms) = told {
-            self.server_ms.store(told_ms, Ordering::Relaxed);
+        let now_ms = response.headers().get(NOW_MS).and_then(|value| value.to_str().ok()?.parse().ok());
+        if let Some(now_ms) = now_ms {
+            self.server_ms.store(now_ms, Ordering::Relaxed);
         }
         if response.status().is_success() {
             return Ok(response);
@@ -210,18 +210,18 @@ fn written(body: &impl Serialize) -> Result<Bytes> {
     Ok(body.into())
 }
 
-/// The status of an answer and all of its content.
+/// Reads the whole body of an answer. Returns it with the status.
 async fn whole(response: Response<Incoming>) -> Result<(u16, Bytes)> {
     let status = response.status().as_u16();
     let collected = Limited::new(response.into_body(), MAX_ANSWER_BYTES).collect().await;
     let collected = collected.map_err(|error| match error.is::<LengthLimitError>() {
-        true => ClientError::Unreadable(format!("it is larger than {} MiB", MAX_ANSWER_BYTES >> 20)),
+        true => ClientError::Unreadable(format!("larger than {} MiB", MAX_ANSWER_BYTES >> 20)),
         false => ClientError::Broken(error.to_string()),
     })?;
     Ok((status, collected.to_bytes()))
 }
 
-/// A path of these segments, whatever characters they have: a name can neither leave its place nor add a query.
+/// Joins segments to a path. Special characters are encoded, so a name can neither leave its segment nor add a query.
 pub(crate) fn path(segments: &[&str]) -> String {
     let mut path = String::new();
     for segment in segments {
@@ -258,7 +258,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_segment_stays_in_its_place() {
+    fn special_characters_of_a_segment_are_encoded() {
         assert_eq!(path(&["promises", "key:order-7", "resolve"]), "/promises/key:order-7/resolve");
         assert_eq!(path(&["v1.2", "a/b?c#d %"]), "/v1.2/a%2Fb%3Fc%23d%20%25");
         assert_eq!(path(&["..", "."]), "/%2E%2E/%2E");
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_an_address_or_a_token_is_refused() {
+    fn an_invalid_address_or_token_is_refused() {
         for url in
             ["", "http://", "localhost:8080", "ftp://localhost", "http://a/b", "http://a b", "http://u:p@a"]
         {
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn a_query_has_what_is_given() {
+    fn a_query_leaves_out_parameters_without_a_value() {
         let query =
             [("status", Some("FAILED".to_owned())), ("kind", None), ("label", Some("a:b&c=d".into()))];
         assert_eq!(query_text(&query), "?status=FAILED&label=a:b%26c%3Dd");

@@ -1,4 +1,4 @@
-//! `flovyn backup`: a copy of an embedded database, also of one that a server is writing to.
+//! `flovyn backup`: copies an embedded database, also while a server uses it.
 
 use std::path::{Path, PathBuf};
 
@@ -14,7 +14,7 @@ Examples:
   flovyn backup flovyn-2027-01-31.db
   flovyn backup --config /etc/flovyn/server.toml /backup/flovyn.db")]
 pub(crate) struct Backup {
-    /// The file to write. It must not be there yet.
+    /// The file to write. It must not exist yet.
     file: PathBuf,
     #[command(flatten)]
     database: DatabaseArgs,

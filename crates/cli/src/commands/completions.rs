@@ -14,7 +14,7 @@ Examples:
   flovyn completions zsh > \"${fpath[1]}/_flovyn\"
   flovyn completions fish > ~/.config/fish/completions/flovyn.fish")]
 pub(crate) struct Completions {
-    /// For which shell.
+    /// The shell to generate completions for.
     #[arg(value_enum)]
     shell: Shell,
 }
@@ -23,7 +23,7 @@ impl Completions {
     pub(crate) fn run(self) -> Result<(), Failure> {
         let mut script = Vec::new();
         clap_complete::generate(self.shell, &mut crate::Arguments::command(), "flovyn", &mut script);
-        // Whoever has closed the pipe does not want it.
+        // A closed pipe means that the reader does not want the rest.
         std::io::stdout().write_all(&script).map_err(|_| Failure::new(Exit::Unread, ""))
     }
 }

@@ -1,4 +1,4 @@
-//! `flovyn dev`: a server for one developer, until Ctrl-C.
+//! `flovyn dev`: a development server that runs until Ctrl-C.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -13,23 +13,23 @@ use crate::terminal::say;
 
 #[derive(Args)]
 #[command(after_help = "\
-Commands in the same folder find this server by themselves; elsewhere, give them --data-dir.
+Commands in the same folder find this server automatically; elsewhere, pass --data-dir.
 
 Examples:
   flovyn dev
-  flovyn dev --http 127.0.0.1:0 --grpc 127.0.0.1:0   # beside another one
+  flovyn dev --http 127.0.0.1:0 --grpc 127.0.0.1:0   # with another server running
   flovyn dev --virtual-clock                         # then: flovyn clock advance 30d")]
 pub(crate) struct Dev {
-    /// Where the database and the credentials are kept.
+    /// The directory for the database and the credentials.
     #[arg(long, value_name = "DIR", default_value = ".flovyn")]
     data_dir: PathBuf,
-    /// Address for HTTP, of this machine only; port 0 takes a free one.
+    /// Local address for HTTP; port 0 uses a free port.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8080")]
     http: SocketAddr,
-    /// Address for gRPC, of this machine only; port 0 takes a free one.
+    /// Local address for gRPC; port 0 uses a free port.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:9090")]
     grpc: SocketAddr,
-    /// Let time stand still until it is moved with `flovyn clock advance`.
+    /// Stop the clock: it moves only with `flovyn clock advance`.
     #[arg(long)]
     virtual_clock: bool,
     /// What to log, such as `info` or `flovyn_service=debug`.
@@ -51,8 +51,8 @@ impl Dev {
 
     fn greet(&self, data_dir: &DataDir, credentials: &Credentials) {
         let clock =
-            if self.virtual_clock { "  Clock         virtual: it stands until you move it\n" } else { "" };
-        // Commands look for the usual folder by themselves.
+            if self.virtual_clock { "  Clock         virtual: it stops until you advance it\n" } else { "" };
+        // Commands find the default folder without an option.
         let named = match data_dir.path() == Path::new(".flovyn") {
             true => String::new(),
             false => format!(" --data-dir {}", data_dir.path().display()),
@@ -67,7 +67,7 @@ impl Dev {
              Credentials   {file}\n{clock}\n  \
              Worker token  {worker}\n  \
              API token     {api}\n\n  \
-             Next, in another terminal, start a workflow (it waits until a worker has it):\n\n    \
+             Next, in another terminal, start a workflow (it waits for a worker):\n\n    \
              flovyn workflow start hello{named}\n    \
              flovyn workflow list{named}\n\n  \
              Press Ctrl-C to stop.\n",

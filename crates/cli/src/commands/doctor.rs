@@ -1,5 +1,5 @@
-//! `flovyn doctor`: has a database check its own pages, then checks it against the promises, page by page, and has orphans
-//! mended. Findings go to stdout, progress and the summary for people to stderr.
+//! `flovyn doctor`: runs the database's own integrity check, then checks the data against the promises, page by page.
+//! With `--repair` it also repairs orphans. Findings go to stdout; progress and the summary go to stderr.
 
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, IsTerminal, Write};
@@ -18,17 +18,17 @@ use serde_json::{Value, json};
 use crate::local::DatabaseArgs;
 use crate::terminal::{say, say_again};
 
-/// Something was found.
+/// Exit code: there are findings left.
 const FOUND: u8 = 1;
-/// The database could not be checked.
+/// Exit code: the database could not be checked.
 const UNKNOWN: u8 = 2;
 
-/// The code of what the database's own check finds.
+/// The code for findings of the database's own check.
 const DAMAGED: &str = "FLV0079";
 const RESTORE: &str = "stop the server, keep a copy, and restore a backup: \
                        https://github.com/flovyn/flovyn/blob/main/docs/guide/backup.md#a-damaged-database";
 
-/// Findings in one JSON document; all are counted.
+/// Maximum number of findings listed in the JSON document. The counts include all findings.
 const JSON_FINDINGS: usize = 10_000;
 
 #[derive(Args)]
@@ -40,7 +40,7 @@ Examples:
 pub(crate) struct Doctor {
     #[command(flatten)]
     database: DatabaseArgs,
-    /// Mend orphans: what lost its live cause gets it back. An embedded database must not be in use.
+    /// Repair orphans: add the missing queue entry or alarm. An embedded database must not be in use.
     #[arg(long)]
     repair: bool,
     #[arg(long, value_enum, default_value_t = Output::Text)]
@@ -49,23 +49,23 @@ pub(crate) struct Doctor {
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Output {
-    /// A paragraph for each finding.
+    /// One paragraph per finding.
     Text,
     /// One JSON document.
     Json,
 }
 
-/// What has been seen so far.
+/// The findings so far.
 #[derive(Default)]
 struct Report {
     rows: BTreeMap<&'static str, usize>,
     found: BTreeMap<String, usize>,
     mended: usize,
-    /// Findings that are still there.
+    /// The number of findings that remain.
     left: usize,
-    /// What the database's own check says.
+    /// The result of the database's own check.
     integrity: Integrity,
-    /// For JSON only: people read each as it comes.
+    /// Only for JSON. For people, each finding is printed at once.
     findings: Vec<Value>,
 }
 
@@ -81,7 +81,7 @@ impl Doctor {
         }
     }
 
-    /// Returns how many findings are left.
+    /// Returns the number of findings that remain.
     async fn examine(&self) -> Result<usize, String> {
         let url = self.database.url()?;
         let mut report = Report { integrity: integrity(&url).await?, ..Report::default() };
@@ -121,12 +121,12 @@ impl Doctor {
     }
 }
 
-/// By the database itself. First of all: on a damaged one nothing else can be relied on.
+/// Runs the database's own check. This comes first, because on a damaged database no other check is reliable.
 async fn integrity(url: &str) -> Result<Integrity, String> {
     let shows = std::io::stderr().is_terminal();
     let on_progress = Arc::new(move |progress| {
         if shows {
-            say_again(&format!("checking the database itself: {progress}"));
+            say_again(&format!("checking the integrity of the database: {progress}"));
         }
     });
     let checked = open::integrity(url, on_progress).await;
@@ -172,7 +172,7 @@ impl Report {
             "" => String::new(),
             checked => format!("checked {checked}, "),
         };
-        format!("{own}looked at {}", counts.join(", "))
+        format!("{own}examined {}", counts.join(", "))
     }
 
     fn add(&mut self, finding: &Violation, mended: Option<&[Mended]>, output: Output) -> Result<(), String> {
@@ -181,7 +181,7 @@ impl Report {
         self.mended += usize::from(mended.is_some());
         self.left += usize::from(mended.is_none());
         let done = mended.map(|done| match done {
-            [] => "nothing was left to do".to_owned(),
+            [] => "nothing to repair".to_owned(),
             done => done.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "),
         });
         if output == Output::Json && self.findings.len() >= JSON_FINDINGS {
@@ -232,7 +232,7 @@ impl Report {
         let found: Vec<String> =
             self.found.iter().map(|(code, count)| format!("{count} of {code}")).collect();
         match (found.is_empty(), self.mended) {
-            (true, _) => say("nothing is wrong"),
+            (true, _) => say("no problems found"),
             (false, 0) => say(&format!("found {}", found.join(", "))),
             (false, mended) => {
                 say(&format!("found {}; mended {mended}, {} left", found.join(", "), self.left))
@@ -244,7 +244,7 @@ impl Report {
 
 fn print(text: &str) -> Result<(), String> {
     match std::io::stdout().write_all(text.as_bytes()) {
-        // Whoever has read enough still gets the exit code.
+        // If the reader closed the pipe, the exit code still counts.
         Err(error) if error.kind() != ErrorKind::BrokenPipe => {
             Err(format!("cannot write the findings: {error}"))
         }
@@ -252,7 +252,7 @@ fn print(text: &str) -> Result<(), String> {
     }
 }
 
-/// What somebody who reads the finding can do.
+/// What an operator can do about the finding.
 fn advice(finding: &Violation) -> &'static str {
     match finding.promise {
         Promised::P6 => "run `flovyn doctor --repair`, which queues it or sets its alarm again",

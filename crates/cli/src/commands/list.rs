@@ -1,4 +1,4 @@
-//! Lists, as a table or as JSON. Each page is printed when it is there: the first line does not wait for the last.
+//! Prints lists, as a table or as JSON. Each page is printed as soon as it arrives.
 
 use crate::client::answers::Answer;
 use crate::exit::Failure;
@@ -6,10 +6,10 @@ use crate::remote::Session;
 use crate::view::table::{Cell, Column, Table};
 use crate::view::{Out, note, pretty};
 
-/// What the server gives at once, at most, of most things.
+/// The maximum page size of most of the server's lists.
 const PAGE: usize = 100;
 
-/// Some of what was asked for, and where to go on if there is more.
+/// One page of items, and the cursor of the next page. `None`: there are no more.
 pub(super) type Page<T, C> = (Vec<Answer<T>>, Option<C>);
 
 pub(super) struct Listing {
@@ -23,7 +23,7 @@ impl Listing {
         Self { out: session.out, table: Table::new(columns), shown: 0 }
     }
 
-    /// Prints some, after those that are printed already.
+    /// Prints more items.
     pub(super) fn add<T, const N: usize>(
         &mut self,
         items: &[Answer<T>],
@@ -37,7 +37,7 @@ impl Listing {
         self.out.lines(&self.table.take_lines(self.out.width, self.out.paint))
     }
 
-    /// The same for what has no columns.
+    /// Prints more items that have no columns, as lines.
     pub(super) fn add_lines<T>(
         &mut self,
         items: &[Answer<T>],
@@ -60,7 +60,8 @@ impl Listing {
         self.out.text(&format!("{before}{}", items.join(",")))
     }
 
-    /// `page` gets how many it may bring and the cursor to go on from. What is left is where a next page would begin.
+    /// Prints items in pages. `page` receives the number of items still wanted and the cursor. Returns the cursor of
+    /// the items that were not fetched.
     pub(super) async fn add_pages<T, C, P, const N: usize>(
         &mut self,
         limit: u32,
@@ -82,7 +83,7 @@ impl Listing {
         }
     }
 
-    /// `none` is said if there was nothing.
+    /// Ends the list. `none` is printed if the list is empty.
     pub(super) fn end(self, none: &str) -> Result<(), Failure> {
         match (self.out.is_json(), self.shown) {
             (true, 0) => self.out.line("[]"),
@@ -95,7 +96,7 @@ impl Listing {
         }
     }
 
-    /// A whole list that comes in pages, from its beginning to its end.
+    /// Prints a whole list in pages.
     pub(super) async fn run<T, P, const N: usize>(
         mut self,
         limit: u32,
@@ -110,7 +111,7 @@ impl Listing {
             self.add_pages(limit, row, |most, cursor| page(most.min(PAGE).to_string(), cursor)).await?;
         self.end(none)?;
         if more.is_some() {
-            note(&format!("There are more: --limit {} shows more of them.", limit.saturating_mul(2)));
+            note(&format!("There are more. Show them with --limit {}.", limit.saturating_mul(2)));
         }
         Ok(())
     }

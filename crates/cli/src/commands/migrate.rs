@@ -1,4 +1,4 @@
-//! `flovyn migrate`: what every server does when it starts, on its own.
+//! `flovyn migrate`: the schema migration that every server runs when it starts, as a separate command.
 
 use clap::Args;
 use flovyn_store::open;
@@ -7,14 +7,14 @@ use crate::terminal::say;
 
 #[derive(Args)]
 #[command(after_help = "\
-Every server does this when it starts. On its own it is for those who give that right to
-another user of the database.
+Every server migrates the schema when it starts. Run this command if the server's database
+user may not change the schema.
 
 Examples:
   flovyn migrate
   FLOVYN_DATABASE_URL=postgres://owner@db/flovyn flovyn migrate")]
 pub(crate) struct Migrate {
-    /// `sqlite:PATH` for an embedded file, `postgres://USER@HOST/DATABASE` for a server.
+    /// `sqlite:PATH` for an embedded file, `postgres://USER@HOST/DATABASE` for a PostgreSQL server.
     #[arg(
         long,
         env = "FLOVYN_DATABASE_URL",

@@ -1,8 +1,8 @@
 //! One file or folder per command.
 //!
-//! Those that run a server or work on a database of this machine: `demo`, `dev`, `server`, `migrate`, `doctor`, `backup`,
-//! `restore`, `api_key`. All others call a server: a folder per noun, a file per verb. `serving`, `noun`,
-//! `list` and `outcome` are shared.
+//! Commands that run a server or work on a local database: `demo`, `dev`, `server`, `migrate`, `doctor`, `backup`,
+//! `restore`, `api_key`. All others call a server: one folder per noun, one file per verb. `serving`, `noun`, `list`
+//! and `outcome` are shared.
 
 pub(crate) mod api_key;
 pub(crate) mod backup;

@@ -1,4 +1,4 @@
-//! What the commands that call a server have in common: a noun with the options of all, and one of its verbs.
+//! The common part of the commands that call a server: a noun with the shared options, and one of its verbs.
 
 use clap::{Args, Subcommand};
 
@@ -15,7 +15,7 @@ pub(crate) struct Noun<V: Subcommand> {
 
 /// The verbs of a noun.
 pub(crate) trait Verbs: Subcommand {
-    /// What to do if that which was asked for is not there.
+    /// The advice to print if the server answers "not found".
     const IF_MISSING: &'static str = "";
 
     async fn run(self, session: &Session) -> Result<(), Failure>;

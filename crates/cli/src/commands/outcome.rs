@@ -1,4 +1,4 @@
-//! How a command ends that has waited for the end of something: a script wants to know what it has come to.
+//! The exit code of a command that waited for an execution or a task, so that a script learns the outcome.
 
 use crate::client::answers::{Execution, Task};
 use crate::exit::{Exit, Failure};
@@ -7,16 +7,16 @@ use crate::exit::{Exit, Failure};
 pub(super) fn of_execution(execution: &Execution) -> Result<(), Failure> {
     let Execution { id, kind, status, error, .. } = execution;
     ended(&format!("{kind} {id}"), status, error.as_deref()).map_err(|failure| {
-        failure.advise(format!("Start it again, as a new one, with: flovyn workflow retry {id}"))
+        failure.advise(format!("Start it again as a new execution: flovyn workflow retry {id}"))
     })
 }
 
-/// The same for a task. One of a workflow is not tried again by hand.
+/// Fails unless the task has completed. Only a standalone task can be retried manually.
 pub(super) fn of_task(task: &Task) -> Result<(), Failure> {
     let Task { id, task_type, status, error, .. } = task;
     let ended = ended(&format!("{task_type} {id}"), status, error.as_deref());
     ended.map_err(|failure| match (&task.workflow_execution_id, status.as_str()) {
-        (None, "FAILED") => failure.advise(format!("Send it on its way again with: flovyn task retry {id}")),
+        (None, "FAILED") => failure.advise(format!("Retry it with: flovyn task retry {id}")),
         _ => failure,
     })
 }

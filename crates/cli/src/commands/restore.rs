@@ -1,4 +1,4 @@
-//! `flovyn restore`: a copy made by `flovyn backup`, put where a server will find it.
+//! `flovyn restore`: copies a backup made by `flovyn backup` to a data directory.
 
 use std::path::PathBuf;
 
@@ -16,7 +16,7 @@ Examples:
 pub(crate) struct Restore {
     /// A file written by `flovyn backup`.
     file: PathBuf,
-    /// The directory to make. It must be empty or not there yet.
+    /// The directory to create. It must be empty or not exist yet.
     #[arg(long, value_name = "DIR")]
     data_dir: PathBuf,
 }
@@ -28,7 +28,7 @@ impl Restore {
             && entries.next().is_some()
         {
             return Err(format!(
-                "{shown} is not empty and nothing in it is overwritten: choose another --data-dir"
+                "{shown} is not empty, and existing files are never overwritten: choose another --data-dir"
             ));
         }
         let database = DataDir::open(&self.data_dir)?.path().join("flovyn.db");

@@ -14,7 +14,7 @@ Examples:
   flovyn server --config /etc/flovyn/server.toml
   FLOVYN_DATABASE_URL=postgres://flovyn@db/flovyn flovyn server --config server.toml")]
 pub(crate) struct Server {
-    /// A TOML file. Each of its keys can also be set by an environment variable, such as FLOVYN_DATABASE_URL.
+    /// A TOML file. Each key can also be set by an environment variable, such as FLOVYN_DATABASE_URL.
     #[arg(long, value_name = "FILE", env = "FLOVYN_CONFIG")]
     config: Option<PathBuf>,
 }

@@ -1,4 +1,4 @@
-//! Runs a started server until somebody ends it.
+//! Runs a started server until a signal or a storage failure.
 
 use std::time::Duration;
 
@@ -8,31 +8,31 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::terminal::say;
 
-/// When storage has failed, stopping may fail too: the process goes anyway.
+/// If storage has failed, a graceful stop may hang. The process exits after this time.
 const STOP_AFTER_FAILURE: Duration = Duration::from_secs(15);
 
-/// Why a server is to end.
+/// Why the server stops.
 #[derive(Debug)]
 pub(crate) enum End {
     /// Ctrl-C or SIGTERM.
     Told,
-    /// Its work is done.
+    /// Its work is done (`flovyn demo`).
     Done,
-    /// Storage has failed for good.
+    /// Storage has failed permanently.
     Failed(String),
 }
 
-/// Serves until Ctrl-C or SIGTERM, then stops gracefully; a second one ends the process at once.
+/// Serves until Ctrl-C or SIGTERM, then stops gracefully. A second signal ends the process immediately.
 pub(crate) async fn until_told(server: Server, telemetry: Guard, mut signals: Signals) -> Result<(), String> {
     let end = until_end(&server, &mut signals).await;
     stop(server, telemetry, signals, end).await
 }
 
-/// Waits until somebody or something ends the server. It is not stopped yet.
+/// Waits for a signal or a storage failure. Does not stop the server.
 pub(crate) async fn until_end(server: &Server, signals: &mut Signals) -> End {
     tokio::select! {
         () = signals.next() => {
-            say("flovyn: stopping; press Ctrl-C again to stop at once");
+            say("flovyn: stopping; press Ctrl-C again to stop immediately");
             End::Told
         }
         reason = server.fatal() => End::Failed(reason),
@@ -49,19 +49,19 @@ pub(crate) async fn stop(
         let _ = tokio::time::timeout(STOP_AFTER_FAILURE, server.stop()).await;
         telemetry.flush().await;
         return Err(format!(
-            "storage failed for good: {reason}; check the disk or the database, then start again"
+            "storage failed permanently: {reason}; check the disk or the database, then start again"
         ));
     }
     tokio::select! {
         () = async { server.stop().await; telemetry.flush().await } => Ok(()),
         () = signals.next() => {
-            say("flovyn: stopped at once");
+            say("flovyn: stopped immediately");
             std::process::exit(1)
         }
     }
 }
 
-/// Ctrl-C and SIGTERM. Made before the server starts: one that comes meanwhile ends it in an orderly way, too.
+/// Ctrl-C and SIGTERM. Created before the server starts, so that a signal during the start also stops it gracefully.
 pub(crate) struct Signals {
     interrupt: Signal,
     terminate: Signal,

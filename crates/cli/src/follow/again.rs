@@ -1,4 +1,4 @@
-//! Connecting again after a connection broke: soon at first, then more slowly, and not for ever.
+//! Reconnects after a connection broke: soon at first, then with longer pauses, and at most ten times.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use crate::client::{Client, ClientError, EventStream};
 
 const FIRST: Duration = Duration::from_millis(100);
 const LONGEST: Duration = Duration::from_secs(5);
-/// In all about half a minute.
+/// About half a minute in total.
 const TIMES: u32 = 10;
 
 #[derive(Debug, Default)]
@@ -15,7 +15,8 @@ pub(super) struct Again {
 }
 
 impl Again {
-    /// Follows the stream again, behind the last event. `error` is why the connection ended, if it was no orderly end.
+    /// Follows the stream again, after the last event received. `error`: why the connection ended, or `None` if the
+    /// server closed it.
     pub(super) async fn follow(
         &mut self,
         client: &Client,
@@ -41,7 +42,7 @@ impl Again {
     }
 }
 
-/// Whether trying again may help.
+/// Whether a retry may help.
 fn is_passing(error: &ClientError) -> bool {
     match error {
         ClientError::Unreachable { .. } | ClientError::Broken(_) => true,

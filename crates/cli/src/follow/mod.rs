@@ -1,8 +1,9 @@
-//! Following live: an execution's history, and what becomes of its tasks.
+//! Follows an execution live: its history and its tasks.
 //!
-//! - here: an execution. Its history says when a task is scheduled and done; the task's own stream says what happens between.
-//! - `task`: a task with its progress, its log and what it streams.
-//! - `again`: connecting again after a connection broke or a server stopped.
+//! - here: an execution. Its history has the start and the end of each task; the task's own stream has the events in
+//! between.
+//! - `task`: a task with its progress, its log and its streamed data.
+//! - `again`: reconnecting after a connection broke or a server stopped.
 
 mod again;
 mod task;
@@ -17,40 +18,40 @@ pub(crate) use self::task::{TaskFollower, TaskSeen, log_page};
 use crate::client::answers::{Answer, LogEvent};
 use crate::client::{Client, ClientError, EventStream};
 
-/// What was seen of tasks and not taken yet.
+/// Maximum number of buffered items from tasks.
 const BUFFER: usize = 64;
-/// Of more tasks at a time only the history is followed.
+/// Maximum number of tasks whose streams are followed. For other tasks only the history is followed.
 const MOST_TASKS: usize = 32;
 
 #[derive(Debug)]
 pub(crate) enum Seen {
     Event(Answer<LogEvent>),
-    /// The task's id, and what was seen of it.
+    /// The task's id, and its news.
     Task(String, TaskSeen),
 }
 
-/// What is followed beside the history.
+/// Which information about tasks is followed in addition to the history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Tasks {
     Nothing,
-    /// Their state and progress.
+    /// Status and progress.
     State,
-    /// Also what they log and stream.
+    /// Also logs and streamed data.
     Everything,
 }
 
-/// Ends all its streams when it is dropped.
+/// Follows an execution. Dropping it closes all its streams.
 #[derive(Debug)]
 pub(crate) struct Follower {
     client: Client,
     execution_id: String,
     events: EventStream,
     again: Again,
-    /// Number of the last event seen.
+    /// Sequence of the last event received.
     last: i64,
     ended: bool,
     tasks: Tasks,
-    /// Up to this event the history is old: tasks are followed only if they are open at its end.
+    /// Events up to this sequence existed at the start: a task is followed only if it is open after them.
     known: i64,
     open: HashSet<String>,
     seen: mpsc::Receiver<(String, TaskSeen)>,
@@ -59,7 +60,7 @@ pub(crate) struct Follower {
 }
 
 impl Follower {
-    /// Behind event `since`; the first `known` events are there already.
+    /// Follows events after `since`. The first `known` events exist already.
     pub(crate) async fn open(
         client: &Client,
         execution_id: &str,
@@ -86,7 +87,7 @@ impl Follower {
         })
     }
 
-    /// `None` when the execution has ended.
+    /// The next item. `None`: the execution has ended.
     pub(crate) async fn next(&mut self) -> Result<Option<Seen>, ClientError> {
         loop {
             if self.ended {
@@ -99,7 +100,7 @@ impl Follower {
                         self.take(&event.value);
                         return Ok(Some(Seen::Event(event)));
                     }
-                    // It has not ended: the server has stopped, or the connection is broken.
+                    // The execution has not ended: the server has stopped, or the connection broke.
                     Ok(None) => self.connect_again(None).await?,
                     Err(error) => self.connect_again(Some(error)).await?,
                 },
@@ -138,7 +139,7 @@ impl Follower {
         let (client, tell, everything) =
             (self.client.clone(), self.tell.clone(), self.tasks == Tasks::Everything);
         self.followers.spawn(async move {
-            // A stream that breaks for good only shows less: the history says what has become of the task.
+            // If a task's stream fails permanently, only details are lost: the history has the outcome of the task.
             let Ok(mut follower) = TaskFollower::open(&client, &id, everything).await else { return };
             while let Ok(Some(seen)) = follower.next().await {
                 if tell.send((id.clone(), seen)).await.is_err() {

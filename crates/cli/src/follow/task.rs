@@ -1,4 +1,4 @@
-//! Following a task: itself whenever it has changed, what it streams, and the lines of its log.
+//! Follows a task: its state after each change, its streamed data, and its log.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -10,18 +10,18 @@ use super::again::Again;
 use crate::client::answers::{Answer, LogLine, Logs, Task};
 use crate::client::{Client, ClientError, EventStream};
 
-/// The stream does not have the log: it is asked for this often.
+/// How often the log is polled. The stream does not include it.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
-/// Lines may be written a little after the task has ended.
+/// Log lines may arrive a little after the task has ended.
 const LATE_LINES: Duration = Duration::from_millis(400);
-/// Lines asked for at a time.
+/// Page size for log lines.
 const PAGE: usize = 1_000;
 
 #[derive(Debug)]
 pub(crate) enum TaskSeen {
-    /// As it is now.
+    /// The current state of the task.
     State(Box<Answer<Task>>),
-    /// What it streams.
+    /// Data that the task streams.
     Data(Box<RawValue>),
     Line(Answer<LogLine>),
 }
@@ -32,7 +32,7 @@ pub(crate) struct TaskFollower {
     id: String,
     events: EventStream,
     again: Again,
-    /// Seen and not taken yet.
+    /// Received but not yet returned items.
     seen: VecDeque<TaskSeen>,
     ended: bool,
     log: Option<LogReader>,
@@ -63,7 +63,7 @@ impl TaskFollower {
         })
     }
 
-    /// `None` when the task has ended and all has been seen.
+    /// The next item. `None`: the task has ended and all items were returned.
     pub(crate) async fn next(&mut self) -> Result<Option<TaskSeen>, ClientError> {
         loop {
             if let Some(seen) = self.seen.pop_front() {
@@ -102,7 +102,7 @@ impl TaskFollower {
         Ok(())
     }
 
-    /// Lines first: they were written before the task came into this state.
+    /// Returns log lines first, because they were written before the task reached this state.
     async fn take(&mut self, task: Answer<Task>) -> Result<(), ClientError> {
         self.read_log().await?;
         self.ended = task.value.has_ended();
@@ -133,7 +133,7 @@ async fn tick(log: &mut Option<LogReader>) {
     }
 }
 
-/// Lines of a task's log, behind this one.
+/// The lines of a task's log after the given one.
 pub(crate) async fn log_page(
     client: &Client,
     task_id: &str,

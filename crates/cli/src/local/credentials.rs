@@ -1,4 +1,4 @@
-//! `credentials.json`: what clients on this machine need to connect. Kept from start to start.
+//! `credentials.json`: the addresses and tokens for clients on this machine. Kept across restarts.
 
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -21,7 +21,7 @@ pub(crate) struct Credentials {
 }
 
 impl Credentials {
-    /// Those that a server has left in this directory, and their file.
+    /// The credentials that a server has written to this directory, and their file. `None`: there is no file.
     pub(crate) fn load(data_dir: &Path) -> Result<Option<(PathBuf, Self)>, String> {
         let path = data_dir.join(FILE);
         let Some(text) = read_if_there(&path)? else { return Ok(None) };
@@ -30,7 +30,7 @@ impl Credentials {
         Ok(Some((path, found)))
     }
 
-    /// Those of the last start, or new ones. Addresses and ids are filled in once the server runs.
+    /// The credentials of the last start, or new ones. Addresses and ids are added once the server runs.
     pub(crate) fn load_or_make(data_dir: &DataDir, jwt: &JwtVerifier, tenant: &str) -> Result<Self, String> {
         let path = data_dir.credentials_file();
         let mut credentials = match read_if_there(&path)? {
@@ -49,7 +49,7 @@ impl Credentials {
                 api_token: String::new(),
             },
         };
-        // Not valid any more when the secret was deleted.
+        // The token is invalid if the secret was deleted.
         if jwt.authenticate(&credentials.api_token).is_err() {
             let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
             let now = i64::try_from(now.as_secs()).unwrap_or_default();

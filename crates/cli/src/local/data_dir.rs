@@ -1,4 +1,4 @@
-//! The directory of a development server. Its secrets are readable by their owner only.
+//! The data directory of a development server. Only the owner can read its secrets.
 
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::{ErrorKind, Write};
@@ -14,11 +14,11 @@ pub(crate) struct DataDir {
 }
 
 impl DataDir {
-    /// Makes it if it is not there.
+    /// Opens the directory, and creates it if it does not exist.
     pub(crate) fn open(path: &Path) -> Result<Self, String> {
         DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(|error| {
             format!(
-                "cannot make the data directory {}: {error}; choose another with --data-dir",
+                "cannot create the data directory {}: {error}; choose another with --data-dir",
                 path.display()
             )
         })?;
@@ -37,7 +37,7 @@ impl DataDir {
         self.path.join(CREDENTIALS)
     }
 
-    /// The file with the secret that API tokens are signed with, made at the first start.
+    /// The file with the secret that signs API tokens. It is created at the first start.
     pub(crate) fn jwt_secret(&self) -> Result<PathBuf, String> {
         let path = self.path.join("jwt.secret");
         if !path.exists() {
@@ -47,7 +47,7 @@ impl DataDir {
     }
 }
 
-/// Reads a file that may not be there.
+/// Reads a file. `None`: the file does not exist.
 pub(crate) fn read_if_there(path: &Path) -> Result<Option<String>, String> {
     match fs::read_to_string(path) {
         Ok(text) => Ok(Some(text)),
@@ -62,7 +62,7 @@ pub(crate) fn read_if_there(path: &Path) -> Result<Option<String>, String> {
     }
 }
 
-/// Writes all of a file or nothing of it, for its owner only.
+/// Writes a file atomically, readable only by its owner.
 pub(crate) fn write_secret(path: &Path, content: &[u8]) -> Result<(), String> {
     let draft = path.with_extension(format!("draft-{}", std::process::id()));
     let write = || -> std::io::Result<()> {
@@ -72,7 +72,7 @@ pub(crate) fn write_secret(path: &Path, content: &[u8]) -> Result<(), String> {
         fs::rename(&draft, path)
     };
     write().map_err(|error| {
-        // Best effort: the error that matters is the one told.
+        // Best effort: the original error is the one to report.
         let _ = fs::remove_file(&draft);
         format!("cannot write {}: {error}; check the data directory's permissions and space", path.display())
     })

@@ -1,4 +1,4 @@
-//! Which database a command is about: named by URL, by a server's configuration, or by a data directory.
+//! Chooses the database of a command: by URL, by a server's configuration, or by a data directory.
 
 use std::path::PathBuf;
 
@@ -7,13 +7,14 @@ use flovyn_server::Config;
 
 #[derive(Args)]
 pub(crate) struct DatabaseArgs {
-    /// `sqlite:PATH` for an embedded file, `postgres://USER@HOST/DATABASE` for a server; or FLOVYN_DATABASE_URL.
+    /// `sqlite:PATH` for an embedded file, `postgres://USER@HOST/DATABASE` for a PostgreSQL server. Also:
+    /// FLOVYN_DATABASE_URL.
     #[arg(long, value_name = "URL", conflicts_with_all = ["config", "data_dir"])]
     database_url: Option<String>,
-    /// The configuration file of a server, which names its database.
+    /// A server's configuration file, to use its database.
     #[arg(long, value_name = "FILE", conflicts_with = "data_dir")]
     config: Option<PathBuf>,
-    /// The data directory of `flovyn dev`; `.flovyn` if nothing is named.
+    /// The data directory of `flovyn dev`. Default: `.flovyn`.
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
 }

@@ -1,5 +1,5 @@
-//! A server for one developer, on this machine only. It makes its own database, tenant and credentials, and keeps them in
-//! its data directory. What is said about it on the terminal is for the commands to say.
+//! A development server for this machine only. It creates its own database, tenant and credentials and keeps them in
+//! its data directory. It prints nothing: that is up to the commands.
 
 mod credentials;
 mod data_dir;
@@ -21,16 +21,16 @@ pub(crate) use self::database::DatabaseArgs;
 
 pub(crate) const TENANT: &str = "default";
 
-/// How it is to run.
+/// Options of the server.
 #[derive(Debug, Clone)]
 pub(crate) struct Options {
     pub(crate) http: SocketAddr,
     pub(crate) grpc: SocketAddr,
-    /// Time stands still until it is moved.
+    /// The clock moves only when it is advanced.
     pub(crate) virtual_clock: bool,
 }
 
-/// Why it does not run, in terms of the options `--http`, `--grpc` and `--data-dir` that its commands have.
+/// Why the server does not run, in terms of the options `--http`, `--grpc` and `--data-dir` of its commands.
 #[derive(Debug)]
 pub(crate) enum Failure {
     InUse { option: &'static str, address: SocketAddr },
@@ -42,7 +42,7 @@ impl fmt::Display for Failure {
         match self {
             Self::InUse { option, address } => write!(
                 f,
-                "{address} is in use already: stop what listens there, or choose another port with {option} 127.0.0.1:0"
+                "{address} is already in use: stop the program that listens there, or choose another port with {option} 127.0.0.1:0"
             ),
             Self::Other(what) => f.write_str(what),
         }
@@ -55,7 +55,7 @@ impl From<String> for Failure {
     }
 }
 
-/// Commands end with a text.
+/// For commands whose error type is a text.
 impl From<Failure> for String {
     fn from(failure: Failure) -> Self {
         failure.to_string()
@@ -74,7 +74,7 @@ impl From<StartError> for Failure {
     }
 }
 
-/// A running one.
+/// A running server.
 pub(crate) struct LocalServer {
     pub(crate) server: Server,
     pub(crate) credentials: Credentials,
@@ -86,7 +86,7 @@ impl LocalServer {
         for (option, address) in [("--http", options.http), ("--grpc", options.grpc)] {
             if !address.ip().is_loopback() {
                 return Err(Failure::Other(format!(
-                    "{option} {address}: this server listens on this machine only; use 127.0.0.1, or `flovyn server` \
+                    "{option} {address}: this server only accepts local connections; use 127.0.0.1, or `flovyn server` \
                      to serve others"
                 )));
             }
@@ -99,16 +99,18 @@ impl LocalServer {
         let server = Server::start(server_options(&data_dir, options, jwt, &credentials)).await?;
         let tenant = server.api().service().store().tenant_by_slug(TENANT).await;
         let tenant = tenant.map_err(|error| error.to_string())?;
-        let tenant = tenant.ok_or_else(|| "the tenant has gone; start again".to_owned())?;
+        let tenant =
+            tenant.ok_or_else(|| "the tenant was deleted during the start; start again".to_owned())?;
         credentials.tenant_id = tenant.id.to_string();
         credentials.http_url = format!("http://{}", server.http_addr());
         credentials.grpc_url = format!("http://{}", server.grpc_addr());
-        // Only now: a process that could not start must not change what the running one has written.
+        // Save only after the start succeeded: a failed start must not change the file of a running server.
         credentials.save(&data_dir)?;
         Ok(Self { server, credentials, data_dir })
     }
 
-    /// The same, on a free port wherever an address is in use. Also says which those were.
+    /// Like [`start`](Self::start), but uses a free port if a port is in use. Also returns the addresses that were in
+    /// use.
     pub(crate) async fn start_anywhere(
         data_dir: &Path,
         mut options: Options,
@@ -117,7 +119,7 @@ impl LocalServer {
         loop {
             match Self::start(data_dir, &options).await {
                 Ok(local) => return Ok((local, in_use)),
-                // A port 0 that is in use means that none is free.
+                // If even port 0 is in use, there is no free port.
                 Err(Failure::InUse { option, address }) if address.port() != 0 => {
                     let taken = if option == "--http" { &mut options.http } else { &mut options.grpc };
                     taken.set_port(0);

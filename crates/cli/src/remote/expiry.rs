@@ -1,4 +1,4 @@
-//! When a JWT has expired: the server does not say it, and whoever holds the token may know.
+//! Reads the expiry time of a JWT. The server does not say that a token has expired, but the holder may know.
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -9,7 +9,7 @@ struct Claims {
     exp: i64,
 }
 
-/// In milliseconds since 1970, if the token is a JWT that says so.
+/// The expiry time in milliseconds since 1970. `None`: the token is not a JWT or does not expire.
 pub(super) fn expires_ms(token: &str) -> Option<i64> {
     let mut parts = token.split('.');
     let (_, claims, _) = (parts.next()?, parts.next()?, parts.next()?);

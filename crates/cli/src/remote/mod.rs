@@ -1,8 +1,7 @@
-//! Which server a command talks to, as whom, and how it shows the answer: what all commands that call the API have in
-//! common.
+//! The common part of commands that call a server: which server, with which token, and how the answer is shown.
 //!
-//! - `place`: where addresses and tokens are kept. `profiles`: one of them, a file with many.
-//! - `resolve`: which of them counts. `expiry`: until when a token does.
+//! - `place`: a saved address with its token. `profiles`: a file with several places.
+//! - `resolve`: which address and token are used. `expiry`: when a token expires.
 
 mod expiry;
 mod place;
@@ -25,29 +24,29 @@ pub(crate) struct Remote {
     /// Address of the server, such as https://flovyn.example.com.
     #[arg(long, value_name = "URL", global = true, env = "FLOVYN_URL", hide_env_values = true)]
     url: Option<String>,
-    /// The tenant: its slug or its id.
+    /// The tenant's slug or id.
     #[arg(long, value_name = "TENANT", global = true, env = "FLOVYN_TENANT", hide_env_values = true)]
     tenant: Option<String>,
-    /// JWT or API key; safer in the variable or a profile, where nobody else sees it.
+    /// JWT or API key. Safer in the environment variable or a profile, where other users cannot see it.
     #[arg(long, value_name = "TOKEN", global = true, env = "FLOVYN_TOKEN", hide_env_values = true)]
     token: Option<String>,
     /// A profile in ~/.config/flovyn/config.toml.
     #[arg(long, value_name = "NAME", global = true, env = "FLOVYN_PROFILE", hide_env_values = true)]
     profile: Option<String>,
-    /// The data directory of a `flovyn dev`; `.flovyn` if nothing else is named.
+    /// The data directory of a `flovyn dev`. Default: `.flovyn`.
     #[arg(long, value_name = "DIR", global = true)]
     data_dir: Option<PathBuf>,
-    /// How data is printed on stdout.
+    /// Output format on stdout.
     #[arg(long, short, value_name = "FORMAT", global = true, value_enum, default_value_t = Format::Table)]
     output: Format,
 }
 
-/// A command's way to the server and to stdout.
+/// The connection of a command to the server, and its output.
 #[derive(Debug)]
 pub(crate) struct Session {
     pub(crate) client: Client,
     pub(crate) out: Out,
-    /// Where the address and the token are from.
+    /// Where the address and the token come from.
     url_from: String,
     token_from: String,
     expires_ms: Option<i64>,
@@ -67,13 +66,13 @@ impl Remote {
 }
 
 impl Session {
-    /// Where a failure may come from what is set up on this machine, that is said too.
+    /// If local settings may be the cause of a failure, adds where they come from.
     pub(crate) fn explain(&self, failure: Failure) -> Failure {
         match failure.doubted() {
             Some(Doubt::Address) => failure.advise(format!("The address is from {}.", self.url_from)),
             Some(Doubt::Token) => {
                 let expired = self.expires_ms.filter(|ms| *ms <= now_ms());
-                let expired = expired.map(|ms| format!(", and has expired at {}", moment(ms)));
+                let expired = expired.map(|ms| format!(", and it expired at {}", moment(ms)));
                 failure.advise(format!(
                     "The token is from {}{}.",
                     self.token_from,

@@ -1,4 +1,4 @@
-//! Places where an address and a token are kept together: a profile, or what `flovyn dev` has left in its data directory.
+//! A place: a saved address with a token, from a profile or from the data directory of `flovyn dev`.
 
 use std::path::Path;
 
@@ -6,21 +6,21 @@ use super::profiles::{self, Profiles};
 use crate::exit::Failure;
 use crate::local::Credentials;
 
-/// The data directory of `flovyn dev` where none is named.
+/// The default data directory of `flovyn dev`.
 const DATA_DIR: &str = ".flovyn";
 
-/// What one place says.
+/// The content of a place.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Place {
-    /// For people.
+    /// The name in messages.
     pub(crate) name: String,
     pub(crate) url: Option<String>,
     pub(crate) tenant: Option<String>,
     pub(crate) token: Option<String>,
 }
 
-/// The place that counts: one that is named, else the default profile, else the folder's own server. Unless it is named, a
-/// place is not needed by whoever has said everything already (`complete`), and then must not get in the way.
+/// Finds the place to use: the named one, else the default profile, else the server of this folder. If address and
+/// token are given already (`complete`), only a named place is read, so that a broken file does not matter.
 pub(super) fn find(
     profile: Option<&str>,
     data_dir: Option<&Path>,
@@ -29,8 +29,10 @@ pub(super) fn find(
     if let Some(folder) = data_dir {
         let missing = || {
             let folder = folder.display();
-            Failure::usage(format!("no `flovyn dev` has run in {folder}: there is no credentials.json"))
-                .advise(format!("Start one with `flovyn dev --data-dir {folder}`, or name its folder."))
+            Failure::usage(format!(
+                "{folder} is not a data directory of `flovyn dev`: it has no credentials.json"
+            ))
+            .advise(format!("Start one with `flovyn dev --data-dir {folder}`, or pass its data directory."))
         };
         return Ok(Some(credentials(folder)?.ok_or_else(missing)?));
     }
@@ -50,7 +52,7 @@ pub(super) fn find(
 fn credentials(folder: &Path) -> Result<Option<Place>, Failure> {
     let wrong = |why: String| {
         Failure::usage(why)
-            .advise("`flovyn dev` has written it: delete it and start that again for a new one, or name a server with --url.")
+            .advise("`flovyn dev` writes this file: delete the file and restart `flovyn dev`, or name a server with --url.")
     };
     let Some((file, found)) = Credentials::load(folder).map_err(wrong)? else { return Ok(None) };
     Ok(Some(Place {

@@ -1,4 +1,4 @@
-//! `config.toml`: servers by name, each with an address, a tenant and a token.
+//! `config.toml`: profiles, each with an address, a tenant and a token.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
@@ -14,7 +14,7 @@ use crate::view::note;
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct Content {
-    /// The profile that counts when none is named.
+    /// The profile that is used if none is named.
     default: Option<String>,
     profiles: BTreeMap<String, Profile>,
 }
@@ -25,23 +25,23 @@ struct Profile {
     url: String,
     tenant: Option<String>,
     token: Option<String>,
-    /// A file that holds the token and nothing else.
+    /// A file that contains only the token.
     token_file: Option<PathBuf>,
 }
 
-/// The file as it is; without content if it is not there.
+/// The content of the file. Empty if the file does not exist.
 #[derive(Debug)]
 pub(super) struct Profiles {
     file: PathBuf,
     content: Content,
 }
 
-/// Where it is, or would be.
+/// The path of the file, which may not exist.
 pub(super) fn file() -> Result<PathBuf, Failure> {
     let folder = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let config = folder("XDG_CONFIG_HOME").or_else(|| folder("HOME").map(|home| home.join(".config")));
     let config = config.ok_or_else(|| {
-        Failure::usage("profiles have no place: neither XDG_CONFIG_HOME nor HOME is set")
+        Failure::usage("cannot locate the profiles: neither XDG_CONFIG_HOME nor HOME is set")
             .advise("Set HOME, or name the server with --url and FLOVYN_TOKEN.")
     })?;
     Ok(config.join("flovyn").join("config.toml"))
@@ -57,7 +57,10 @@ impl Profiles {
         })?;
         let has_token = content.profiles.values().any(|profile| profile.token.is_some());
         if has_token && others_can_read(file) {
-            note(&format!("flovyn: others can read the tokens in {0}: chmod 600 {0}", file.display()));
+            note(&format!(
+                "flovyn: other users can read the tokens in {0}; run: chmod 600 {0}",
+                file.display()
+            ));
         }
         Ok(Self { file: file.to_owned(), content })
     }
@@ -86,7 +89,7 @@ impl Profiles {
 
     fn token(&self, name: &str, profile: &Profile) -> Result<Option<String>, Failure> {
         let Some(path) = &profile.token_file else { return Ok(profile.token.clone()) };
-        // Beside the file, unless it says otherwise.
+        // A relative path is relative to the profile file.
         let path = self.file.parent().unwrap_or(Path::new("")).join(path);
         let text = std::fs::read_to_string(&path).map_err(|error| {
             Failure::usage(format!("profile '{name}': cannot read token_file {}: {error}", path.display()))

@@ -1,7 +1,7 @@
-//! Which address, tenant and token count. Pure.
+//! Decides which address, tenant and token are used. Pure.
 //!
-//! What is asked for (options, then `FLOVYN_URL`, `FLOVYN_TENANT`, `FLOVYN_TOKEN`) wins over what the place says. A token that a
-//! place keeps is for the address that it keeps: it is not sent anywhere else.
+//! Explicit values (options, then `FLOVYN_URL`, `FLOVYN_TENANT`, `FLOVYN_TOKEN`) take precedence over the values of a
+//! place. The token of a place is only sent to the address of that place.
 
 use super::place::Place;
 use crate::exit::{Exit, Failure};
@@ -34,13 +34,13 @@ pub(super) fn resolve(asked: Asked, place: Option<Place>) -> Result<Connection, 
     let mut place = place.unwrap_or_default();
     let name = place.name;
     if asked.url.is_some() && !same(&asked.url, &place.url) {
-        // Another server: nothing that is kept is about it.
+        // The place is about another server, so its tenant and token are not used.
         (place.tenant, place.token) = (None, None);
     }
     let (url, url_from) = choose(asked.url, "--url or FLOVYN_URL", place.url, &name).ok_or_else(|| {
-        Failure::usage("no server is named, and no `flovyn dev` has run in this folder")
+        Failure::usage("no server is named, and this folder has no server of `flovyn dev`")
             .advise("Start one here with `flovyn dev`, or name one with --url and a token with FLOVYN_TOKEN,")
-            .advise("or with --profile: `flovyn workflow --help` has them all.")
+            .advise("or with --profile. `flovyn workflow --help` lists all options.")
     })?;
     let (token, token_from) =
         choose(asked.token, "--token or FLOVYN_TOKEN", place.token, &name).ok_or_else(|| {

@@ -1,4 +1,4 @@
-//! A bar on stderr for those who wait. Where stderr is no terminal, nothing is drawn.
+//! A progress bar on stderr for commands that wait. If stderr is not a terminal, nothing is drawn.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -10,21 +10,21 @@ use crate::client::answers::{LogEvent, Task};
 use crate::terminal::Paint;
 
 const REDRAW: Duration = Duration::from_millis(200);
-/// Tasks are shown as parts of this.
+/// The progress value of a finished task.
 const PART: u64 = 1_000;
 
-/// How far an execution is: of the tasks it has scheduled so far, those that are done and parts of those that run.
+/// The progress of an execution: the finished part of the tasks that it has scheduled so far.
 #[derive(Debug)]
 pub(crate) struct WaitingBar {
     bar: ProgressBar,
-    /// What each task has done so far, of [`PART`].
+    /// The progress of each task, up to [`PART`].
     tasks: HashMap<String, u64>,
 }
 
 impl WaitingBar {
     pub(crate) fn new(name: &str) -> Self {
         let bar = ProgressBar::new(0);
-        // A template of ours is always right; should it not be, the usual bar is as good.
+        // The template is valid; if not, the default style is used.
         let style = ProgressStyle::with_template("{spinner} {prefix} [{bar:24}] {elapsed}  {wide_msg}");
         let style = style.unwrap_or_else(|_| ProgressStyle::default_bar());
         let ticks = Paint::for_stderr().sign("⠁⠂⠄⡀⢀⠠⠐⠈ ", "|/-\\ ");
@@ -45,7 +45,7 @@ impl WaitingBar {
     }
 
     pub(crate) fn task(&mut self, task: &Task) {
-        // From 0 to 1, whatever it says.
+        // The value may be outside 0 to 1.
         let done = (task.progress.clamp(0.0, 1.0) * 1_000.0) as u64;
         let part = self.tasks.entry(task.id.clone()).or_default();
         *part = (*part).max(done);

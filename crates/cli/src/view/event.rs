@@ -1,4 +1,4 @@
-//! One event of a history in one line. Events that a later server may have are shown as well as any other.
+//! Prints one event of a history on one line. Events of later servers are printed too.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -10,7 +10,7 @@ use super::words::{duration, moment, printable};
 use crate::client::answers::LogEvent;
 use crate::terminal::{Colour, Paint};
 
-/// Where events of any type have the name of what they are about, and what else there is to say.
+/// Fields that name what an event is about. `DETAILS` lists fields with further information.
 const NAMES: [&str; 9] = [
     "workflowKind",
     "taskType",
@@ -24,16 +24,16 @@ const NAMES: [&str; 9] = [
 ];
 const DETAILS: [&str; 7] = ["error", "reason", "output", "value", "result", "signalValue", "input"];
 
-/// The longest type of event.
+/// Length of the longest event type.
 const TYPE_WIDTH: usize = 25;
 
-/// Tells events. Those about a task say its type only at its beginning.
+/// Formats events. Later events of a task have only its id, so the formatter remembers the task's type.
 #[derive(Debug, Default)]
 pub(crate) struct Teller {
     task_types: HashMap<String, String>,
 }
 
-/// An event for people.
+/// The text of an event.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Told {
     pub(crate) about: String,
@@ -48,18 +48,18 @@ impl Teller {
             self.task_types.insert(task_id.to_string(), event.text("taskType").into_owned());
         }
         let name = NAMES.iter().map(|key| event.text(key)).find(|name| !name.is_empty());
-        // The title of a failed task is its task type; the type of its failure stands with the error.
+        // The title of a failed task is its type; the type of its failure is shown with the error.
         let task_type = self.task_type(&task_id).map(Cow::Borrowed);
         let name = task_type.or(name).unwrap_or_default();
         Told { about: printable(&name), details: details(event), colour: colour(&event.event_type) }
     }
 
-    /// The type of a task that was told of.
+    /// The type of a task whose scheduling event was formatted before.
     pub(crate) fn task_type(&self, task_id: &str) -> Option<&str> {
         self.task_types.get(task_id).map(String::as_str)
     }
 
-    /// With number and time, for those who follow.
+    /// One line with sequence number and time, for live output.
     pub(crate) fn line(&mut self, event: &LogEvent, paint: Paint) -> String {
         let Told { about, details, colour } = self.tell(event);
         let name = format!("{:TYPE_WIDTH$}", event.event_type);
@@ -83,7 +83,7 @@ fn details(event: &LogEvent) -> String {
     }
 }
 
-/// What the failure of a task or child is called. That of the workflow itself is what the event is about.
+/// The failure type of a task or child. For the workflow's own failure, the type is the title of the event.
 fn failure_type(event: &LogEvent) -> String {
     match (event.event_type.as_str(), event.text("failureType")) {
         ("WORKFLOW_EXECUTION_FAILED", _) => String::new(),

@@ -1,4 +1,4 @@
-//! One thing with its properties, a line each; and the lines in which a task tells of itself while it runs.
+//! Formats one object with its properties, one per line, and the live lines of a task.
 
 use serde_json::value::RawValue;
 
@@ -7,9 +7,9 @@ use super::words::{moment, printable};
 use crate::client::answers::{LogLine, Task};
 use crate::terminal::{Colour, Paint};
 
-/// Width of the names.
+/// Width of the property names.
 const NAME: usize = 11;
-/// JSON that is shorter than this stays on its line.
+/// JSON that is shorter than this stays on one line.
 const SHORT: usize = 100;
 
 #[derive(Debug)]
@@ -26,12 +26,12 @@ impl Facts {
     }
 
     pub(crate) fn add(&mut self, name: &'static str, text: &str) {
-        // Text over several lines, as of a stack trace, keeps them.
+        // A text with several lines, such as a stack trace, keeps its lines.
         let lines: Vec<String> = text.lines().map(printable).collect();
         self.facts.push((name, lines.join(&indent())));
     }
 
-    /// Unless there is nothing to say.
+    /// Adds a property unless its text is `None`.
     pub(crate) fn add_some(&mut self, name: &'static str, text: Option<&str>) {
         if let Some(text) = text.filter(|text| !text.is_empty()) {
             self.add(name, text);
@@ -64,7 +64,7 @@ fn indent() -> String {
     format!("\n{}", " ".repeat(NAME + 2))
 }
 
-/// How a task is, in one line.
+/// The state of a task on one line.
 pub(crate) fn state_line(task: &Task) -> String {
     let attempt = format!("attempt {}", task.execution_count);
     let about = match task.status.as_str() {

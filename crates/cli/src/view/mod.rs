@@ -1,9 +1,9 @@
-//! What commands show. Data goes to stdout, as tables or as JSON; all else goes to stderr.
+//! The output of commands. Data goes to stdout, as tables or as JSON; everything else goes to stderr.
 //!
 //! - `table`, `pretty`, `words`: tables, JSON, times and texts.
 //! - `event`, `timeline`: an execution's history, line by line and as bars.
-//! - `facts`, `waiting`: one thing with its properties; why it does not run.
-//! - `bar`: how far something is that is waited for.
+//! - `facts`, `waiting`: one object with its properties; why it does not run.
+//! - `bar`: progress while waiting.
 
 pub(crate) mod bar;
 pub(crate) mod event;
@@ -26,18 +26,18 @@ use crate::terminal::{Colour, Paint, say};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
-    // For people. No documentation here: it would spread the help of every command over two screens.
+    // For people. Not a doc comment: that would make the help of every command much longer.
     Table,
-    // For programs: what the server said; one value per line where there is no end to wait for.
+    // For programs: the server's answer; when following, one value per line.
     Json,
 }
 
-/// Where data goes.
+/// Where data is printed.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Out {
     format: Format,
     pub(crate) paint: Paint,
-    /// Of the terminal, if there is one.
+    /// The width of the terminal. `None`: stdout is not a terminal.
     pub(crate) width: Option<usize>,
     is_terminal: bool,
 }
@@ -57,7 +57,7 @@ impl Out {
         self.text(&format!("{text}\n"))
     }
 
-    /// Part of a line, or of many.
+    /// Prints part of a line, or several lines.
     pub(crate) fn text(&self, text: &str) -> Result<(), Failure> {
         let mut out = std::io::stdout().lock();
         out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(|error| match error.kind() {
@@ -70,12 +70,12 @@ impl Out {
         if lines.is_empty() { Ok(()) } else { self.line(&lines.join("\n")) }
     }
 
-    /// One value, over many lines.
+    /// Prints one value on several lines.
     pub(crate) fn json(&self, value: &RawValue) -> Result<(), Failure> {
         self.line(&pretty::indented(value.get()))
     }
 
-    /// Values as they were sent, to the byte; unless a terminal reads them, which is to obey nothing of them.
+    /// Values exactly as the server sent them. For a terminal, control characters are escaped.
     pub(crate) fn verbatim<'a>(&self, values: impl Iterator<Item = &'a RawValue>) -> String {
         let value = |value: &'a RawValue| match self.is_terminal {
             true => Cow::Owned(pretty::one_line(value.get())),
@@ -84,12 +84,12 @@ impl Out {
         values.map(value).collect::<Vec<_>>().join(",\n")
     }
 
-    /// One of many values, on one line.
+    /// Prints one of many values on one line.
     pub(crate) fn json_line(&self, value: &RawValue) -> Result<(), Failure> {
         self.line(&pretty::one_line(value.get()))
     }
 
-    /// What was done, for those actions that the server answers without a word.
+    /// Prints the result of an action whose answer has no content.
     pub(crate) fn done(&self, json: &serde_json::Value, words: &str) -> Result<(), Failure> {
         if self.is_json() {
             return self.line(&pretty::indented(&json.to_string()));
@@ -99,12 +99,12 @@ impl Out {
     }
 }
 
-/// Tells people something that is not data.
+/// Prints a message that is not data, on stderr.
 pub(crate) fn note(text: &str) {
     say(&printable_lines(text));
 }
 
-/// Of a status of an execution, a task or an attempt.
+/// The colour of a status of an execution, a task or an attempt.
 pub(crate) fn status_colour(status: &str) -> Option<Colour> {
     match status {
         "COMPLETED" => Some(Colour::Green),

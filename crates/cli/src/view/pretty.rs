@@ -1,27 +1,28 @@
-//! JSON for people: the same text with line breaks. Numbers and the order of keys stay as they were sent, and no character
-//! that a terminal would obey comes through.
+//! Formats JSON for people: the same text with line breaks. Numbers and the order of keys do not change. Characters
+//! that a terminal would interpret are escaped.
 
 use std::fmt::Write;
 
-/// What is nested deeper stays on its line: indenting it would take room by the square of its depth.
+/// Maximum depth that is indented. Deeper values stay on one line, because indenting would take space quadratic in
+/// the depth.
 const DEEPEST: usize = 24;
 
-/// One value over as many lines as it takes.
+/// Formats a value on several lines.
 pub(crate) fn indented(json: &str) -> String {
     lay_out(json, true, 0)
 }
 
-/// One value of an array, the line break before it included.
+/// Formats a value as an array item, with the line break before it.
 pub(crate) fn item(json: &str) -> String {
     format!("\n  {}", lay_out(json, true, 1))
 }
 
-/// One value on one line.
+/// Formats a value on one line.
 pub(crate) fn one_line(json: &str) -> String {
     lay_out(json, false, 0)
 }
 
-/// Takes valid JSON. What is not valid comes out in some other order of blanks, and nothing else.
+/// Expects valid JSON. For other text only the white space changes.
 fn lay_out(json: &str, lines: bool, mut depth: usize) -> String {
     let mut out = String::with_capacity(json.len() * 2);
     let mut characters = json.chars().peekable();
@@ -65,7 +66,7 @@ fn lay_out(json: &str, lines: bool, mut depth: usize) -> String {
     out
 }
 
-/// The rest of a string, with its closing quote.
+/// Copies the rest of a string, with its closing quote.
 fn string(out: &mut String, characters: &mut impl Iterator<Item = char>) {
     while let Some(character) = characters.next() {
         push(out, character);
@@ -79,7 +80,7 @@ fn string(out: &mut String, characters: &mut impl Iterator<Item = char>) {
 
 fn push(out: &mut String, character: char) {
     if super::words::is_obeyed(character) {
-        // Within a string this means the same; nowhere else do such characters occur.
+        // Escape it. In a string this means the same, and control characters do not occur elsewhere.
         let _ = write!(out, "\\u{:04x}", u32::from(character));
     } else {
         out.push(character);

@@ -1,4 +1,5 @@
-//! Tables that fit a terminal: columns as wide as their content, and the widest ones cut where there is no room. Pure.
+//! Tables that fit the terminal: columns as wide as their content; if there is no room, the widest columns are cut.
+//! Pure.
 
 use console::{measure_text_width, truncate_str};
 
@@ -6,10 +7,10 @@ use super::words::printable;
 use crate::terminal::{Colour, Paint};
 
 const GAP: usize = 2;
-/// A column that gives way does not become narrower than this.
+/// Minimum width of a column that is cut.
 const LEAST: usize = 6;
 
-/// A column's name, and whether it may be cut. Ids may not: half an id is of no use.
+/// A column's name, and whether it may be cut. Ids may not be cut, because a part of an id is useless.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Column {
     name: &'static str,
@@ -42,12 +43,12 @@ impl<T: AsRef<str>> From<T> for Cell {
     }
 }
 
-/// Rows that come by and by: those that are shown are forgotten.
+/// A table whose rows arrive over time. Printed rows are dropped.
 #[derive(Debug)]
 pub(crate) struct Table {
     columns: Vec<Column>,
     rows: Vec<Vec<Cell>>,
-    /// Of the columns, once some rows are shown.
+    /// The widths of the columns, after the first rows were printed.
     widths: Option<Vec<usize>>,
 }
 
@@ -60,8 +61,8 @@ impl Table {
         self.rows.push(cells.into());
     }
 
-    /// The rows that were added since, the first time below the columns' names. Without a width nothing is cut: what is not
-    /// for a terminal is for a program.
+    /// Formats the rows added since the last call; the first call includes the header. Without a width nothing is
+    /// cut, because the output is for a program.
     pub(crate) fn take_lines(&mut self, width: Option<usize>, paint: Paint) -> Vec<String> {
         let mut lines = Vec::new();
         let widths = self.fit(width);
@@ -74,7 +75,7 @@ impl Table {
         lines
     }
 
-    /// As wide as before, if there is room for what has come.
+    /// The previous widths, or larger ones if the new rows need it and there is room.
     fn fit(&self, width: Option<usize>) -> Vec<usize> {
         let names = || self.columns.iter().map(|column| column.name.len()).collect();
         let mut widths: Vec<usize> = self.widths.clone().unwrap_or_else(names);
@@ -147,7 +148,7 @@ mod tests {
         let expected =
             ["ID          KIND   ERROR", "0123456789  order  the bank d…", "0123456780  世界   no"];
         assert_eq!(found, expected);
-        // Ids stay, even if that is too wide.
+        // Ids are not cut, even if the line is too long.
         assert!(example().take_lines(Some(5), Paint::plain())[1].starts_with("0123456789  "));
     }
 }

@@ -1,4 +1,4 @@
-//! When each step of an execution waited and ran, as bars. Made of its history and of what is known of its tasks; pure.
+//! A timeline: when each step of an execution waited and ran, as bars. Computed from its history and its tasks. Pure.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -7,15 +7,16 @@ use super::words::{duration, printable};
 use crate::client::answers::{Attempt, LogEvent};
 use crate::terminal::{Colour, Paint};
 
-/// Columns: two of margin, the labels, the bars, the durations; below 80 in all unless there is more room.
+/// Layout: a margin of two columns, labels, bars and durations. The total is below 80 columns unless there is more
+/// room.
 const LABEL: usize = 24;
 const BARS: usize = 40;
 const LEAST_BARS: usize = 10;
 const MOST_BARS: usize = 120;
 const DURATION: usize = 8;
-/// Marks of the axis are at least this far apart.
+/// Minimum distance between marks of the axis.
 const MARK: i64 = 6;
-/// Of a longer history the first and the last steps are shown, half each.
+/// Maximum number of steps. Of a longer history, the first and the last steps are shown, half each.
 const MOST_STEPS: usize = 60;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,7 +33,7 @@ enum Kind {
 }
 
 impl Kind {
-    /// Kinds differ without colours, too.
+    /// Kinds also differ without colours.
     fn look(self, paint: Paint) -> (char, Colour) {
         let (unicode, ascii, colour) = match self {
             Self::Workflow => ('─', '-', Colour::Dim),
@@ -59,12 +60,12 @@ struct Bar {
     end_ms: i64,
 }
 
-/// What is known of a task beside the history.
+/// The attempts of a task, which are not in the history.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Work {
-    /// Those that have ended.
+    /// Attempts that have ended.
     pub(crate) attempts: Vec<Attempt>,
-    /// Of the attempt that has not.
+    /// The start of the running attempt. `None`: no attempt is running.
     pub(crate) running_since_ms: Option<i64>,
 }
 
@@ -73,13 +74,13 @@ pub(crate) struct Timeline {
     start_ms: i64,
     end_ms: i64,
     bars: Vec<Bar>,
-    /// How many steps are left out in the middle, and before which bar that is.
+    /// The number of hidden steps, and the index of the bar after them.
     hidden: Option<(usize, usize)>,
 }
 
 impl Timeline {
-    /// Of a whole history, and of the work by its task's id. `name` says how timers are to be called; what has not ended goes
-    /// on until `now_ms`.
+    /// Creates a timeline of a history and of the work by task id. `name` gives the display names of timers. Open
+    /// steps continue until `now_ms`.
     pub(crate) fn new(
         events: &[&LogEvent],
         work: &HashMap<String, Work>,
@@ -90,7 +91,7 @@ impl Timeline {
         let last = events.last();
         let end_ms = last.map_or(0, |event| match event.is_last() {
             true => event.timestamp_ms,
-            // The server's clock may be another one: nothing ends before it has begun.
+            // The clocks may differ, so make sure that no step ends before it begins.
             false => event.timestamp_ms.max(now_ms),
         });
         let ends = ends(events);
@@ -136,9 +137,9 @@ impl Timeline {
         Self { start_ms, end_ms, bars, hidden: gap }
     }
 
-    /// Fits a terminal of this width.
+    /// Formats the timeline for a terminal of this width.
     pub(crate) fn lines(&self, paint: Paint, width: Option<usize>) -> Vec<String> {
-        // Where there is little room, labels give way first.
+        // If there is little room, the labels become shorter first.
         let label = width.map_or(LABEL, |width| (width / 3).clamp(LABEL / 2, LABEL));
         let columns = width.map_or(BARS, |width| width.saturating_sub(4 + label + DURATION));
         let drawing = Drawing { timeline: self, label, columns: columns.clamp(LEAST_BARS, MOST_BARS), paint };
@@ -155,13 +156,13 @@ impl Timeline {
     }
 }
 
-/// The tasks that have bars: what is known of others is not needed.
+/// The tasks that have bars. Other tasks need not be read.
 pub(crate) fn shown_tasks(events: &[&LogEvent]) -> Vec<String> {
     let tasks = shown(events).0.into_iter().filter(|event| event.event_type == "TASK_SCHEDULED");
     tasks.map(|event| event.text("taskExecutionId").into_owned()).collect()
 }
 
-/// The events that begin a step, without those in the middle of a long history, and how many those are.
+/// The events that begin a step, without the middle of a long history, and the number of hidden steps.
 fn shown<'a>(events: &[&'a LogEvent]) -> (Vec<&'a LogEvent>, usize) {
     let begins = |event: &&LogEvent| {
         matches!(
@@ -181,7 +182,7 @@ fn shown<'a>(events: &[&'a LogEvent]) -> (Vec<&'a LogEvent>, usize) {
     (steps, hidden)
 }
 
-/// When what has an id or a name of its own has ended.
+/// The end times of steps, by id or name.
 fn ends<'a>(events: &[&'a LogEvent]) -> HashMap<Cow<'a, str>, i64> {
     let ends = events.iter().filter_map(|event| {
         let key = match event.event_type.as_str() {
@@ -196,7 +197,7 @@ fn ends<'a>(events: &[&'a LogEvent]) -> HashMap<Cow<'a, str>, i64> {
     ends.collect()
 }
 
-/// A timeline in so many columns.
+/// A timeline with a fixed width.
 struct Drawing<'a> {
     timeline: &'a Timeline,
     label: usize,
@@ -205,7 +206,7 @@ struct Drawing<'a> {
 }
 
 impl Drawing<'_> {
-    /// The column of a moment.
+    /// The column of a time.
     fn column(&self, ms: i64) -> usize {
         let columns = i64::try_from(self.columns).unwrap_or(i64::MAX);
         let since_ms = ms.saturating_sub(self.timeline.start_ms);
@@ -232,7 +233,7 @@ impl Drawing<'_> {
         line.trim_end().to_owned()
     }
 
-    /// Whole units, as many as there is room for.
+    /// The axis in whole units, with as many marks as there is room for.
     fn axis(&self) -> String {
         const STEPS_S: [i64; 19] = [
             1, 2, 5, 10, 30, 60, 120, 300, 600, 1_800, 3_600, 7_200, 21_600, 43_200, 86_400, 172_800,
@@ -258,7 +259,7 @@ impl Drawing<'_> {
     }
 }
 
-/// In the largest unit that all marks are whole numbers of.
+/// The label of a mark, in the largest unit in which all marks are whole numbers.
 fn mark(seconds: i64, step: i64) -> String {
     let (unit, name) = match step {
         step if step % 86_400 == 0 => (86_400, "d"),
@@ -277,7 +278,7 @@ fn task_bars(task_type: &str, scheduled_ms: i64, end_ms: i64, work: Option<&Work
         let failed = attempt.status != "COMPLETED";
         let label = match (attempts.len(), failed) {
             (1, false) => task_type.to_owned(),
-            // None follows it: its number says nothing.
+            // No attempt follows it, so its number is not useful.
             (1, true) if attempt.status == "CANCELLED" => format!("{task_type} cancelled"),
             (_, true) => format!("{task_type} #{} {}", attempt.attempt, attempt.status.to_lowercase()),
             (_, false) => format!("{task_type} #{}", attempt.attempt),

@@ -1,14 +1,14 @@
-//! Why something does not run, and the command that helps it on.
+//! Shows why an execution or task does not run, and the command that helps.
 
 use super::facts::Facts;
 use super::words::{age, moment};
 use crate::client::answers::WaitingOn;
 
-/// Of more than these, the others are counted.
+/// Maximum number of reasons shown. The others are only counted.
 const MOST: usize = 10;
 
 impl Facts {
-    /// What it waits for, and what somebody can do about it. `id` is its own.
+    /// Adds the reasons why the item waits, and the next command to run. `id` is the id of the item.
     pub(crate) fn add_waiting<'a>(
         &mut self,
         waiting: impl IntoIterator<Item = &'a WaitingOn>,
@@ -39,12 +39,12 @@ fn told(waiting: &WaitingOn, now_ms: i64) -> String {
     format!("{}: {}{id}{}", waiting.kind, waiting.message, until.unwrap_or_default())
 }
 
-/// Nothing for what ends by itself, and for what only a later server knows.
+/// The next command to run. `None`: the wait ends without help, or its kind is unknown to this version.
 fn next_step(waiting: &WaitingOn, id: &str) -> Option<String> {
     let WaitingOn { id: other, name, .. } = waiting;
     Some(match waiting.kind.as_str() {
         "TASK" => {
-            format!("see the task with: flovyn task show {other}, who could do it with: flovyn worker list")
+            format!("see the task with: flovyn task show {other}; list workers with: flovyn worker list")
         }
         "CHILD" => format!("see what the child waits for with: flovyn workflow show {other}"),
         "PROMISE" => format!("answer it with: flovyn promise resolve {other} --value JSON"),
@@ -54,22 +54,22 @@ fn next_step(waiting: &WaitingOn, id: &str) -> Option<String> {
         }
         "QUEUE_PAUSED" => "resume the queue with: flovyn queue resume QUEUE".to_owned(),
         "NO_WORKER" | "NO_STREAM_WORKER" => {
-            "start a worker that has it; see which there are with: flovyn worker list".to_owned()
+            "start a worker that implements it; list workers with: flovyn worker list".to_owned()
         }
-        "FREE_WORKER" => "see how much is queued with: flovyn queue list".to_owned(),
+        "FREE_WORKER" => "show the queued work with: flovyn queue list".to_owned(),
         "RETRY_DELAY" => format!("see what failed with: flovyn task attempts {id}"),
         "ACTIVATION_BACKOFF" => {
             format!(
-                "fix the workflow's code: a worker with another build gets it at once; try again now with: \
+                "fix the workflow's code: a worker of another build takes it at once; retry now with: \
                  flovyn workflow release {id}"
             )
         }
-        "CLEAN_UP" => format!("end it at once with: flovyn workflow terminate {id}"),
+        "CLEAN_UP" => format!("force-stop it with: flovyn workflow terminate {id}"),
         _ => return None,
     })
 }
 
-/// Whether a shell takes a name that somebody else has chosen as just that.
+/// Whether a shell takes this name literally. Names may come from other users.
 fn is_plain(name: &str) -> bool {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
     !name.is_empty() && !name.starts_with('-') && name.chars().all(is_plain)
@@ -98,7 +98,7 @@ mod tests {
             "  Waits for  TASK: why [1]",
             "  Waits for  TASK: why [2]",
             "  Waits for  TIMER: why",
-            "  Next       see the task with: flovyn task show 1, who could do it with: flovyn worker list",
+            "  Next       see the task with: flovyn task show 1; list workers with: flovyn worker list",
         ];
         assert_eq!(found, expected);
         assert_eq!(lines(&[waiting("RUNNING", "")]), ["  Now        RUNNING: why"]);

@@ -1,4 +1,4 @@
-//! Times, durations and foreign text as people read them.
+//! Formats times, durations and text of other users.
 
 use std::fmt::Write;
 
@@ -7,7 +7,7 @@ const MINUTE: i64 = 60 * SECOND;
 const HOUR: i64 = 60 * MINUTE;
 const DAY: i64 = 24 * HOUR;
 
-/// At most eight characters.
+/// A duration with at most eight characters.
 pub(crate) fn duration(ms: i64) -> String {
     let ms = ms.max(0);
     match ms {
@@ -19,7 +19,7 @@ pub(crate) fn duration(ms: i64) -> String {
     }
 }
 
-/// How long ago, in one unit.
+/// The time from then until now, in one unit.
 pub(crate) fn age(then_ms: i64, now_ms: i64) -> String {
     let apart = now_ms.saturating_sub(then_ms);
     let length = match apart.saturating_abs() {
@@ -32,23 +32,23 @@ pub(crate) fn age(then_ms: i64, now_ms: i64) -> String {
     if apart < 0 { format!("in {length}") } else { format!("{length} ago") }
 }
 
-/// ISO 8601 in UTC, to the millisecond: all as long as each other.
+/// ISO 8601 in UTC with milliseconds. All texts have the same length.
 pub(crate) fn moment(ms: i64) -> String {
     jiff::Timestamp::from_millisecond(ms).map(|time| format!("{time:.3}")).unwrap_or_default()
 }
 
-/// This machine's clock.
+/// The time of this machine's clock.
 pub(crate) fn now_ms() -> i64 {
     jiff::Timestamp::now().as_millisecond()
 }
 
-/// What a terminal would obey rather than show, or what would turn the line around it.
+/// Whether a terminal would interpret the character, or the character changes the text direction.
 pub(super) fn is_obeyed(character: char) -> bool {
     character.is_control()
         || matches!(character, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// Foreign text on one line, whatever is in it.
+/// Text of other users on one line, with control characters escaped.
 pub(crate) fn printable(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for character in text.chars() {
@@ -65,7 +65,7 @@ pub(crate) fn printable(text: &str) -> String {
     out
 }
 
-/// The same with its lines.
+/// Like [`printable`], but keeps line breaks.
 pub(crate) fn printable_lines(text: &str) -> String {
     text.split('\n').map(printable).collect::<Vec<_>>().join("\n")
 }

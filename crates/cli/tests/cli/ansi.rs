@@ -1,4 +1,4 @@
-//! What is written to a terminal, as a page for a browser: text, and the colours that it is painted with.
+//! Converts terminal output to an HTML page with the same text and colours.
 
 const HEAD: &str = "<!doctype html><meta charset=utf-8><style>\
 html { background: #14181f; } body { margin: 0; }\
@@ -8,7 +8,7 @@ b { color: #fff; } i { font-style: normal; color: #7e8998; } u { text-underline-
 .c35 { color: #d7a1f5; } .c36 { color: #6fcbe0; }\
 </style><pre>";
 
-/// A terminal's text is not to be believed: an escape that has no place in it is an error.
+/// An unexpected escape sequence is an error, because output must not control the terminal.
 pub(crate) fn html(text: &str) -> Result<String, String> {
     let mut page = HEAD.to_owned();
     let mut open: Vec<&str> = Vec::new();

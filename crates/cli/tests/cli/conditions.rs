@@ -1,4 +1,4 @@
-//! Under bad conditions: files that are broken, input that is none, readers that go away, terminals that can do little.
+//! Bad conditions: broken files, invalid input, readers that close the pipe, limited terminals.
 
 use std::ffi::OsStr;
 use std::io::Write;
@@ -12,7 +12,7 @@ use crate::world::{MISSING, Ran, World};
 
 const LAMP: &str = r#"{"item": "lamp", "cents": 2500}"#;
 
-/// An order that waits for its courier.
+/// An order that waits for its courier signal.
 fn waiting(world: &World) -> String {
     let id = world.run(&["workflow", "start", "order", "-i", LAMP]).id();
     world.until(&["workflow", "show", &id, "-o", "json"], |found| found["lastSequence"] == 7);
@@ -115,7 +115,7 @@ fn readers_that_go_away_are_no_failure() {
             ran.err
         );
     }
-    // Nobody listens on stderr either: the exit code is as it is otherwise.
+    // With stderr closed too, the exit code does not change.
     for (arguments, code) in
         [(&["workflow", "show", MISSING][..], 3), (&["workflow", "cancel", &id], 0), (&["doctor"], 0)]
     {
@@ -165,7 +165,7 @@ fn ctrl_c_ends_the_waiting_and_not_the_execution() {
     assert_eq!(world.run(&["workflow", "show", &id, "-o", "json"]).json()["status"], "WAITING");
 }
 
-/// As a shell does it.
+/// Runs the command like a shell.
 pub(crate) fn interrupt(process: u32) {
     let sent = Command::new("kill").args(["-INT", &process.to_string()]).status().unwrap();
     assert!(sent.success());

@@ -1,4 +1,4 @@
-//! Something else than a Flovyn server answers, or answers slowly.
+//! The address belongs to another program than a Flovyn server, or the server answers slowly.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
@@ -12,7 +12,7 @@ use tempfile::tempdir;
 use crate::snapshot::Transcript;
 use crate::world::{MISSING, PATIENCE, World, flovyn};
 
-/// A server that gives these answers, one per connection. Before each but the first it waits until it is told to go on.
+/// A server that gives these answers, one per connection. Before each answer except the first it waits for the test.
 struct Elsewhere {
     url: String,
     thread: JoinHandle<()>,
@@ -77,7 +77,7 @@ fn what_is_not_flovyn_is_not_believed() {
     typed.check("elsewhere");
 }
 
-/// As when it is stopped or started: whoever follows something tries again.
+/// As if the server was stopped or is starting: a command that follows retries.
 #[test]
 fn a_safe_connection_that_is_closed_is_one_that_cannot_be_had_now() {
     let folder = tempdir().unwrap();
@@ -88,7 +88,7 @@ fn a_safe_connection_that_is_closed_is_one_that_cannot_be_had_now() {
     assert_eq!(ran.status.code(), Some(6), "{}", String::from_utf8_lossy(&ran.stderr));
 }
 
-/// Lets the second answer come only when the first line of output is there, and returns all of the output.
+/// Sends the second answer only after the first line of output, and returns the whole output.
 fn first_line_first(folder: &Path, arguments: &[&str], answers: Vec<String>) -> String {
     let (tell, go_on) = channel();
     let elsewhere = Elsewhere::start(answers, Some(go_on));
@@ -142,7 +142,7 @@ fn the_first_line_does_not_wait_for_the_last_page() {
     assert_eq!(exported["events"].as_array().unwrap().len(), 2, "{text}");
 }
 
-/// The answer to the advance comes when the command has asked three times how far it is.
+/// The answer to the advance comes after the command has polled the progress three times.
 #[test]
 fn a_clock_that_takes_its_time_says_how_far_it_is() {
     let folder = tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Help, and the page of the reference that is made of it.
+//! The help, and the page of the reference that is generated from it.
 
 use std::path::PathBuf;
 
@@ -11,7 +11,7 @@ fn run(arguments: &[&str]) -> Ran {
     Ran::of(flovyn(folder.path(), arguments).env("COLUMNS", "100").output().unwrap())
 }
 
-/// The commands that a help text names.
+/// The subcommands in a help text.
 fn subcommands(help: &str) -> Vec<String> {
     let before = help.split("\nOptions:\n").next().unwrap_or_default();
     let lines = before.lines().filter(|line| line.starts_with("  ") && !line.starts_with("   "));
@@ -22,7 +22,7 @@ fn subcommands(help: &str) -> Vec<String> {
         .collect()
 }
 
-/// Help of a command and of all below it.
+/// Help of a command and of all its subcommands.
 fn pages(command: &[String], out: &mut Vec<(Vec<String>, String)>) {
     let mut arguments: Vec<&str> = command.iter().map(String::as_str).collect();
     arguments.push("--help");

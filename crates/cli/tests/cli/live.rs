@@ -1,4 +1,4 @@
-//! Following what happens while it happens.
+//! Following executions and tasks live.
 
 use crate::snapshot::normalised;
 use crate::world::{World, gate};
@@ -37,7 +37,7 @@ fn an_execution_and_its_tasks_are_followed_to_the_end() {
     let mut shown = world.follow(&["workflow", "show", "-f", &id]);
     shown.until("TASK_SCHEDULED");
     let mut waiting = world.follow(&["workflow", "wait", &id]);
-    // What is streamed is not kept: the follower must have reached the task first.
+    // Streamed data is not stored, so the follower must be connected to the task first.
     shown.until("paint  RUNNING  attempt 1  0 %");
     gate("a house").add_permits(1);
     shown.until("paint  RUNNING  attempt 1  50 %  half of it");
@@ -54,7 +54,7 @@ fn an_execution_and_its_tasks_are_followed_to_the_end() {
     assert!(text.contains("\n  paint  █  TOOK\n"), "{text}");
     waiting.until("a picture of a house");
     let ran = waiting.end();
-    // A bar is for terminals.
+    // A progress bar is only for terminals.
     assert_eq!((ran.code, ran.out.as_str(), ran.err.as_str()), (0, "\"a picture of a house\"\n", ""));
 }
 

@@ -1,7 +1,7 @@
-//! The commands that call a server, as processes of their own against a real `flovyn dev` with real workers.
+//! The commands that call a server, run as processes against a real `flovyn dev` with real workers.
 //!
-//! What they print is compared with the transcripts in `snapshots`: every command is in one of them. Set
-//! `FLOVYN_TEST_UPDATE=1` to write those anew, then read the difference.
+//! Their output is compared with the transcripts in `snapshots`, which contain every command. Set
+//! `FLOVYN_TEST_UPDATE=1` to update the transcripts, then review the difference.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails right there")]
 

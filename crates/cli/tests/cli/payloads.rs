@@ -1,14 +1,14 @@
-//! Payloads come back as they were given, whatever they look like.
+//! Payloads are returned unchanged, whatever they contain.
 
 use crate::terminal::{Shown, plain};
 use crate::world::World;
 
-/// Deeper than a parser of JSON goes.
+/// Deeper than the recursion limit of JSON parsers.
 fn deep() -> String {
     format!("{}\"bottom\"{}", "[".repeat(1_000), "]".repeat(1_000))
 }
 
-/// Blanks, the order of keys, digits and escapes that no other JSON of the same meaning has.
+/// White space, key order, digits and escapes that a parser would normalise.
 const ODD: &str = "{ \"b\" : 1.500,\t\"a\":[ ],\n \"\\u0041\": 12345678901234567890.0, \"x\": \"\u{202e}\" }";
 
 fn execution(world: &World) -> String {
@@ -37,9 +37,9 @@ fn what_is_nested_deeply_is_shown() {
         &["workflow", "show", "--follow", &id],
     ] {
         let ran = world.run(arguments);
-        // It was terminated, which those who follow it are told.
+        // It was terminated, so followers see its end.
         assert!(matches!(ran.code, 0 | 7), "{arguments:?}: {}", ran.err);
-        // Blanks apart, as far as those lay out.
+        // Equal except for white space, if the output is formatted.
         let text: String = ran.out.split_whitespace().collect();
         assert!(text.contains(&deep()), "{arguments:?}: {}", ran.out);
     }
@@ -59,7 +59,7 @@ fn an_export_has_them_to_the_byte() {
     assert_eq!((exported.code, exported.err.as_str()), (0, ""));
     assert!(exported.out.contains(&format!("\"input\":{}", deep())), "{}", exported.out);
     assert!(exported.out.contains(&format!("\"signalValue\":{ODD}")), "{}", exported.out);
-    // A terminal would turn the rest of the line around.
+    // The character would turn the rest of the line around in a terminal.
     let shown = Shown::start(world.command(&["workflow", "export", &id]), 100, &[]).end();
     assert!(plain(&shown).contains("\\u202e") && !shown.contains('\u{202e}'), "{shown}");
 }

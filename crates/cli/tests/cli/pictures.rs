@@ -1,5 +1,5 @@
-//! Commands as they look in a terminal: what the real binary writes to one, laid out by a browser. With
-//! `UPDATE_SCREENSHOTS=1` they become the pictures of the documentation.
+//! Screenshots of commands: a browser renders the terminal output of the real binary. With `UPDATE_SCREENSHOTS=1` the
+//! screenshots of the documentation are updated.
 
 use std::path::Path;
 use std::process::Command;
@@ -12,13 +12,13 @@ use crate::terminal::{Shown, plain};
 use crate::world::{PATIENCE, Ran, flovyn};
 
 const COLUMNS: u16 = 96;
-/// In pixels of the page: a line, the space around all lines, and the width of a letter in this font.
+/// In pixels of the page: the line height, the margin, and the width of a letter in this font.
 const LINE: usize = 20;
 const MARGIN: usize = 20;
 const LETTER: f64 = 8.43;
 const MOST_BYTES: u64 = 250_000;
 
-/// A demo at work, whose data directory is the one that commands look for.
+/// A running demo, whose data directory is the default one.
 struct Shop<'a> {
     folder: &'a Path,
 }
@@ -28,7 +28,7 @@ impl Shop<'_> {
         Ran::of(flovyn(self.folder, arguments).output().unwrap())
     }
 
-    /// Starts an order and waits until it is such.
+    /// Starts an order and waits until it has the given status.
     fn order(&self, input: &str, status: &str) -> String {
         let id = self.run(&["workflow", "start", "order", "--input", input]).id();
         let end = Instant::now() + PATIENCE;
@@ -38,14 +38,14 @@ impl Shop<'_> {
         id
     }
 
-    /// A prompt, the command and what it writes.
+    /// The prompt, the command and its output.
     fn typed(&self, arguments: &[&str], columns: u16) -> String {
         let shown = Shown::start(flovyn(self.folder, arguments), columns, &[]).end();
         format!("\x1b[1m$ flovyn {}\x1b[0m\n{shown}", arguments.join(" "))
     }
 }
 
-/// Checks it, and takes a picture of it if that is wanted.
+/// Checks the output, and takes a screenshot if requested.
 fn take(name: &str, text: &str, columns: u16) {
     let text = text.replace('\r', "");
     let text = text.trim_end();
@@ -91,7 +91,7 @@ fn commands_look_well_in_a_terminal() {
     let id = plain(&told).split_once("ID=").unwrap().1[..36].to_owned();
     let shop = Shop { folder: folder.path() };
 
-    let (story, _) = told.split_once("Server and worker stay up").unwrap();
+    let (story, _) = told.split_once("Server and worker keep running").unwrap();
     let story = story.rsplit_once("\n\n").map_or(story, |(story, _)| story).to_owned();
     take("demo", &format!("\x1b[1m$ flovyn demo\x1b[0m\n{}", without_addresses(&story)), COLUMNS);
 
@@ -113,7 +113,7 @@ fn commands_look_well_in_a_terminal() {
     take("workflow-help", &help, COLUMNS);
 }
 
-/// Ports and the directory are those of a test.
+/// Replaces the ports and the directory of the test.
 fn without_addresses(story: &str) -> String {
     let names = ["Web UI", "REST", "gRPC", "Data"];
     let is_kept = |line: &&str| !names.iter().any(|name| plain(line).trim_start().starts_with(name));

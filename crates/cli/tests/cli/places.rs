@@ -1,4 +1,4 @@
-//! Where the server, the tenant and the token are from.
+//! Which server, tenant and token a command uses.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -15,7 +15,7 @@ fn write_profiles(home: &Path, text: &str, mode: u32) {
     std::fs::set_permissions(&file, std::fs::Permissions::from_mode(mode)).unwrap();
 }
 
-/// Somewhere else than where the server runs.
+/// A folder other than that of the server.
 fn list(folder: &Path, arguments: &[&str], variables: &[(&str, &str)]) -> Ran {
     let arguments = [&["workflow", "list", "-o", "json"], arguments].concat();
     Ran::of(flovyn(folder, &arguments).envs(variables.iter().copied()).output().unwrap())
@@ -32,7 +32,7 @@ fn options_variables_profiles_and_the_data_directory_all_name_a_server() {
     let home = home.path();
     listed(&list(home, &["--url", &url, "--token", &token], &[]));
     listed(&list(home, &["--tenant", "default"], &[("FLOVYN_URL", &url), ("FLOVYN_TOKEN", &token)]));
-    // Options win over variables.
+    // Options take precedence over variables.
     let down = [("FLOVYN_URL", "http://127.0.0.1:1"), ("FLOVYN_TOKEN", "wrong"), ("FLOVYN_TENANT", "none")];
     listed(&list(home, &["--url", &url, "--token", &token, "--tenant", "default"], &down));
     let data_dir = world.folder().join(".flovyn");
@@ -84,7 +84,7 @@ fn a_token_is_sent_nowhere_but_where_it_belongs() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     listener.set_nonblocking(true).unwrap();
     let elsewhere = format!("http://{}", listener.local_addr().unwrap());
-    // In the folder of a server whose token is known.
+    // In the folder of a server whose token is saved.
     let ran = world.run(&["workflow", "list", "--url", &elsewhere]);
     assert_eq!(ran.code, 4, "{}", ran.err);
     assert!(listener.accept().is_err(), "nobody has even called");

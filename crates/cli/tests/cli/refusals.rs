@@ -1,4 +1,4 @@
-//! What goes wrong says so, says what to do, and has its exit code.
+//! Every failure has a message, says what to do, and has its exit code.
 
 use crate::snapshot::Transcript;
 use crate::world::{MISSING, Ran, World, flovyn};

@@ -1,5 +1,5 @@
-//! Transcripts of what was typed and what came back, compared with files. Ids, times, durations and addresses differ from run
-//! to run: each is replaced by a name.
+//! Transcripts of commands and their output, compared with files. Ids, times, durations and addresses differ from run
+//! to run, so each is replaced by a name.
 
 use std::path::{Path, PathBuf};
 
@@ -15,7 +15,7 @@ impl<'a> Transcript<'a> {
         Self { world, text: String::new() }
     }
 
-    /// Runs a command and writes it down: what goes to stderr behind `! `, and an exit code that is not 0.
+    /// Runs a command and records it: stderr after `! `, and an exit code other than 0.
     pub(crate) fn run(&mut self, arguments: &[&str]) -> Ran {
         let ran = self.world.run(arguments);
         let shown: Vec<String> = arguments.iter().map(|argument| quoted(argument)).collect();
@@ -60,7 +60,7 @@ fn quoted(argument: &str) -> String {
     }
 }
 
-/// The same text for every run that goes the same way.
+/// Normalises the text, so that equal runs give equal texts.
 pub(crate) fn normalised(text: &str, folder: &Path) -> String {
     let text = text.replace(&folder.display().to_string(), "FOLDER");
     let mut ids: Vec<String> = Vec::new();
@@ -79,7 +79,7 @@ pub(crate) fn normalised(text: &str, folder: &Path) -> String {
     }
     let lines = out.lines().map(|line| {
         let line = without_bars(line);
-        // Columns are as wide as what was in them.
+        // The width of a column depends on values that are replaced.
         let margin = line.len() - line.trim_start().len();
         let words: Vec<&str> = line.split("  ").map(str::trim).filter(|word| !word.is_empty()).collect();
         if !words.is_empty() && words.iter().all(|word| *word == "TOOK") {
@@ -90,7 +90,7 @@ pub(crate) fn normalised(text: &str, folder: &Path) -> String {
     lines.map(|line| line + "\n").collect()
 }
 
-/// How many bytes at the beginning are different each time, and what to put there. `first`: a column begins here.
+/// The length of a variable part at the beginning of the text, and its replacement. `first`: a column begins here.
 fn volatile(text: &str, first: bool, ids: &mut Vec<String>) -> Option<(usize, String)> {
     if let Some(id) = text.get(..36).filter(|id| is_id(id)) {
         let known = ids.iter().position(|known| known == id).unwrap_or_else(|| {
@@ -141,13 +141,14 @@ fn is_id(text: &str) -> bool {
 
 const BARS: &str = "─█×▶░▒▓◆";
 
-/// How long a bar of a timeline is depends on the machine; that there is one does not. Pauses before it may be too short to see.
+/// The length of a bar in a timeline depends on the machine, so only its presence counts. Short pauses before it may
+/// be invisible.
 fn without_bars(line: &str) -> String {
     let mut out = String::new();
     for character in line.chars() {
         let is_bar = BARS.contains(character);
         if character == ' ' && out.ends_with(|last| BARS.contains(last)) {
-            // One blank or more, as the duration behind it is long or short.
+            // The number of blanks depends on the length of the duration behind them.
             out.push(' ');
         }
         if character != '·' && !(is_bar && out.ends_with(character)) {

@@ -1,4 +1,4 @@
-//! In front of a terminal: colours, unless they are not wanted, and lines that fit.
+//! Output to a terminal: colours, unless they are disabled, and lines that fit.
 
 use std::fs::File;
 use std::io::Read;
@@ -10,7 +10,7 @@ use rustix::termios::{Winsize, tcsetwinsize};
 use crate::conditions::interrupt;
 use crate::world::{World, gate};
 
-/// A command that runs in a terminal of its own.
+/// A command that runs in its own pseudo-terminal.
 pub(crate) struct Shown {
     terminal: File,
     child: Child,
@@ -27,12 +27,13 @@ impl Shown {
         let name = ptsname(&terminal, Vec::new()).unwrap().into_string().unwrap();
         let open = || Stdio::from(File::options().read(true).write(true).open(&name).unwrap());
         command.env("TERM", "xterm").env_remove("NO_COLOR").envs(variables.iter().copied());
-        // The command goes at the end of this function: only the child has the other end then, and reading ends with it.
+        // The command is dropped at the end of this function. Then only the child has the other end, so reading ends
+        // with the child.
         let child = command.stdout(open()).stderr(open()).spawn().unwrap();
         Self { terminal: File::from(terminal), child, text: String::new() }
     }
 
-    /// Reads what comes next. The end of a terminal is an error.
+    /// Reads the next output. The end of the terminal is an error.
     fn read(&mut self) -> bool {
         let mut bytes = [0; 4096];
         let count = self.terminal.read(&mut bytes).unwrap_or(0);
@@ -46,7 +47,7 @@ impl Shown {
         }
     }
 
-    /// Ends it as Ctrl-C does.
+    /// Ends the command with Ctrl-C.
     pub(crate) fn interrupt(mut self) -> ExitStatus {
         interrupt(self.child.id());
         self.child.wait().unwrap()
@@ -61,7 +62,7 @@ impl Shown {
 
 impl Drop for Shown {
     fn drop(&mut self) {
-        // It may have ended already.
+        // The process may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -1,4 +1,4 @@
-//! Why something does not run, and what to do about it.
+//! Why an execution or task does not run, and what to do about it.
 
 use crate::snapshot::Transcript;
 use crate::world::World;

@@ -47,7 +47,7 @@ fn signals_that_a_workflow_did_not_read_are_counted() {
     assert_eq!(world.run(&["workflow", "show", &id, "-o", "json"]).json()["unreadSignals"], 1);
 }
 
-/// The same history, as an SDK with another formula for ids would have it.
+/// The same history, as an SDK with another id formula would have written it.
 fn with_other_ids(exported: &Value) -> Value {
     let mut foreign = exported.clone();
     let mut text = foreign["events"].to_string();
@@ -87,7 +87,7 @@ fn a_key_stands_for_the_id() {
         assert!(missing.err.contains("no execution has the key 'nobody'"), "{}", missing.err);
     }
     let empty = world.run(&["workflow", "show", "key:"]);
-    assert!(empty.err.contains("it is empty"), "{}", empty.err);
+    assert!(empty.err.contains("the value is empty"), "{}", empty.err);
 }
 
 #[test]
@@ -118,7 +118,7 @@ fn as_json_it_is_what_the_server_says() {
     assert_eq!(exported["events"], events);
     assert_eq!(exported["tasks"], tasks);
     assert_eq!(exported["state"]["receipt"], "2500 cents paid");
-    // What a server wrote is what replay reads, also if its ids were made by somebody else.
+    // A history of the server can be replayed, also if another SDK generated its ids.
     let foreign = with_other_ids(&exported);
     assert_ne!(foreign["events"], exported["events"]);
     let other = |ctx: WorkflowContext, _: Value| async move { ctx.schedule_raw("refund", Value::Null).await };
@@ -127,7 +127,7 @@ fn as_json_it_is_what_the_server_says() {
             replay(Order, history).await.unwrap();
             Replay::of(Order, history).unwrap().strict().to_the_end().await.unwrap();
             let error = replay_fn("order", other, history).await.unwrap_err().to_string();
-            assert!(error.contains("the log has task \"charge-card\""), "{error}");
+            assert!(error.contains("the history has task \"charge-card\""), "{error}");
         }
     });
     let none = world.run(&["workflow", "list", "--kind", "nothing", "-o", "json"]);

@@ -1,4 +1,4 @@
-//! A `flovyn dev` in a folder of its own, a worker in this process, and the binary to be tested.
+//! The test environment: a `flovyn dev` in its own folder, a worker in this process, and the binary under test.
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read};
@@ -18,12 +18,12 @@ use crate::conditions::interrupt;
 
 /// In the year 2096.
 const FAR: i64 = 4_000_000_000;
-/// Longer than anything takes.
+/// Longer than any test step takes.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 pub(crate) const MISSING: &str = "01a1e259-e972-72ed-ab63-ea102818ba7e";
 
-/// What a command did.
+/// The outcome of a command.
 pub(crate) struct Ran {
     pub(crate) code: i32,
     pub(crate) out: String,
@@ -36,7 +36,7 @@ impl Ran {
         Self { code: output.status.code().unwrap(), out: text(output.stdout), err: text(output.stderr) }
     }
 
-    /// What it printed, which is an id.
+    /// The output, which is an id.
     pub(crate) fn id(&self) -> String {
         assert_eq!(self.code, 0, "{}", self.err);
         let id = self.out.strip_suffix('\n').unwrap();
@@ -49,7 +49,7 @@ impl Ran {
     }
 }
 
-/// The binary in this folder, with nothing else around it that could name a server.
+/// The binary in this folder, without environment variables that could name a server.
 pub(crate) fn flovyn(folder: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_flovyn"));
     command.args(arguments).current_dir(folder).env("HOME", folder).env_remove("XDG_CONFIG_HOME");
@@ -63,7 +63,7 @@ pub(crate) fn flovyn(folder: &Path, arguments: &[&str]) -> Command {
 
 pub(crate) struct Server {
     child: Child,
-    /// Kept open: a server that cannot write its log is not the one to be tested.
+    /// Kept open, because these tests are not about a server that cannot write its log.
     _stderr: BufReader<ChildStderr>,
 }
 
@@ -82,14 +82,14 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It may have ended already.
+        // The process may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
 pub(crate) struct World {
-    // In this order: the worker goes first.
+    // Order matters: the worker is dropped first.
     worker: Option<WorkerHandle>,
     runtime: Runtime,
     server: Option<Server>,
@@ -130,7 +130,7 @@ impl World {
         serde_json::from_str::<Value>(&text).unwrap()[name].as_str().unwrap().to_owned()
     }
 
-    /// A token of somebody with this role.
+    /// A token with this role.
     pub(crate) fn token(&self, tenants: &[&str], role: &str) -> String {
         let secret = self.folder().join(".flovyn/jwt.secret");
         let jwt = flovyn_server::config::Jwt::with_secret_file(secret, "flovyn-dev", "flovyn");
@@ -145,7 +145,7 @@ impl World {
         Ran::of(self.command(arguments).output().unwrap())
     }
 
-    /// Asks until the answer is such: what a worker does takes its time.
+    /// Polls until the answer satisfies the condition, because the worker needs time.
     pub(crate) fn until(&self, arguments: &[&str], is_so: impl Fn(&Value) -> bool) -> Value {
         let end = Instant::now() + PATIENCE;
         loop {
@@ -163,7 +163,7 @@ impl World {
         self.until(&[noun, "show", id, "-o", "json"], |found| found["status"] == status)
     }
 
-    /// Stops the server and starts it again on the same addresses.
+    /// Restarts the server on the same addresses.
     pub(crate) fn restart_server(&mut self) {
         let (http, grpc) = (self.credential("http_url"), self.credential("grpc_url"));
         self.stop_server();
@@ -190,7 +190,7 @@ impl Drop for World {
     }
 }
 
-/// A command that goes on until something ends.
+/// A command that runs until it is ended.
 pub(crate) struct Following {
     child: Child,
     out: BufReader<ChildStdout>,
@@ -198,7 +198,7 @@ pub(crate) struct Following {
 }
 
 impl Following {
-    /// Reads until this is printed.
+    /// Reads until this text is printed.
     pub(crate) fn until(&mut self, part: &str) {
         while !self.text.contains(part) {
             let read = self.out.read_line(&mut self.text).unwrap();
@@ -206,13 +206,13 @@ impl Following {
         }
     }
 
-    /// Ends it as Ctrl-C does.
+    /// Ends the command with Ctrl-C.
     pub(crate) fn interrupt(mut self) -> ExitStatus {
         interrupt(self.child.id());
         self.child.wait().unwrap()
     }
 
-    /// To its end: exit code, all that it printed and said.
+    /// Waits for its end. Returns the exit code, stdout and stderr.
     pub(crate) fn end(mut self) -> Ran {
         self.out.read_to_string(&mut self.text).unwrap();
         let mut err = String::new();
@@ -224,13 +224,13 @@ impl Following {
 
 impl Drop for Following {
     fn drop(&mut self) {
-        // It may have ended already.
+        // The process may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// What a test opens to let a task go on.
+/// Opened by a test to let a task continue.
 pub(crate) fn gate(name: &str) -> Arc<Semaphore> {
     static GATES: OnceLock<Mutex<HashMap<String, Arc<Semaphore>>>> = OnceLock::new();
     let mut gates = GATES.get_or_init(Mutex::default).lock().unwrap();
@@ -241,7 +241,7 @@ async fn pass(name: &str) {
     gate(name).acquire().await.unwrap().forget();
 }
 
-/// Waits at its gate, tells of itself in every way there is, and waits there again.
+/// Waits at its gate, reports through every function of its context, and waits at the gate again.
 #[task]
 async fn paint(ctx: TaskContext, picture: String) -> Result<String> {
     pass(&picture).await;
@@ -257,13 +257,13 @@ async fn gallery(ctx: WorkflowContext, picture: String) -> Result<String> {
     ctx.schedule::<Paint>(picture).await
 }
 
-/// Waits for a task that nobody does.
+/// Waits for a task that no worker implements.
 #[workflow]
 async fn lonely(ctx: WorkflowContext, _: Value) -> Result<Value> {
     ctx.schedule_raw("nobodys", json!({})).await
 }
 
-/// Waits for a child that waits for its time.
+/// Waits for a child that waits for a timer.
 #[workflow]
 async fn parent(ctx: WorkflowContext, _: Value) -> Result<String> {
     ctx.schedule_workflow::<Monthly>("later", json!({})).await

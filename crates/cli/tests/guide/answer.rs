@@ -1,9 +1,10 @@
-//! What a page says of an answer, and whether the answer is so.
+//! Compares the answer of a server with the answer shown on a page.
 //!
-//! - An object may have more fields than the page shows; a list has as many items.
-//! - `...` inside a text stands for anything.
-//! - An id stands for another one, everywhere on the page for the same one, and no two for the same.
-//! - A moment stands for any moment, unless the page itself sent it.
+//! - An object may have more fields than the page shows; a list must have the same number of items.
+//! - `...` inside a text matches any text.
+//! - An id on the page matches one id of the server, the same everywhere on the page, and different ids match
+//! different ids.
+//! - A time matches any time, unless the page itself sent it.
 
 use std::collections::BTreeMap;
 
@@ -13,12 +14,12 @@ use crate::page::Page;
 
 const ID_LENGTH: usize = 36;
 
-/// Which ids the server gave to what the page calls by ids of its own.
+/// Maps the ids on the page to the ids of the server.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Names(BTreeMap<String, String>);
 
 impl Names {
-    /// A script with the server's ids in it.
+    /// Replaces the page's ids by the server's ids in a script.
     pub(crate) fn put_into(&self, script: &str) -> String {
         self.0.iter().fold(script.to_owned(), |text, (page, server)| text.replace(page, server))
     }
@@ -36,7 +37,7 @@ impl Names {
 pub(crate) enum Body {
     Any,
     Json(Value),
-    /// In this order, with others between them.
+    /// In this order, with other lines in between.
     Lines(Vec<String>),
 }
 
@@ -100,7 +101,7 @@ fn text_fits(page: &str, server: &str, names: &mut Names) -> bool {
         return ends.any(|end| text_fits(rest, &server[end..], names));
     }
     if let (Some(expected), Some(found)) = (id_at_start(page), id_at_start(server)) {
-        // A text that does not fit to its end has said nothing about its ids.
+        // If a text does not match completely, its ids are not recorded.
         let mut tried = names.clone();
         let fits =
             tried.is(expected, found) && text_fits(&page[ID_LENGTH..], &server[ID_LENGTH..], &mut tried);

@@ -1,5 +1,6 @@
-//! The pages of the guide are true: every `curl` line in them is run, in order, against a real `flovyn dev` with the worker of
-//! the example `shop`, and must be answered as the page says. How a page says it: see `page`. The tour is of the command line: all its commands must succeed.
+//! Tests the pages of the guide. Every `curl` line is run, in order, against a real `flovyn dev` with the worker of
+//! the example `shop`, and the answer must match the page. See `page` for the format. The tour uses the command line:
+//! all its commands must succeed.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails right there")]
 
@@ -16,14 +17,14 @@ use page::{Page, Step};
 use server::Server;
 use shell::{Outcome, Shell};
 
-/// Longer than anything on a page takes.
+/// Longer than any command on a page takes.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Pages with `curl` lines that need another server than `flovyn dev`.
 const ELSEWHERE: &[&str] = &[
-    // API keys stand in the configuration of `flovyn server`.
+    // API keys are declared in the configuration of `flovyn server`.
     "auth.md",
-    // A clock that stands still.
+    // Needs a virtual clock.
     "install.md",
 ];
 
@@ -36,7 +37,7 @@ fn read(name: &str) -> Page {
     Page::read(&text).unwrap_or_else(|error| panic!("{name}:{error}"))
 }
 
-/// Each page has a server of its own, so that pages can be read in any order.
+/// Each page has its own server, so that pages can be read in any order.
 fn follow(name: &str) {
     let (beginning, page) = (read("README.md"), read(name));
     let server = Server::start();
@@ -59,7 +60,7 @@ fn take(shell: &mut Shell, page: &Page, step: &Step, names: &mut Names) -> Resul
     loop {
         let outcome = shell.run(&script);
         let found = check(&outcome, page, step, names);
-        // What a worker does takes its time: looking is repeated until it has been done.
+        // The worker needs time, so a read is repeated until it matches.
         if found.is_ok() || !step.only_looks() || Instant::now() >= until {
             return found;
         }
@@ -81,8 +82,8 @@ fn check(outcome: &Outcome, page: &Page, step: &Step, names: &mut Names) -> Resu
     Ok(())
 }
 
-/// Takes the tour with the demo that it tells its readers to run. Whoever takes it reads between two commands, while the
-/// worker works: a command that comes too early is repeated.
+/// Runs the tour with the demo that the tour starts. A reader pauses between two commands while the worker works, so
+/// a command that comes too early is repeated.
 #[test]
 fn the_tour() {
     let page = read("tour.md");
@@ -106,7 +107,7 @@ fn the_tour() {
         );
         printed.push_str(&outcome.printed);
     }
-    // What the page says of what is seen.
+    // The expected output on the page.
     let seen = [
         "approved_by\":\"me\"",
         "the bank did not answer",

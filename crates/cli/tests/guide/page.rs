@@ -1,6 +1,6 @@
-//! How a page is written: blocks of `sh`, each with one `curl` line or none, and behind each `curl` line what comes back. That is
-//! a line with the status alone, such as `` `201 Created` ``, and then, unless nothing but the status matters, a block of
-//! `json` (parts of the answer) or `text` (lines of it). No other block may be `json`: it would be believed and not checked.
+//! The format of a page: `sh` blocks, each with at most one `curl` line. After each `curl` line follows its answer: a
+//! line with only the status, such as `` `201 Created` ``. Unless only the status matters, a block of `json` (parts
+//! of the answer) or `text` (its lines) follows. No other block may be `json`, because it would not be checked.
 
 use serde_json::Value;
 
@@ -8,12 +8,12 @@ use crate::answer::Body;
 
 pub(crate) struct Page {
     pub(crate) steps: Vec<Step>,
-    /// All that is run, one after another.
+    /// All commands, in order.
     pub(crate) scripts: String,
 }
 
 pub(crate) struct Step {
-    /// Where it is on the page.
+    /// The position on the page.
     pub(crate) line: usize,
     pub(crate) script: String,
     pub(crate) answer: Option<Answer>,
@@ -29,14 +29,14 @@ impl Step {
         self.script.contains("curl ")
     }
 
-    /// It changes nothing, so it may be done again.
+    /// The command changes nothing, so it may be repeated.
     pub(crate) fn only_looks(&self) -> bool {
         let mut words = self.script.split_whitespace();
         self.asks() && !words.any(|word| ["-d", "-X", "--data", "--json"].contains(&word))
     }
 }
 
-/// A line that is a status and nothing else.
+/// A line that contains only a status.
 fn status(line: &str) -> Option<&str> {
     let inner = line.strip_prefix('`')?.strip_suffix('`')?;
     let (code, reason) = inner.split_once(' ')?;

@@ -1,4 +1,4 @@
-//! A server in a folder of its own, and the worker that the guide tells its readers to run.
+//! A server in its own folder, with the worker that the guide uses.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -14,11 +14,11 @@ const FAR: i64 = 4_000_000_000;
 
 pub(crate) struct Server {
     child: Child,
-    /// Kept open: a server that cannot write its log is not the one to be tested.
+    /// Kept open, because these tests are not about a server that cannot write its log.
     _stderr: BufReader<ChildStderr>,
     folder: TempDir,
     worker: Option<WorkerHandle>,
-    /// The worker lives in it.
+    /// The runtime of the worker.
     runtime: Runtime,
 }
 
@@ -29,7 +29,7 @@ impl Server {
         let credentials = std::fs::read_to_string(server.folder().join(".flovyn/credentials.json")).unwrap();
         let credentials: Value = serde_json::from_str(&credentials).unwrap();
         let value = |name: &str| credentials[name].as_str().unwrap().to_owned();
-        // The worker's connection belongs to a runtime from the beginning.
+        // The worker's connection must be created inside a runtime.
         let entered = server.runtime.enter();
         let builder = Worker::builder(value("grpc_url"), value("worker_token"));
         let worker = flovyn_examples::shop::worker(builder).build().unwrap();
@@ -39,7 +39,7 @@ impl Server {
         server
     }
 
-    /// With the worker that the demo brings.
+    /// With the worker of the demo.
     pub(crate) fn demo() -> Self {
         Self::run(&["demo", "--data-dir", ".flovyn"])
     }
@@ -65,7 +65,8 @@ impl Server {
         self.folder.path()
     }
 
-    /// A header of somebody who runs the server. The page has an API key there, for which this server has no configuration.
+    /// The header of a server administrator. The page uses an API key, which this server does not have in its
+    /// configuration.
     pub(crate) fn admin_header(&self) -> String {
         let secret = self.folder.path().join(".flovyn/jwt.secret");
         let jwt = flovyn_server::config::Jwt::with_secret_file(secret, "flovyn-dev", "flovyn");
@@ -79,7 +80,7 @@ impl Drop for Server {
         if let Some(worker) = self.worker.take() {
             worker.abort();
         }
-        // It may have ended already.
+        // The process may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

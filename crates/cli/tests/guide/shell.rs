@@ -1,10 +1,10 @@
-//! One shell for a whole page: what a line sets, later lines have.
+//! One shell for a whole page, so that later lines see the variables of earlier lines.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
-/// What `curl` does beside what the page tells it: no progress, and the status on stderr.
+/// Extra options of `curl`: no progress, and the status on stderr.
 const CURL: &str = "silent\nshow-error\nmax-time = 60\nwrite-out = \"%{stderr}%{http_code}\"\n";
 
 pub(crate) struct Shell {
@@ -47,7 +47,7 @@ impl Shell {
 
 impl Drop for Shell {
     fn drop(&mut self) {
-        // It may have ended already.
+        // The process may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -1,4 +1,4 @@
-//! A copy of a server's database while it is written to, put back elsewhere.
+//! Backs up a server's database during writes, and restores it elsewhere.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -13,7 +13,7 @@ use serde_json::Value;
 use crate::upgrade::assert_sound;
 use crate::{assert_code, fixture, flovyn, run};
 
-/// Ended with its guard.
+/// A server process, ended on drop.
 pub(crate) struct Running(Child);
 
 impl Running {
@@ -21,7 +21,7 @@ impl Running {
         self.0.id()
     }
 
-    /// At once, as `kill -9` does.
+    /// Kills the process, like `kill -9`.
     pub(crate) fn kill(&mut self) {
         self.0.kill().unwrap();
         self.wait();
@@ -34,7 +34,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // It may have ended already.
+        // The process may have ended already.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
@@ -51,7 +51,7 @@ pub(crate) fn dev(data_dir: &Path) -> Running {
     running
 }
 
-/// Starts a workflow over REST and returns its id once that is acknowledged.
+/// Starts a workflow over REST and returns its id once the start is acknowledged.
 fn start_workflow(credentials: &Value) -> String {
     let address = credentials["http_url"].as_str().unwrap().strip_prefix("http://").unwrap();
     let token = credentials["api_token"].as_str().unwrap();
@@ -99,7 +99,7 @@ async fn a_backup_under_load_has_every_start_acknowledged_before_it() {
     let before: Vec<String> = acknowledged.lock().unwrap().clone();
     let [data_dir, restored, file] = [&data_dir, &restored, &file].map(|path| path.to_str().unwrap());
     assert_code(0, &run(&["backup", file, "--data-dir", data_dir]).await);
-    // The checker, too, reads beside the server.
+    // The doctor also works while the server runs.
     assert_code(0, &run(&["doctor", "--data-dir", data_dir]).await);
     stop.store(true, Ordering::SeqCst);
     load.into_iter().for_each(|thread| thread.join().unwrap());
@@ -107,7 +107,7 @@ async fn a_backup_under_load_has_every_start_acknowledged_before_it() {
 
     let again = run(&["backup", file, "--data-dir", data_dir]).await;
     assert_code(1, &again);
-    assert!(again.2.contains("is there already"), "{}", again.2);
+    assert!(again.2.contains("already exists"), "{}", again.2);
     let repair = run(&["doctor", "--data-dir", data_dir, "--repair"]).await;
     assert_code(2, &repair);
     assert!(repair.2.contains("another process has the database open"), "{}", repair.2);

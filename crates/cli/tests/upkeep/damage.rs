@@ -1,4 +1,4 @@
-//! A damaged database, as an operator meets it.
+//! Damaged databases.
 
 use std::fs;
 use std::os::unix::fs::FileExt;
@@ -12,10 +12,10 @@ use serde_json::Value;
 use crate::{assert_code, fixture, flovyn, run};
 
 const PAGE: u64 = 4_096;
-/// Far longer than it takes, on a machine that has much else to do.
+/// Much longer than a check takes, even on a busy machine.
 const WITHIN: Duration = Duration::from_secs(60);
 
-/// Overwrites a page in the middle of a table's tree: what SQLite calls its first page below the root.
+/// Overwrites a page in the middle of a table's tree: the page that SQLite names first below the root.
 fn damage(path: &Path, table: &str) -> u32 {
     let conn = Connection::open(path).unwrap();
     let page: u32 = conn
@@ -43,7 +43,7 @@ async fn the_doctor_names_the_table_and_the_page_and_no_server_starts() {
     assert_code(1, &found);
     assert!(found.1.contains(&format!("FLV0079 table workflow_event, page {page}")), "{}", found.1);
     assert!(found.1.contains("guide/backup.md#a-damaged-database"), "{}", found.1);
-    assert!(!found.2.contains("nothing is wrong"), "{}", found.2);
+    assert!(!found.2.contains("no problems found"), "{}", found.2);
     let listed = run(&["doctor", "--database-url", &url, "--output", "json"]).await;
     assert_code(1, &listed);
     let document: Value = serde_json::from_str(&listed.1).unwrap();
@@ -66,7 +66,7 @@ async fn the_doctor_names_the_table_and_the_page_and_no_server_starts() {
     }
 }
 
-/// Larger than what is checked before it is used.
+/// Larger than the part that is checked before the database is used.
 #[tokio::test]
 async fn a_server_that_finds_damage_later_ends_and_says_so() {
     let folder = tempfile::tempdir().unwrap();
@@ -74,7 +74,7 @@ async fn a_server_that_finds_damage_later_ends_and_says_so() {
     let url = fixture::sqlite_url(&path);
     assert_code(0, &run(&["migrate", "--database-url", &url]).await);
     let conn = Connection::open(&path).unwrap();
-    // A table that nobody reads.
+    // A table that the server does not read.
     conn.execute_batch(
         "CREATE TABLE ballast (x BLOB); WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 9000) \
          INSERT INTO ballast SELECT randomblob(3000) FROM n; PRAGMA wal_checkpoint(TRUNCATE)",
@@ -104,7 +104,7 @@ async fn a_server_that_finds_damage_later_ends_and_says_so() {
     assert!(folder.path().join("flovyn.db-damaged").exists());
 }
 
-/// By the extension, made for the check and rolled back.
+/// By the extension, which the check creates and rolls back.
 #[tokio::test]
 async fn on_postgres_an_index_out_of_order_is_found() {
     let database = fixture::postgres().await;
@@ -114,7 +114,7 @@ async fn on_postgres_an_index_out_of_order_is_found() {
     assert_code(0, &sound);
     assert!(sound.2.contains("data checksums are") && !sound.2.contains("skipped"), "{}", sound.2);
     assert!(sound.2.contains("tables and indexes"), "{}", sound.2);
-    // An order that changes behind the index's back.
+    // Changes an order without updating the index.
     let order = |sign: &str| {
         format!(
             "CREATE OR REPLACE FUNCTION upside(a int4, b int4) RETURNS int4 LANGUAGE sql IMMUTABLE AS \
@@ -134,7 +134,7 @@ async fn on_postgres_an_index_out_of_order_is_found() {
     let left =
         fixture::connect(url).await.query("SELECT 1 FROM pg_extension WHERE extname = 'amcheck'", &[]).await;
     assert!(left.unwrap().is_empty(), "the doctor leaves nothing behind");
-    // A user without permission gets a refusal.
+    // A user without permission is refused.
     fixture::execute(url, &order(">")).await;
     let name = format!("looker_{}", std::process::id());
     let role = format!(

@@ -1,11 +1,11 @@
-//! `flovyn doctor` as a process: what it says, how it ends, and that a repaired database is sound.
+//! `flovyn doctor` as a process: its output, its exit codes, and that a repaired database is sound.
 
 use rusqlite::Connection;
 use serde_json::Value;
 
 use crate::{assert_code, fixture, run};
 
-/// Timers, leases and alarms of everything that is in flight.
+/// The timers, leases and alarms of all in-flight work.
 const DAMAGE: &str = "DELETE FROM due";
 
 async fn names_and_mends(url: &str, damage: impl AsyncFn()) {
@@ -15,7 +15,7 @@ async fn names_and_mends(url: &str, damage: impl AsyncFn()) {
     assert_code(0, &run(&["migrate", "--database-url", url]).await);
     let sound = run(&["doctor", "--database-url", url]).await;
     assert_code(0, &sound);
-    assert!(sound.1.is_empty() && sound.2.contains("nothing is wrong"), "{sound:?}");
+    assert!(sound.1.is_empty() && sound.2.contains("no problems found"), "{sound:?}");
 
     damage().await;
     let found = run(&["doctor", "--database-url", url]).await;

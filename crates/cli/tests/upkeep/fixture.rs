@@ -1,4 +1,4 @@
-//! Databases as the first schema left them, with runs in flight (see `fixtures/README.md`).
+//! Databases with the first schema and runs in flight (see `fixtures/README.md`).
 
 use std::path::{Path, PathBuf};
 

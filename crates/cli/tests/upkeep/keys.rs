@@ -1,4 +1,4 @@
-//! Open executions that were started by signal-with-start before it held their keys get them back.
+//! Open executions that were started by an older signal-with-start, which did not hold the key, receive their keys.
 
 use std::collections::BTreeMap;
 
@@ -7,8 +7,8 @@ use flovyn_store::open;
 
 use crate::fixture;
 
-/// Makes two of the open executions look as signal-with-start left them; the key of the second one is gone, since its time was
-/// over. The third was started alone.
+/// Makes two of the open executions look as an older signal-with-start left them. The key of the second one has
+/// expired. The third execution was started without a signal.
 const LONG_AGO: &str = "
 UPDATE workflow_event SET kind = 24, time_ms = (
     SELECT e.created_ms FROM workflow_execution e
@@ -31,7 +31,7 @@ async fn keys_are_held_again(url: &str) {
     };
     let [kept, given_back, alone] = ["answer-0", "answer-1", "answer-2"].map(|name| keys[name]);
     assert_eq!((kept.holder_id, kept.expires_ms), (holder("answer-0").id, IdempotencyKey::NEVER));
-    // As long as its start had asked for: 30 days.
+    // The lifetime that its start had set: 30 days.
     assert_eq!((kept.ttl_after_end_ms, kept.version), (Some(2_592_000_000), 2));
     let row = holder("answer-1");
     assert_eq!((given_back.holder_id, given_back.created_ms), (row.id, row.created_ms));

@@ -1,4 +1,4 @@
-//! What an operator does: check a database, copy it, put it back, and start a newer Flovyn on it.
+//! Operations on a database: check, back up, restore, and upgrade to a newer Flovyn.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails right there")]
 
@@ -20,7 +20,7 @@ fn flovyn(arguments: &[&str]) -> Command {
     command
 }
 
-/// Runs it to its end; stdout and stderr as text.
+/// Runs the command to its end. Returns stdout and stderr as text.
 async fn run(arguments: &[&str]) -> (Option<i32>, String, String) {
     let mut command = flovyn(arguments);
     let output: Output = tokio::task::spawn_blocking(move || command.output()).await.unwrap().unwrap();

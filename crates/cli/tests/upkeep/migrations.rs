@@ -7,14 +7,14 @@ use rusqlite::Connection;
 use crate::upgrade::everything_finishes;
 use crate::{assert_code, fixture, flovyn, run};
 
-/// What a kill leaves on the disk is what is there while the transaction is open: the copy is taken then.
+/// After a kill, the disk has what it had while the transaction was open, so the copy is taken then.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_kill_during_the_migration_on_sqlite() {
     let folder = tempfile::tempdir().unwrap();
     let path = fixture::sqlite(folder.path());
     let left = tempfile::tempdir().unwrap();
     let conn = Connection::open(&path).unwrap();
-    // Changes go to the log before the commit, as in a migration that is larger than the cache.
+    // Makes changes reach the log before the commit, as in a migration that is larger than the cache.
     let spill = "PRAGMA journal_mode = wal; PRAGMA cache_size = 1; PRAGMA cache_spill = 1; BEGIN IMMEDIATE;";
     conn.execute_batch(spill).unwrap();
     conn.execute_batch(include_str!("../../../store/src/sqlite/migrations/0002_quota.sql")).unwrap();
@@ -28,7 +28,7 @@ async fn a_kill_during_the_migration_on_sqlite() {
     everything_finishes(&fixture::sqlite_url(&left.path().join("flovyn.db"))).await;
 }
 
-/// A reader keeps the migration from its second statement; the process is killed there.
+/// A reader blocks the second statement of the migration; then the process is killed.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_kill_during_the_migration_on_postgres() {
     let database = fixture::postgres().await;

@@ -1,4 +1,4 @@
-//! A second server on the same file, by whatever name.
+//! A second server on the same database file, under any name of the file.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -35,12 +35,12 @@ async fn a_second_server_is_told_who_has_the_file_by_whatever_name_it_comes() {
         for part in [format!("process {}", server.id()), address("http_url"), address("grpc_url")] {
             assert!(refused.2.contains(&part), "{}: {part} is not in {}", data_dir.display(), refused.2);
         }
-        // Those who only look may, by a name that leads to the log.
+        // Read-only commands may open the file under a name that leads to the log.
         let exit = if *data_dir == hard { 2 } else { 0 };
         assert_code(exit, &run(&["doctor", "--data-dir", data_dir.to_str().unwrap()]).await);
     }
 
-    // A log is left behind, which has the first name.
+    // A log with the first name is left behind.
     server.kill();
     assert!(first.join("flovyn.db-wal").exists());
     let refused = start(&hard).await;
@@ -49,6 +49,6 @@ async fn a_second_server_is_told_who_has_the_file_by_whatever_name_it_comes() {
     let mut server = dev(&soft);
     send_signal(server.id(), "TERM").await;
     server.wait();
-    // Closed in order: any name will do.
+    // Closed in order, so any name is possible.
     drop(dev(&hard));
 }

@@ -1,4 +1,5 @@
-//! A database of the first schema, with runs in flight, under today's Flovyn: everything in it is sound, and finishes.
+//! A database with the first schema and runs in flight works with the current Flovyn: it is sound, and all runs
+//! finish.
 
 #[path = "../../../sdk/examples/in_flight/workflows.rs"]
 mod workflows;
@@ -16,12 +17,12 @@ use flovyn_store::open;
 
 use crate::fixture;
 
-/// The fixtures know its hash.
+/// The fixtures contain the hash of this token.
 const TOKEN: &str = "fwt_upgrade-0123456789abcdef0123456789ab";
-/// Longer than anything here takes.
+/// Longer than any step here takes.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Brings the schema up to date and returns what is there.
+/// Migrates the schema and returns the store.
 async fn migrated(url: &str) -> Snapshot {
     let snapshot = open::store(url).await.unwrap().snapshot().await.unwrap();
     let statuses: BTreeSet<String> = snapshot.executions.iter().map(|row| row.status.to_string()).collect();
@@ -51,7 +52,7 @@ async fn start(url: &str) -> Server {
     Server::start(ServerOptions::new(config)).await.unwrap()
 }
 
-/// Every run that was in flight ends as its code says.
+/// Every in-flight run ends with the result that its code defines.
 pub(crate) async fn everything_finishes(url: &str) {
     let before = migrated(url).await;
     assert_sound(url).await;

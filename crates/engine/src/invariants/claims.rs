@@ -1,4 +1,4 @@
-//! P2, P4, P5 and P13: keys, attempts, and that what happened to a task is in its workflow's log exactly once.
+//! P2, P4, P5 and P13: keys, attempts, and the events of tasks: each is in the workflow's log exactly once.
 
 use std::collections::BTreeMap;
 
@@ -37,12 +37,12 @@ fn check_keys(view: &mut View<'_>) {
     check_workflow_keys(view);
 }
 
-/// Two open executions with one key are two executions for one request, unless the key ran out in between.
+/// Two open executions with one key are two executions for one request, unless the key expired in between.
 fn check_one_holder(view: &mut View<'_>) {
     for row in view.subjects.executions.iter().filter(|row| !row.status.is_terminal()) {
         let Some(name) = &row.idempotency_key else { continue };
         let Some(key) = view.work_keys.get(&(row.tenant_id, name.clone())) else { continue };
-        // The key's creation is that of its last holder: whoever is younger than it is a double.
+        // The key was created when its last holder took it: a younger open execution is a duplicate.
         if row.created_ms > key.created_ms && row.id != key.holder_id {
             let message = format!("key '{name}' has a second execution {}", row.id);
             view.report(Promised::P2, row.tenant_id, Subject::Execution(row.id), message);
@@ -50,8 +50,8 @@ fn check_one_holder(view: &mut View<'_>) {
     }
 }
 
-/// An execution that has accepted a signal-with-start has its key while it is open. A key has one holder, so no second
-/// execution can be open beside it.
+/// An execution that has accepted a signal-with-start holds its key while it is open. A key has one holder, so no
+/// second execution with the key can be open.
 fn check_workflow_keys(view: &mut View<'_>) {
     for row in view.subjects.executions.iter().filter(|row| !row.status.is_terminal()) {
         let Some(name) = &row.idempotency_key else { continue };
@@ -62,7 +62,9 @@ fn check_workflow_keys(view: &mut View<'_>) {
         let key = view.work_keys.get(&(row.tenant_id, name.clone()));
         let problem = match key {
             Some(key) if key.holder_id != row.id => format!("is held by {}", key.holder_id),
-            Some(key) if key.ttl_after_end_ms.is_none() => "is free when its time is over".to_owned(),
+            Some(key) if key.ttl_after_end_ms.is_none() => {
+                "expires although the execution is open".to_owned()
+            }
             Some(_) => continue,
             None => "is free".to_owned(),
         };
@@ -81,7 +83,7 @@ fn check_attempts(view: &mut View<'_>) {
         attempts.entry((row.tenant_id, row.task_id)).or_default().push(row.clone());
     }
     for task in &view.subjects.tasks {
-        // What is being purged loses its rows page by page.
+        // An execution or task that is being purged loses its rows page by page.
         let owner = task.execution_id.and_then(|id| view.executions.get(&(task.tenant_id, id)));
         if task.purging || owner.is_some_and(|owner| owner.purging) {
             continue;
@@ -132,10 +134,10 @@ fn check_task_events(view: &mut View<'_>) {
                 format!("task {} was scheduled {was_scheduled} times", task.id),
             );
         }
-        // What ends after its workflow is not told any more.
+        // A task that ends after its workflow has no event.
         let expected = usize::from(task.announced && task.status.is_terminal());
         if has_ended > 1 || (owner_open && has_ended != expected) {
-            let message = format!("task {} is {}, the log has {has_ended} ends", task.id, task.status);
+            let message = format!("task {} is {}, the log has {has_ended} end events", task.id, task.status);
             of_task(view, Promised::P5, task, message);
         }
     }

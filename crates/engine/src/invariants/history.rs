@@ -1,4 +1,4 @@
-//! P3, P7, P8 and P12: the log itself, and that the row of an execution is what its log says.
+//! P3, P7, P8 and P12: the log itself, and that an execution's row agrees with its log.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -47,7 +47,7 @@ fn check_order(view: &mut View<'_>, row: &Execution, events: &[&Event]) {
     }
 }
 
-/// Rows from before ends were deferred have no last signal.
+/// In rows from versions that did not defer ends, the last signal is 0.
 fn check_last_signal(view: &mut View<'_>, row: &Execution, events: &[&Event]) {
     let by_its_own_word = |event: &&&Event| {
         event.origin == Origin::Command
@@ -60,22 +60,22 @@ fn check_last_signal(view: &mut View<'_>, row: &Execution, events: &[&Event]) {
     }
 }
 
-/// What was refused says so: with its code and its message, for as long as it is counted.
+/// An execution that counts refusals has their code and message.
 fn check_refusals(view: &mut View<'_>, row: &Execution) {
     let code = row.failure_code.as_deref().and_then(Code::parse);
     let told = code.is_some() && row.failure_message.is_some();
-    // The last of them ends the execution and is no failure that is waited out.
+    // The last of the equal refusals ends the execution and is not counted as a failure.
     let counted = row.equal_refusals <= row.activation_failures + i64::from(row.status.is_terminal());
     if row.equal_refusals != 0 && !(told && counted) {
         let message = format!(
-            "{}: {} refusals with {:?}, {} failures",
+            "{}: {} equal refusals with {:?}, but {} failed activations",
             row.id, row.equal_refusals, row.failure_code, row.activation_failures
         );
         execution(view, Promised::P12, row.key(), message);
     }
 }
 
-/// What the log says about an execution.
+/// The state of an execution according to its log.
 #[derive(Debug, Default, PartialEq)]
 struct Fold {
     open_tasks: BTreeSet<uuid::Uuid>,
@@ -138,7 +138,7 @@ fn fold(events: &[&Event]) -> Fold {
     fold
 }
 
-/// Children that the log says are under way.
+/// The number of children that are open according to the log.
 pub(super) fn open_children(events: &[&Event]) -> usize {
     fold(events).open_children.len()
 }
@@ -176,7 +176,7 @@ fn check_fold(view: &mut View<'_>, row: &Execution, events: &[&Event]) {
     if row.status.is_terminal() {
         return;
     }
-    // Children that were started from outside have no event of their own in the parent's log.
+    // Children that were started by a client have no event in the parent's log.
     let outside = view
         .executions
         .values()

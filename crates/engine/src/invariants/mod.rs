@@ -1,4 +1,4 @@
-//! The promises of the product as predicates over a snapshot: used by tests, by the simulator and by checkers.
+//! The promises of the product as predicates over a snapshot. Tests, the simulator and checkers use them.
 //!
 //! Each finding names its promise. An empty result means that the promises P2 to P8 and P11 to P13 hold.
 
@@ -28,21 +28,21 @@ pub enum Promised {
     P4,
     /// Effects on the log happen exactly once.
     P5,
-    /// No orphan: whatever is not terminal has a live cause.
+    /// No orphan: everything that is open has a live cause.
     P6,
     /// Stored state equals the fold of the history.
     P7,
     /// Timers never fire early.
     P8,
-    /// A run does not end by its own word over a signal that it has not seen.
+    /// An execution does not complete or fail by its own command while it has an unseen signal.
     P11,
-    /// A refusal that repeating cannot cure moves its run or task on, visibly, with its code.
+    /// A refusal that a retry cannot cure moves its execution or task on, visibly, with its code.
     P12,
     /// At most one open execution holds a key that was taken by signal-with-start.
     P13,
 }
 
-/// What a finding is about.
+/// The subject of a finding.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Subject {
     Execution(ExecutionId),
@@ -54,7 +54,7 @@ pub enum Subject {
     Promise(PromiseId),
     Key(Text),
     Quota,
-    /// A row of the search tables itself.
+    /// A row of the search tables themselves.
     Ready(Ready),
     Due(Due),
 }
@@ -90,9 +90,9 @@ impl fmt::Display for Violation {
 
 type Id = (TenantId, uuid::Uuid);
 
-/// Rows to be checked, with the look-ups that the checks share.
+/// The rows to be checked, with the look-ups that the checks share.
 pub(crate) struct View<'a> {
-    /// What is checked. Everything else is only looked at.
+    /// The rows that are checked. All other rows are context.
     subjects: &'a Snapshot,
     now: Now,
     executions: BTreeMap<Id, &'a Execution>,
@@ -113,7 +113,7 @@ impl<'a> View<'a> {
         let promises = || subjects.promises.iter().chain(&context.promises);
         let keys = subjects.keys.iter().chain(&context.keys).filter(|key| key.space == KeySpace::Work);
         let quotas = subjects.quotas.iter().chain(&context.quotas);
-        // What is checked wins over what was read beside it.
+        // If a row is both a subject and context, the subject counts.
         Self {
             subjects,
             now,
@@ -164,7 +164,7 @@ pub fn check(snapshot: &Snapshot, now: Now) -> Vec<Violation> {
     View::new(snapshot, &Snapshot::default(), now).check(&quotas::count_open(snapshot))
 }
 
-/// Checks P6 alone, on rows that belong together: something open, and what was found of its causes.
+/// Checks P6 alone, on an open execution or task and the rows that were found as its causes.
 pub(crate) fn orphans(snapshot: &Snapshot, now: Now) -> Vec<Violation> {
     let nothing = Snapshot::default();
     let mut view = View::new(snapshot, &nothing, now);
@@ -172,7 +172,7 @@ pub(crate) fn orphans(snapshot: &Snapshot, now: Now) -> Vec<Violation> {
     view.found
 }
 
-/// Checks the rows of one page. All pages of all parts together check what [`check`] does.
+/// Checks the rows of one page. All pages of all parts together check as much as [`check`].
 pub fn check_page(page: &InspectPage) -> Vec<Violation> {
     View::new(&page.subjects, &page.context, page.now).check(&page.open_workflows)
 }

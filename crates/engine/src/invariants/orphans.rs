@@ -1,4 +1,4 @@
-//! P6: whatever is not terminal has a live cause, and the search tables say what the rows say.
+//! P6: everything that is open has a live cause, and the search tables agree with the rows.
 
 use super::{Promised, Subject, View, standing};
 use crate::ids::TenantId;
@@ -40,7 +40,7 @@ fn check_execution(view: &mut View<'_>, row: &Execution) {
                     view,
                     row.tenant_id,
                     Subject::Execution(row.id),
-                    format!("execution {} is held back and nothing will release it", row.id),
+                    format!("execution {} is held back, but no alarm will release it", row.id),
                 );
             }
         }
@@ -73,7 +73,10 @@ fn check_execution(view: &mut View<'_>, row: &Execution) {
                     view,
                     row.tenant_id,
                     Subject::Execution(row.id),
-                    format!("execution {} has finished, its items have not", row.id),
+                    format!(
+                        "execution {} has finished, but has open tasks, timers or promises and no follow-up",
+                        row.id
+                    ),
                 );
             }
             if row.purging && !view.has_follow_up(DueClass::PurgeExecution, id) {
@@ -81,7 +84,7 @@ fn check_execution(view: &mut View<'_>, row: &Execution) {
                     view,
                     row.tenant_id,
                     Subject::Execution(row.id),
-                    format!("execution {} is deleted and nothing will purge it", row.id),
+                    format!("execution {} is deleted, but no follow-up will purge it", row.id),
                 );
             }
         }
@@ -92,7 +95,7 @@ fn check_execution(view: &mut View<'_>, row: &Execution) {
             view,
             row.tenant_id,
             Subject::Execution(row.id),
-            format!("execution {} has a timeout that will not fire", row.id),
+            format!("execution {} has a timeout, but no alarm for it", row.id),
         );
     }
     let force_stopped = row.clean_up_until_ms.is_none_or(|at| row.alarm_ms.is_some_and(|alarm| alarm <= at));
@@ -101,7 +104,7 @@ fn check_execution(view: &mut View<'_>, row: &Execution) {
             view,
             row.tenant_id,
             Subject::Execution(row.id),
-            format!("execution {} was asked to stop and nothing ends its grace time", row.id),
+            format!("execution {} has a cancel request, but no alarm for the end of its grace", row.id),
         );
     }
 }
@@ -164,14 +167,14 @@ fn check_task(view: &mut View<'_>, row: &Task) {
                     view,
                     row.tenant_id,
                     Subject::Task(row.id),
-                    format!("task {} is deleted and nothing will purge it", row.id),
+                    format!("task {} is deleted, but no follow-up will purge it", row.id),
                 );
             }
         }
     }
 }
 
-/// The alarm comes no later than any moment that matters.
+/// The alarm must not be later than any of the deadlines.
 fn check_moments(view: &mut View<'_>, row: &Task, moments: [Option<i64>; 3]) {
     let first = alarm::earliest(moments);
     if first.is_some_and(|at| row.alarm_ms.is_none_or(|alarm| alarm > at)) {
@@ -179,7 +182,7 @@ fn check_moments(view: &mut View<'_>, row: &Task, moments: [Option<i64>; 3]) {
             view,
             row.tenant_id,
             Subject::Task(row.id),
-            format!("task {} waits for a time that will not come", row.id),
+            format!("task {} has a deadline, but no alarm for it", row.id),
         );
     }
 }
@@ -205,7 +208,7 @@ fn check_promise(view: &mut View<'_>, promise: &Promise) {
     }
 }
 
-/// Ready rows whose subject does not stand there.
+/// Ready rows whose subject is not ready in that place.
 fn check_ready(view: &mut View<'_>, ready: &Ready) {
     let id = (ready.lane.tenant_id, ready.id);
     let stands = standing::ready(ready, view.executions.get(&id).copied(), view.tasks.get(&id).copied());
@@ -215,7 +218,7 @@ fn check_ready(view: &mut View<'_>, ready: &Ready) {
     }
 }
 
-/// Due rows whose subject does not exist, or waits for another moment.
+/// Due rows whose subject does not exist, or waits for another time.
 fn check_due(view: &mut View<'_>, due: &Due) {
     let id = (due.tenant_id, due.id);
     let timers = view.timers.get(&id).map_or(&[][..], Vec::as_slice);

@@ -1,8 +1,8 @@
-//! A database too large for memory is checked page by page. Each page is read from one moment: the rows to be checked, and
-//! whatever else it takes to judge them.
+//! A large database is checked page by page. Each page comes from one consistent read: the rows to be checked, and the
+//! other rows that are needed to check them.
 //!
-//! The parts go both ways: from executions and tasks to the rows of the search tables that must be there, and from
-//! those rows to what they must be about. So neither direction needs an index that the product does not need.
+//! The parts go in both directions: from executions and tasks to the rows that the search tables must have, and from
+//! those rows to their subjects. So no direction needs an index that the product itself does not need.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,12 +13,12 @@ use crate::state::*;
 use crate::table::Row;
 use crate::working_set::{Scan, Wants};
 
-/// Which rows to read next: those of one table after a key.
+/// Which rows to read next: the rows of one table after a key.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Part {
-    /// With everything that belongs to them.
+    /// Executions, with all rows that belong to them.
     Executions(Option<<Execution as Row>::Key>),
-    /// Standalone ones; the others come with their executions.
+    /// Standalone tasks; the other tasks come with their executions.
     Tasks(Option<<Task as Row>::Key>),
     Keys(Option<<IdempotencyKey as Row>::Key>),
     Ready(Option<<Ready as Row>::Key>),
@@ -29,7 +29,7 @@ pub enum Part {
 impl Part {
     pub const FIRST: Self = Self::Executions(None);
 
-    /// For progress and messages.
+    /// The name for progress and messages.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Executions(_) => "executions",
@@ -41,7 +41,7 @@ impl Part {
         }
     }
 
-    /// What comes when this part has no more rows.
+    /// The part that follows this one. `None`: this is the last part.
     pub fn following(&self) -> Option<Self> {
         match self {
             Self::Executions(_) => Some(Self::Tasks(None)),
@@ -53,7 +53,7 @@ impl Part {
         }
     }
 
-    /// The same part, after the last row of what was read of it. `None`: nothing was.
+    /// This part, positioned after the last row of what was read. `None`: nothing was read.
     pub fn after(&self, read: &Snapshot) -> Option<Self> {
         fn last<R: Row>(rows: &[R]) -> Option<Option<R::Key>> {
             rows.last().map(|row| Some(row.key()))
@@ -73,19 +73,19 @@ impl Part {
 #[derive(Debug, Clone, PartialEq)]
 pub struct InspectPage {
     pub subjects: Snapshot,
-    /// Rows that are only looked at.
+    /// Rows that are needed for the checks but are not checked.
     pub context: Snapshot,
-    /// For quotas: how many open executions of each tenant are counted.
+    /// For quotas: the number of counted open executions of each tenant.
     pub open_workflows: BTreeMap<TenantId, i64>,
     pub now: Now,
     pub next: Option<Part>,
 }
 
-/// Children that are looked at to find those that were started from outside.
+/// The most children that are read to find those that a client started.
 const CHILDREN: usize = 10_000;
 
 impl InspectPage {
-    /// How many rows were checked: those that the part is named after.
+    /// How many rows of the part's own table were checked.
     pub fn rows(&self, part: &Part) -> usize {
         match part {
             Part::Executions(_) => self.subjects.executions.len(),
@@ -97,7 +97,7 @@ impl InspectPage {
         }
     }
 
-    /// What has to be looked at to judge the rows to be checked.
+    /// The rows that are needed to check the subjects.
     pub fn wants(subjects: &Snapshot) -> Wants {
         let mut wants = Wants::default();
         for row in &subjects.executions {
@@ -133,7 +133,7 @@ impl InspectPage {
         wants
     }
 
-    /// Follow-ups that must be there, by class, tenant and id: nothing but a search finds them.
+    /// The follow-ups that must exist, by class, tenant and id. Only a search can find them.
     pub fn follow_ups(subjects: &Snapshot) -> BTreeSet<(DueClass, TenantId, uuid::Uuid)> {
         let mut wanted = BTreeSet::new();
         for row in &subjects.executions {
@@ -149,7 +149,7 @@ impl InspectPage {
         wanted
     }
 
-    /// No follow-up that must be there is due later than this: it was due when it was left.
+    /// Required follow-ups are due at this time or earlier: they were due when they were written.
     pub fn follow_ups_until_ms(subjects: &Snapshot, now: Now) -> i64 {
         let events = subjects.executions.iter().map(|row| row.last_event_ms);
         let ends = subjects.tasks.iter().map(|row| row.finished_ms.unwrap_or(row.created_ms));
@@ -173,7 +173,7 @@ fn want_alarm(wants: &mut Wants, class: DueClass, (tenant_id, id): super::Id, ar
     wants.due.peek.extend(armed_ms.map(|at| Due::new(class, at, tenant_id, id).key()));
 }
 
-/// Only where the log alone does not account for the number of open children.
+/// Reads children only if the log alone does not explain the number of open children.
 fn want_children(wants: &mut Wants, subjects: &Snapshot) {
     let events = super::group(&subjects.events, |row| (row.tenant_id, row.execution_id));
     for row in subjects.executions.iter().filter(|row| !row.status.is_terminal()) {

@@ -1,4 +1,4 @@
-//! P7: what a quota counts as open is what is open, and its bucket holds what a bucket can hold.
+//! P7: the number of open executions in a quota is right, and its bucket is not over its size.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use super::{Promised, Subject, View};
 use crate::ids::TenantId;
 use crate::snapshot::Snapshot;
 
-/// How many open executions of each tenant are counted in its quota.
+/// The number of open executions of each tenant that count against its quota.
 pub(super) fn count_open(snapshot: &Snapshot) -> BTreeMap<TenantId, i64> {
     let mut open: BTreeMap<TenantId, i64> = BTreeMap::new();
     for row in snapshot.executions.iter().filter(|row| row.counted && !row.status.is_terminal()) {
@@ -15,14 +15,14 @@ pub(super) fn count_open(snapshot: &Snapshot) -> BTreeMap<TenantId, i64> {
     open
 }
 
-/// `open`: all that is open of the tenants whose quotas are looked at.
+/// `open`: the number of counted open executions of each tenant in the view.
 pub(super) fn check(view: &mut View<'_>, open: &BTreeMap<TenantId, i64>) {
     for quota in &view.subjects.quotas {
         let tenant_id = quota.tenant_id;
         let counted = open.get(&tenant_id).copied().unwrap_or(0);
         if counted != quota.open_workflows {
             let message = format!(
-                "the quota of tenant {tenant_id} has {} open workflows, {counted} are",
+                "the quota of tenant {tenant_id} counts {} open workflows, but {counted} are open",
                 quota.open_workflows
             );
             view.report(Promised::P7, tenant_id, Subject::Quota, message);

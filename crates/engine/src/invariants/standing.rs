@@ -1,8 +1,8 @@
-//! Whether a row of the search tables is wanted by what it is about.
+//! Whether a row of the search tables agrees with its subject.
 
 use crate::state::*;
 
-/// What a due row may be about: the rows that its class and id name.
+/// The possible subjects of a due row: the rows that its class and id name.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct About<'a> {
     pub(crate) execution: Option<&'a Execution>,
@@ -31,7 +31,7 @@ pub(crate) fn due(due: &Due, about: &About<'_>) -> bool {
         DueClass::ExecutionLease => about.execution.is_some_and(|row| row.lease_alarm_ms == at),
         DueClass::TaskAlarm => about.task.is_some_and(|row| row.alarm_ms == at),
         DueClass::TaskLease => about.task.is_some_and(|row| row.lease_alarm_ms == at),
-        // A follow-up may outlive what it was for; it then does nothing.
+        // A follow-up may outlive its subject. It then does nothing.
         DueClass::CancelExecution
         | DueClass::CancelChildren
         | DueClass::CloseItems

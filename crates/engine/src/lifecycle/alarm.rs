@@ -1,7 +1,7 @@
-//! Alarms: at most one row in `due` per execution or task and clock, at the earliest moment that matters.
+//! Alarms: at most one row in `due` per execution or task and clock, at the earliest time that matters.
 //!
-//! An alarm may be early, never late: what it guards is looked at again when it fires. So a claim that ends in
-//! time costs nothing, and a lease that is renewed leaves its alarm where it is.
+//! An alarm may be early, never late: when it fires, the rule checks again whether something is due. So a claim that
+//! ends in time costs nothing, and a renewed lease leaves its alarm where it is.
 
 use uuid::Uuid;
 
@@ -9,7 +9,7 @@ use crate::ids::TenantId;
 use crate::rules::Work;
 use crate::state::{Due, DueClass};
 
-/// Makes sure that the alarm fires no later than `wanted_ms`. Returns its new time.
+/// Makes sure that the alarm fires no later than `wanted_ms`. Returns the new time of the alarm.
 pub(crate) fn no_later_than(
     work: &mut Work<'_>,
     class: DueClass,
@@ -40,7 +40,7 @@ pub(crate) fn clear(
     }
 }
 
-/// The earlier of two optional moments.
+/// The earliest of several optional times. `None`: there is none.
 pub(crate) fn earliest(moments: impl IntoIterator<Item = Option<i64>>) -> Option<i64> {
     moments.into_iter().flatten().min()
 }

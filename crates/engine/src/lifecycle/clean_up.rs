@@ -1,33 +1,33 @@
-//! How long a run may go on after it was asked to cancel.
+//! How long an execution may continue after a cancel request.
 //!
-//! | the run | is force-stopped |
+//! | the execution | is force-stopped |
 //! |---|---|
-//! | has a grace of its own | when that is over, counted from the request, whatever the run does |
+//! | has a grace of its own | when the grace is over, counted from the request, whatever the workflow does |
 //! | waits for a task, timer or child of its clean-up | never: clean-up has the time it needs |
-//! | goes on in another way | the idle limit after its last progress |
+//! | makes another kind of progress | the idle limit after its last progress |
 //! | ignores the request | the idle limit after the request |
 //!
-//! A failed activation is no progress, and takes nothing back either: clean-up that waited for its own work still has no limit.
+//! A failed activation is no progress, but removes none: clean-up that waited for its own work still has no limit.
 
 use crate::ids::Text;
 
-/// What an accepted activation did about the request.
+/// The effect of an accepted activation on the clean-up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// It waits for work of its clean-up.
+    /// The workflow waits for work of its clean-up.
     Waits,
-    /// It went on, and waits for the outside world.
+    /// The workflow made progress, and waits for something outside.
     Advanced,
-    /// It did nothing.
+    /// The workflow made no progress.
     Idle,
 }
 
-/// When a run is force-stopped that is asked to cancel now.
+/// When an execution is force-stopped that receives a cancel request now.
 pub(crate) fn asked(grace_ms: Option<i64>, idle_ms: i64, now_ms: i64) -> i64 {
     now_ms.saturating_add(grace_ms.unwrap_or(idle_ms))
 }
 
-/// When it is force-stopped after this step. `None`, before or after: it has no limit.
+/// When the execution is force-stopped after this step. `None`, before or after: it has no limit.
 pub(crate) fn until(
     before_ms: Option<i64>,
     grace_ms: Option<i64>,
@@ -40,12 +40,12 @@ pub(crate) fn until(
         _ if grace_ms.is_some() => before_ms,
         Step::Waits => None,
         Step::Advanced => from_now_ms,
-        // It has waited for its clean-up until now.
+        // The clean-up had no limit, because it waited for its own work until now.
         Step::Idle => before_ms.or(from_now_ms),
     }
 }
 
-/// Why it was force-stopped.
+/// The reason of a force-stop.
 pub(crate) fn force_stopped(grace_ms: Option<i64>, idle_ms: i64) -> Text {
     match grace_ms {
         Some(ms) => format!("force-stopped: it did not end within {} of the cancel request", span(ms)),

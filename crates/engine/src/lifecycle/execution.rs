@@ -1,4 +1,4 @@
-//! The life of an execution: its log, how it becomes runnable, how it ends.
+//! The life of an execution: its log, how it becomes claimable, how it ends.
 
 use crate::code::{Code, Refusal};
 use crate::event::{Event, EventData, EventKind, Origin};
@@ -11,7 +11,7 @@ use crate::rules::Work;
 use crate::state::{Due, DueClass, Execution, ExecutionStatus, KeySpace, SmallEnum, WorkClass};
 use crate::working_set::Needs;
 
-/// Asks for an execution and for everything that its end would touch: parent, key and quota.
+/// Loads an execution and everything that its end would touch: parent, key and quota.
 pub(crate) fn needs_with_end<'a>(
     needs: &mut Needs<'a>,
     tenant_id: TenantId,
@@ -51,7 +51,7 @@ pub(crate) fn find_open(work: &Work<'_>, id: ExecutionId) -> Result<Execution, R
 /// Writes the next row of the log and returns its sequence.
 pub(crate) fn append(work: &mut Work<'_>, execution: &mut Execution, origin: Origin, data: EventData) -> i64 {
     execution.last_sequence += 1;
-    // Never before the event it follows, whatever the clock says.
+    // An event is never earlier than the event before it, even if the clock steps back.
     execution.last_event_ms = execution.last_event_ms.max(work.now.ms);
     let event = Event {
         tenant_id: execution.tenant_id,
@@ -71,8 +71,8 @@ pub(crate) fn append(work: &mut Work<'_>, execution: &mut Execution, origin: Ori
     execution.last_sequence
 }
 
-/// Counts what a history shows, and moves the execution to the lane of large ones when it has become too large for
-/// plain clients.
+/// Adds to the size of the history as it is shown. If it has become too large for plain clients, the execution moves to
+/// the lane of large workflows.
 pub(crate) fn grow_history(work: &mut Work<'_>, execution: &mut Execution, bytes: i64) {
     execution.history_bytes = execution.history_bytes.saturating_add(bytes);
     if execution.large || execution.history_bytes <= work.limits.unary_history_bytes {
@@ -85,8 +85,8 @@ pub(crate) fn grow_history(work: &mut Work<'_>, execution: &mut Execution, bytes
     }
 }
 
-/// Writes an event from outside and makes the execution runnable. The one door for every kind of event: this is
-/// why no wake-up gets lost.
+/// Writes an external event and makes the execution claimable. All external events go through this function, so no
+/// wake-up is lost.
 pub(crate) fn append_external(work: &mut Work<'_>, execution: &mut Execution, data: EventData) -> i64 {
     let sequence = append(work, execution, Origin::External, data);
     execution.last_external_sequence = sequence;
@@ -97,7 +97,7 @@ pub(crate) fn append_external(work: &mut Work<'_>, execution: &mut Execution, da
     sequence
 }
 
-/// Puts an execution (back) in line. One that is held back stays so: its alarm will release it.
+/// Enqueues or requeues an execution. An execution that is held back stays held back: its alarm will release it.
 pub(crate) fn make_pending(work: &mut Work<'_>, execution: &mut Execution) {
     execution.status = ExecutionStatus::Pending;
     execution.lease_until_ms = None;
@@ -108,21 +108,21 @@ pub(crate) fn make_pending(work: &mut Work<'_>, execution: &mut Execution) {
     arm(work, execution);
 }
 
-/// Takes its row out of the ready table before something changes where it stands.
+/// Removes the execution's row from the ready table, before its place in the lane changes.
 pub(crate) fn leave_line(work: &mut Work<'_>, execution: &Execution) {
     if execution.is_in_ready() {
         work.set.remove_ready(execution.ready());
     }
 }
 
-/// Lets a held-back execution go before or at its time.
+/// Releases a held-back execution, at its time or earlier.
 pub(crate) fn release(work: &mut Work<'_>, execution: &mut Execution) {
     leave_line(work, execution);
     execution.not_before_ms = None;
     make_pending(work, execution);
 }
 
-/// Sets the alarm to the next moment that matters.
+/// Sets the alarm to the next time that matters.
 pub(crate) fn arm(work: &mut Work<'_>, execution: &mut Execution) {
     let wanted = alarm::earliest([
         (execution.status == ExecutionStatus::Pending).then_some(execution.not_before_ms).flatten(),
@@ -142,14 +142,14 @@ pub(crate) enum End {
 }
 
 impl End {
-    /// An end from outside: nothing is known of what the workflow has read.
+    /// An end from outside: it is not known what the workflow has read.
     pub(crate) fn cancelled(reason: Text) -> Self {
         Self::Cancelled { reason, unread_signals: 0 }
     }
 }
 
-/// Writes the terminal event, closes the row and tells the direct parent, all in this transaction. What else is
-/// still open is closed by a follow-up.
+/// Writes the terminal event, closes the row and notifies the direct parent, all in this transaction. A follow-up
+/// closes everything else that is still open.
 pub(crate) fn finish(work: &mut Work<'_>, execution: &mut Execution, origin: Origin, end: End) {
     leave_line(work, execution);
     execution.status = match end {
@@ -247,17 +247,17 @@ fn tell_parent(work: &mut Work<'_>, execution: &Execution, end: &End) {
     work.set.executions.put(parent);
 }
 
-/// Leaves a durable note for the loops: an effect that must not be part of this transaction.
+/// Adds a follow-up for the loops: an effect that must not be part of this transaction.
 pub(crate) fn follow_up(work: &mut Work<'_>, class: DueClass, id: ExecutionId, note: Option<Text>) {
     let mut due = Due::new(class, work.now.ms, work.tenant_id, id);
-    // A name of its own: two follow-ups of one kind may be caused in the same millisecond.
+    // The name is unique: two follow-ups of one class may be caused in the same millisecond.
     due.name = work.ids.uuid(work.now.ms).simple().to_string().into();
     due.note = note;
     work.set.due.put(due);
 }
 
-/// Whether an activation that has added events has left enough room. The last one needs room for its end alone: nothing comes
-/// behind that.
+/// Whether an activation that has added events has left enough room in the history. The last activation needs room for
+/// its end alone, because no event follows.
 pub(crate) fn check_room(work: &Work<'_>, execution: &Execution, is_last: bool) -> Result<(), Refusal> {
     if is_last && execution.last_sequence < work.limits.history_events {
         return Ok(());
@@ -265,8 +265,8 @@ pub(crate) fn check_room(work: &Work<'_>, execution: &Execution, is_last: bool) 
     check_history(work, execution, 0)
 }
 
-/// Room for `added` more events, with room kept for what is still open to end, a cancel request, an end that is deferred
-/// and the end.
+/// Checks that the history has room for `added` more events. Room is reserved for the end of each open item, a cancel
+/// request, a deferred end and the end.
 pub(crate) fn check_history(work: &Work<'_>, execution: &Execution, added: i64) -> Result<(), Refusal> {
     let reserved =
         execution.open_tasks + execution.open_timers + execution.open_promises + execution.open_children;
@@ -275,7 +275,7 @@ pub(crate) fn check_history(work: &Work<'_>, execution: &Execution, added: i64) 
         return Ok(());
     }
     let message = format!(
-        "execution {} has {} events, {reserved} still to come; the limit is {}",
+        "execution {} has {} events, and {reserved} more are reserved; the limit is {}",
         execution.id, execution.last_sequence, work.limits.history_events
     );
     Err(Refusal::new(Code::HistoryFull, message))

@@ -1,17 +1,19 @@
-//! Who may take an execution that is held back after a failed activation, before its delay is over.
+//! Which worker may take an execution that is held back after a failed activation, before its delay is over.
 //!
-//! A build that has failed on it would only fail again. One that has not tried it may be the mended one and takes it at once. All
-//! builds that have failed are remembered: two broken ones must not hand an execution to and fro without a delay.
+//! A build that has failed on the execution would only fail again. A build that has not tried may have the fix, so it
+//! takes the execution without waiting. All failed builds are remembered: otherwise two broken builds could take turns
+//! without a delay.
 
 use crate::ids::Text;
 use crate::planted::{Bug, planted};
 
-/// Builds that are remembered. Where more have failed, the delay holds for every build.
+/// The most builds that are remembered. If more have failed, the delay holds for every build.
 const MAX_BUILDS: usize = 8;
-/// Between builds in the column. A build id is compared as a whole, so one that contains this is only remembered worse.
+/// The separator in the column. Build ids are compared as a whole, so an id that contains it is never recognised.
 const BETWEEN: char = '\n';
 
-/// The builds that have failed, when this one has too. Without a name it holds the execution back from every build.
+/// The failed builds after this build has failed too. `None`: the build has no name, so the delay holds for every
+/// build.
 pub(crate) fn failed_on(builds: Option<&Text>, build: Option<&Text>) -> Option<Text> {
     let build = build?;
     match builds {
@@ -22,19 +24,19 @@ pub(crate) fn failed_on(builds: Option<&Text>, build: Option<&Text>) -> Option<T
     }
 }
 
-/// Whether a worker of this build may take it before its delay is over.
+/// Whether a worker of this build may take the execution before its delay is over.
 pub fn may_try(builds: Option<&Text>, build: Option<&Text>) -> bool {
     let (Some(builds), Some(build)) = (builds, build) else { return false };
     let forgotten = builds.split(BETWEEN).count() > MAX_BUILDS;
     !forgotten && (planted(Bug::RetakenBySameBuild) || !has_failed(builds, build))
 }
 
-/// The builds that have failed, in the order in which they first did.
+/// The builds that have failed, in the order of their first failure.
 pub(crate) fn builds(builds: &Text) -> Vec<Text> {
     builds.split(BETWEEN).map(Text::from).collect()
 }
 
-/// Whether this build is one of those that have failed.
+/// Whether this build has failed on the execution.
 pub fn has_failed(builds: &Text, build: &Text) -> bool {
     builds.split(BETWEEN).any(|failed| failed == &**build)
 }

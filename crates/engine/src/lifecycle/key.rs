@@ -1,7 +1,7 @@
-//! Keys of work and of promises: one holder per key, cleared when its work fails or is cancelled.
+//! Keys of work and of promises: one holder per key, freed when its work fails or is cancelled.
 //!
-//! An idempotency key is free again when its lifetime is over, whether or not its work has ended. A workflow key was taken by
-//! signal-with-start: its execution holds it while it is open, and the lifetime counts from the end.
+//! An idempotency key is free again when its lifetime is over, whether or not its work has ended. A workflow key was
+//! taken by signal-with-start: its execution holds it while it is open, and the lifetime counts from the end.
 
 use uuid::Uuid;
 
@@ -15,17 +15,17 @@ use crate::rules::Work;
 use crate::state::{Execution, HolderClass, IdempotencyKey, KeySpace, Task};
 use crate::working_set::{Needs, Scan, WorkingSet};
 
-/// Whose key it is.
+/// The tenant part of a key.
 fn owner(tenant_id: TenantId) -> TenantId {
     if planted(Bug::TenantLeftOutOfKey) { Uuid::nil() } else { tenant_id }
 }
 
-/// Asks for the key and for whoever holds it.
+/// Loads the key and its holder.
 pub(crate) fn needs_work_key(needs: &mut Needs<'_>, tenant_id: TenantId, key: &KeySpec) {
     needs_holder(needs, tenant_id, &key.name);
 }
 
-/// Asks for the key of this name and for whoever holds it.
+/// Loads the key of this name and its holder.
 pub(crate) fn needs_holder(needs: &mut Needs<'_>, tenant_id: TenantId, name: &Text) {
     let Some(row) = needs.row::<IdempotencyKey>((owner(tenant_id), KeySpace::Work, name.clone())) else {
         return;
@@ -41,7 +41,7 @@ pub(crate) fn needs_holder(needs: &mut Needs<'_>, tenant_id: TenantId, name: &Te
     }
 }
 
-/// The live holder of a key. A key whose lifetime is over has none: the next start overwrites it.
+/// The live holder of a key. An expired key has no holder: the next start overwrites it.
 pub(crate) fn holder(work: &Work<'_>, space: KeySpace, name: &Text) -> Option<IdempotencyKey> {
     let row = work.set.keys.get(&(owner(work.tenant_id), space, name.clone()))?;
     is_held(work, row).then(|| row.clone())
@@ -59,8 +59,8 @@ fn is_held(work: &Work<'_>, row: &IdempotencyKey) -> bool {
     until_ms > work.now.ms
 }
 
-/// Makes a key that an open execution has a workflow key: it is held until the execution has ended, and then for the
-/// lifetime that was given when it was taken. Nothing is written if it is one already.
+/// Turns the key of an open execution into a workflow key: it is held until the execution has ended, and then for the
+/// lifetime that was given when it was taken. If it is a workflow key already, nothing is written.
 pub(crate) fn hold_while_open(work: &mut Work<'_>, name: &Text) {
     let key = (owner(work.tenant_id), KeySpace::Work, name.clone());
     let Some(row) = work.set.keys.get(&key).filter(|row| row.ttl_after_end_ms.is_none()) else { return };
@@ -70,8 +70,8 @@ pub(crate) fn hold_while_open(work: &mut Work<'_>, name: &Text) {
     work.set.keys.put(row);
 }
 
-/// The execution that a key names: the one that was given the key last, as long as the key is there, otherwise the newest
-/// that was started with it. `None`: no execution has or had the key.
+/// The execution that a key names: the key's holder while the key exists, otherwise the newest execution that was
+/// started with it. `None`: no execution has or had the key.
 pub(crate) fn named(set: &WorkingSet, tenant_id: TenantId, name: &Text) -> Option<ExecutionId> {
     let row = set.keys.get(&(owner(tenant_id), KeySpace::Work, name.clone()));
     if let Some(row) = row.filter(|row| row.holder_class == HolderClass::Workflow) {
@@ -83,7 +83,7 @@ pub(crate) fn named(set: &WorkingSet, tenant_id: TenantId, name: &Text) -> Optio
     started.max_by_key(|row| (row.created_ms, row.id)).map(|row| row.id)
 }
 
-/// Asks for what [`named`] has to know. The execution it names, once that is clear.
+/// Loads the rows that [`named`] reads. Returns the named execution once it is known.
 pub(crate) fn needs_named(needs: &mut Needs<'_>, tenant_id: TenantId, name: &Text) -> Option<ExecutionId> {
     let row = needs.row::<IdempotencyKey>((owner(tenant_id), KeySpace::Work, name.clone()));
     match row.filter(|row| row.holder_class == HolderClass::Workflow) {
@@ -104,7 +104,7 @@ pub(crate) fn take(
     holder_id: Uuid,
 ) -> Result<(), Refusal> {
     let ttl_ms = match (space, key.ttl_ms) {
-        // A promise's key lives as long as the promise unless a time is given.
+        // A promise's key lives as long as the promise, unless a lifetime is given.
         (KeySpace::Promise, None) => work.limits.duration_max_ms,
         (_, ttl) => check::ttl(ttl, work.limits)?,
     };
@@ -127,14 +127,14 @@ pub(crate) fn take(
     Ok(())
 }
 
-/// Frees the key of work that failed or was cancelled, so that it can be tried again under the same one.
+/// Frees the key of work that failed or was cancelled, so that a retry can use the same key.
 pub(crate) fn clear(work: &mut Work<'_>, name: Option<&Text>, holder_id: Uuid) {
     if release(work, KeySpace::Work, name, holder_id) {
         work.note(Noted::KeyCleared);
     }
 }
 
-/// Frees the key if this holder still has it. Whether it had.
+/// Frees the key if this holder still has it. Returns whether it had the key.
 pub(crate) fn release(work: &mut Work<'_>, space: KeySpace, name: Option<&Text>, holder_id: Uuid) -> bool {
     let Some(name) = name else { return false };
     let key = (owner(work.tenant_id), space, name.clone());
@@ -145,7 +145,7 @@ pub(crate) fn release(work: &mut Work<'_>, space: KeySpace, name: Option<&Text>,
     held
 }
 
-/// Asks for the key that `release` may have to free.
+/// Loads the key that `release` may have to free.
 pub(crate) fn needs_release(
     needs: &mut Needs<'_>,
     tenant_id: TenantId,

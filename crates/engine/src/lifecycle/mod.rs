@@ -1,5 +1,4 @@
-//! What happens to an execution, a task or a key, whichever request causes it. Used by `rules`; knows no request
-//! of its own.
+//! State changes of an execution, a task or a key that several requests share. Used by `rules`; knows no request.
 
 pub(crate) mod alarm;
 pub(crate) mod clean_up;

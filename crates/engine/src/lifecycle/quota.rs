@@ -1,7 +1,6 @@
-//! Counting executions against their tenant's quota: once when they are started, once more when they end.
+//! Counting executions against their tenant's quota: at the start, and again at the end.
 //!
-//! The quota's row is the last that a request locks, always after executions, so that two requests that wait for rows
-//! never wait for each other.
+//! A request locks the quota's row last, always after executions, so that two requests never wait for each other.
 
 use crate::code::{Code, Exceeded, Refusal};
 use crate::ids::TenantId;
@@ -9,21 +8,21 @@ use crate::rules::Work;
 use crate::state::{Execution, Quota, next_month_ms};
 use crate::working_set::Needs;
 
-/// Asks for the quota that a start counts against. Nearly always there is none, and a look is enough to know.
+/// Loads the quota that a start counts against. Most tenants have none, and a read without a lock shows that.
 pub(crate) fn needs_start(needs: &mut Needs<'_>, tenant_id: TenantId) {
     if needs.peek::<Quota>((tenant_id,)).is_some() {
         needs.row::<Quota>((tenant_id,));
     }
 }
 
-/// Asks for the quota that the end of this execution gives something back to.
+/// Loads the quota that the end of this execution changes.
 pub(crate) fn needs_end(needs: &mut Needs<'_>, execution: &Execution) {
     if execution.counted && !execution.status.is_terminal() {
         needs.row::<Quota>((execution.tenant_id,));
     }
 }
 
-/// Counts a start, or refuses it. False: the tenant has no quota, and its executions are not counted.
+/// Counts a start, or refuses it. `false`: the tenant has no quota, and its executions are not counted.
 pub(crate) fn count_start(work: &mut Work<'_>) -> Result<bool, Refusal> {
     let Some(mut quota) = work.set.quotas.get(&(work.tenant_id,)).cloned() else { return Ok(false) };
     let now_ms = work.now.ms;
@@ -42,7 +41,7 @@ pub(crate) fn count_start(work: &mut Work<'_>) -> Result<bool, Refusal> {
     Ok(true)
 }
 
-/// A counted execution has ended.
+/// Subtracts an execution that has ended from the open executions, if it was counted.
 pub(crate) fn count_end(work: &mut Work<'_>, execution: &Execution) {
     if !execution.counted {
         return;
@@ -53,7 +52,8 @@ pub(crate) fn count_end(work: &mut Work<'_>, execution: &Execution) {
     }
 }
 
-/// A bulk start is refused as a whole: what it counted itself before it came to the limit does not stand.
+/// Corrects the refusal of a bulk start. All its starts are refused together, so those that it had counted before the
+/// limit was reached must not appear as current use.
 pub(crate) fn of_bulk(refusal: Refusal, before: Option<&Quota>, now_ms: i64) -> Refusal {
     let current = before.map(|quota| match refusal.code {
         Code::MonthlyQuotaExceeded => quota.runs_at(now_ms),

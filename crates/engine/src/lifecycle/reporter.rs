@@ -1,35 +1,36 @@
-//! Who may report on a claim: the one table that decides whether a report counts.
+//! Who may report on a claim: one table decides whether a report counts.
 //!
 //! A report is everything that a worker sends about work that it has claimed: a result, a failure, an activation's
 //! commands, a heartbeat, progress, a log line, task state.
 //!
 //! | token | claim | reporter | verdict |
 //! |---|---|---|---|
-//! | the current one | running | anybody | holder |
+//! | the current one | running | any | holder |
 //! | the last accepted one | any | sends what was accepted | repeat |
 //! | the last accepted one | any | sends something else | stale |
-//! | any other | any | anybody | stale |
+//! | any other | any | any | stale |
 //! | none | any | sends what was accepted, and numbers it so that it cannot be a new report | repeat |
 //! | none | running, of a plain client | identified as the claimer | holder |
-//! | none | running, of a plain client | identified as somebody else | repeat if it sends what was accepted, else stale |
+//! | none | running, of a plain client | identified as another reporter | repeat if it sends what was accepted, else stale |
 //! | none | running, of a plain client, no claim was lost lately | not identified | ambiguous if it sends what was accepted, else holder |
 //! | none | running, of a plain client, a claim was lost lately | not identified | repeat if it sends what was accepted, else stale |
-//! | none | running, of a worker with tokens | anybody | repeat if it sends what was accepted, else stale |
-//! | none | lost, of a plain client; the task waits for its next attempt | identified as the claimer, or not identified and nobody else ever claimed the task | repeat if it sends what was accepted, else late |
-//! | none | not running, otherwise | anybody | repeat if it sends what was accepted, else stale |
+//! | none | running, of a worker with tokens | any | repeat if it sends what was accepted, else stale |
+//! | none | lost, of a plain client; the task waits for its next attempt | identified as the claimer, or not identified and no other claim was ever delivered | repeat if it sends what was accepted, else late |
+//! | none | not running, otherwise | any | repeat if it sends what was accepted, else stale |
 //!
-//! A late success counts: the next attempt is taken out of the queue, and the attempt that was counted as lost has succeeded.
-//! At most one outcome is accepted, since a task that has ended waits for nothing. Anything else that is late is stale: that
-//! attempt has been counted as a failure. Of an execution nothing is late: a step from an old history is run again.
+//! A late success counts: the next attempt is removed from the queue, and the attempt that was counted as lost has
+//! succeeded. At most one outcome is accepted, because a task that has ended has no next attempt. All other late
+//! reports are stale: the attempt has already been counted as a failure. No report on an execution is late: a step from
+//! an old history runs again.
 //!
-//! A claim is lost when it ends without a report: its lease or a timeout has expired. Its worker may still be alive and
-//! report late: on an execution for [`LATE_STEP_MS`], on a task at any time. A client is identified by the worker that it
-//! names, then by its connection. Another credential than the claimer's is somebody else. A holder's batch of commands is
-//! stale too if it is numbered from an older history than the one accepted last.
+//! A claim is lost when it ends without a report, because its lease or a timeout has expired. Its worker may still be
+//! alive and report late: on an execution for [`LATE_STEP_MS`], on a task at any time. A client is identified by the
+//! worker that it names, otherwise by its connection. A credential that differs from the claimer's identifies another
+//! reporter. A holder's batch of commands is stale too if it is based on an older history than the last accepted batch.
 //!
-//! An ambiguous report is refused: to count it could end somebody else's claim, and to answer it like the one before could
-//! tell its sender that a report has counted which has not. An activation that only suspends is an exception, since many of
-//! them in a row are alike: `may_lack_events` in `rules/submit.rs` decides whether the execution waits or runs again. See
+//! An ambiguous report is refused. Accepting it could end another worker's claim. Answering it as a repeat could
+//! confirm a report that never counted. An activation that only suspends is an exception, because many of them in a row
+//! are equal: `may_lack_events` in `rules/submit.rs` decides whether the execution waits or runs again. See
 //! `docs/de-duplication.md`.
 
 use crate::code::{Code, Refusal};
@@ -38,63 +39,65 @@ use crate::planted::{Bug, planted};
 use crate::request::Peer;
 use crate::state::{Execution, ExecutionStatus, Task, TaskStatus};
 
-/// How long the worker of a lost claim of an execution may still report. A reporter whom nothing identifies must wait for so
-/// long. Not without a limit: an execution has to go on, however its clients are connected.
+/// How long the worker of a lost claim of an execution may still report. A reporter that cannot be identified has to
+/// wait that long. The time is limited, because an execution must be able to continue whatever its clients' connections
+/// are.
 pub(crate) const LATE_STEP_MS: i64 = 10 * 60_000;
 
 /// The claim of an execution or a task, as its row remembers it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ClaimOf<'a> {
     pub(crate) running: bool,
-    /// It ended without a report, the task waits for its next attempt, and nobody has claimed it since.
+    /// The claim ended without a report, the task waits for its next attempt, and no other claim was made since.
     pub(crate) lost: bool,
     /// No other claim has ever been delivered.
     pub(crate) first: bool,
-    /// Made by a client of the public protocol, which may report without a token.
+    /// The claim was made by a client of the public protocol, which may report without a token.
     pub(crate) plain: bool,
     pub(crate) epoch: i64,
     /// 0: no report has been accepted yet.
     pub(crate) accepted_epoch: i64,
-    /// Content of the report that was accepted last. `None`: it came from a worker with tokens.
+    /// Fingerprint of the last accepted report. `None`: that report came from a worker with tokens.
     pub(crate) accepted_digest: Option<i64>,
     pub(crate) credential: Option<i64>,
     pub(crate) connection: Option<i64>,
     pub(crate) worker: Option<&'a str>,
     pub(crate) session: Option<WorkerId>,
     pub(crate) lost_ms: Option<i64>,
-    /// For how long after that its worker may still report.
+    /// How long after `lost_ms` the claim's worker may still report.
     pub(crate) late_ms: i64,
-    /// The planted bug that lets every report of this running work count.
+    /// The planted bug that accepts every report on this work while it runs.
     pub(crate) bug: Bug,
 }
 
-/// What a report is.
+/// The verdict on a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// It comes from the holder of the current claim.
+    /// From the holder of the current claim: it counts.
     Holder,
-    /// It comes late, and nobody has the work: a success counts.
+    /// Late, and no other worker has the task: a success counts.
     Late,
-    /// It was accepted before: the same answer again, and no effect.
+    /// Accepted before: the same answer again, and no effect.
     Repeat,
-    /// It has the content of the report accepted last, and nothing says whether it is that one again or the holder's.
+    /// Equal to the last accepted report, and it cannot be decided whether it is a repeat or a new report of the
+    /// holder.
     Ambiguous,
-    /// It comes from somebody who does not hold the claim. It changes nothing.
+    /// The sender does not hold the claim. The report changes nothing.
     Stale(Why),
 }
 
 /// Why a report is stale.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Why {
-    /// Its token is not the current one, or nothing is running.
+    /// The token is not the current one, or nothing is running.
     NotCurrent,
-    /// Its token was accepted, with another content.
+    /// A report with this token was accepted, with other content.
     OtherContent,
-    /// It has no token, and the claim was made by somebody else.
+    /// It has no token, and another reporter made the claim.
     OtherReporter,
-    /// Its commands are numbered from an older history than the last accepted ones.
+    /// Its commands are based on an older history than the last accepted ones.
     OlderHistory,
-    /// It has no token, nothing says who sent it, and the worker of an earlier claim may have.
+    /// It has no token and no identified sender, and the worker of an earlier claim may have sent it.
     Unidentified,
 }
 
@@ -102,7 +105,7 @@ impl<'a> From<&'a Execution> for ClaimOf<'a> {
     fn from(row: &'a Execution) -> Self {
         Self {
             running: row.status == ExecutionStatus::Running,
-            // A step from an old history could harm: it is run again.
+            // A late step from an old history could do harm: the step runs again instead.
             lost: false,
             first: false,
             plain: row.plain,
@@ -124,7 +127,7 @@ impl<'a> From<&'a Task> for ClaimOf<'a> {
     fn from(row: &'a Task) -> Self {
         Self {
             running: row.status == TaskStatus::Running,
-            // A claim that was given back has no worker, and one that was reported has been accepted.
+            // A released claim has no worker, and a reported claim has been accepted.
             lost: row.status == TaskStatus::Pending
                 && row.claim_lost_ms.is_some()
                 && row.worker.is_some()
@@ -139,22 +142,22 @@ impl<'a> From<&'a Task> for ClaimOf<'a> {
             worker: row.worker.as_deref(),
             session: row.session,
             lost_ms: row.claim_lost_ms,
-            // A task ends after some attempts in any case, and its worker may have taken days.
+            // A task ends after a limited number of attempts, and an attempt may have taken days.
             late_ms: i64::MAX,
             bug: Bug::StaleReportAccepted,
         }
     }
 }
 
-/// The content of a report, as far as it takes to recognise it.
+/// The content of a report, reduced to what is needed to recognise a repeat.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Content {
     pub(crate) digest: i64,
-    /// Its sender never sends the same content for two claims.
+    /// The sender never sends equal content for two claims.
     pub(crate) unique: bool,
 }
 
-/// Judges a report. `content`: of reports that can be repeated.
+/// Judges a report. `content`: only for reports that can be repeated.
 pub(crate) fn judge(
     claim: ClaimOf<'_>,
     token: Option<i64>,
@@ -168,7 +171,7 @@ pub(crate) fn judge(
     let same_content = content.is_some_and(|content| claim.accepted_digest == Some(content.digest));
     if let Some(token) = token {
         return match claim.accepted_epoch > 0 && token == claim.accepted_epoch {
-            // A worker with tokens reports once for each claim: no content is kept for it.
+            // A worker with tokens reports once for each claim, so its content is not stored.
             true if same_content || claim.accepted_digest.is_none() => Verdict::Repeat,
             true => Verdict::Stale(Why::OtherContent),
             false => Verdict::Stale(Why::NotCurrent),
@@ -183,7 +186,7 @@ pub(crate) fn judge(
     }
     let lost = claim.lost_ms.is_some_and(|at| now_ms.saturating_sub(at) < claim.late_ms);
     let may_hold = claim.running && claim.plain && identified.is_none() && !lost;
-    // Its sender has claimed it last, and nobody since.
+    // The sender made the last claim, and nobody has claimed since.
     let late = claim.lost && claim.plain && identified.unwrap_or(claim.first);
     match identified {
         _ if may_hold && same_content => Verdict::Ambiguous,
@@ -196,7 +199,7 @@ pub(crate) fn judge(
     }
 }
 
-/// Whether the reporter made the claim. `None`: nothing says so.
+/// Whether the reporter made the claim. `None`: unknown.
 fn identify(claim: &ClaimOf<'_>, peer: Option<&Peer>) -> Option<bool> {
     let peer = peer?;
     if let Some(named) = peer.worker.as_deref() {
@@ -211,27 +214,27 @@ fn identify(claim: &ClaimOf<'_>, peer: Option<&Peer>) -> Option<bool> {
     is_on_its_connection(*claim, Some(peer)).then_some(true)
 }
 
-/// Whether a report comes on the connection that made the claim, so that its client has received the claim.
+/// Whether a report arrives on the connection that made the claim. Then its client has received the claim.
 pub(crate) fn is_on_its_connection(claim: ClaimOf<'_>, peer: Option<&Peer>) -> bool {
     claim.connection.is_some() && claim.connection == peer.and_then(|peer| peer.connection)
 }
 
-/// The refusal of a stale report, which says what to do.
+/// The refusal of a stale report, with a message that says what to do.
 pub(crate) fn refuse(what: &str, status: &str, claim: ClaimOf<'_>, token: Option<i64>, why: Why) -> Refusal {
     let epoch = claim.epoch;
     let message = match (why, token) {
-        (Why::OtherContent, _) => format!("claim {epoch} of {what} was reported with another content before"),
+        (Why::OtherContent, _) => format!("claim {epoch} of {what} was already reported with other content"),
         (Why::OtherReporter, _) => {
             format!(
-                "claim {epoch} of {what} belongs to another worker: this report has no token and changes nothing"
+                "claim {epoch} of {what} belongs to another worker: this report has no token and is ignored"
             )
         }
         (Why::Unidentified, _) => format!(
-            "nothing says that this report belongs to claim {epoch} of {what}, and the worker of an earlier claim may \
-             have sent it: send claim_token, or report on the connection that polled"
+            "this report cannot be matched to claim {epoch} of {what}: the worker of an earlier claim may \
+             have sent it. Send claim_token, or report on the connection that polled"
         ),
         (Why::OlderHistory, _) => {
-            format!("these commands follow an older history of {what} than the ones accepted last")
+            format!("these commands are based on an older history of {what} than the last accepted ones")
         }
         (Why::NotCurrent, Some(token)) => {
             format!("claim {token} of {what} is not current: {status} at claim {epoch}")

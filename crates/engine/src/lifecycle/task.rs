@@ -1,4 +1,4 @@
-//! The life of a task: attempts, delays between them, and its end, told to its workflow in the same transaction.
+//! The life of a task: attempts, delays between them, and its end, with its workflow's event in the same transaction.
 
 use crate::code::{Code, Refusal};
 use crate::event::{EventData, EventKind};
@@ -15,7 +15,7 @@ use crate::state::{
 };
 use crate::working_set::Needs;
 
-/// Asks for a task and for everything that its end would touch: its execution and its key.
+/// Loads a task and everything that its end would touch: its execution and its key.
 pub(crate) fn needs_with_end<'a>(needs: &mut Needs<'a>, tenant_id: TenantId, id: TaskId) -> Option<&'a Task> {
     let task = needs.row::<Task>((tenant_id, id))?;
     if let Some(execution_id) = task.execution_id {
@@ -39,15 +39,15 @@ pub(crate) fn find_claimed(work: &Work<'_>, id: TaskId, token: Option<i64>) -> R
     Ok(task.clone())
 }
 
-/// A report that a result was accepted from.
+/// The kind of result that a report carries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outcome {
     Success,
     Failure,
 }
 
-/// The task of a result, and whether this very result was accepted before. A new one is noted as accepted.
-/// `digest`: of the result's content.
+/// The task of a reported result, and whether this result was accepted before. A new result is marked as accepted.
+/// `digest`: fingerprint of the result's content.
 pub(crate) fn find_reported(
     work: &mut Work<'_>,
     id: TaskId,
@@ -76,16 +76,16 @@ pub(crate) fn find_reported(
     }
 }
 
-/// The attempt that was counted as lost has succeeded after all: like every success, it has no row of its own.
+/// Removes the row of the attempt that was counted as lost: it has succeeded, and a success has no row of its own.
 fn take_back_loss(work: &mut Work<'_>, task: &Task) {
     work.set.attempts.delete_known(task.attempt(work.now.ms, AttemptStatus::Timeout, None));
     work.note(Noted::LateResult);
 }
 
-/// Whether this reporter holds the task's claim.
+/// Checks that this reporter holds the task's claim.
 ///
 /// # Errors
-/// With the reason why its report would change nothing.
+/// With the reason why the report would have no effect.
 pub fn may_report(task: &Task, token: Option<i64>, peer: &Peer, now_ms: i64) -> Result<(), Refusal> {
     holds(task, token, Some(peer), now_ms)
 }
@@ -102,7 +102,7 @@ fn stale(task: &Task, token: Option<i64>, why: Why) -> Refusal {
     reporter::refuse(&format!("task {}", task.id), task.status.name(), task.into(), token, why)
 }
 
-/// Puts a task in line, or lets it wait for its time.
+/// Enqueues a task. If `not_before_ms` is in the future, the task waits for that time first.
 pub(crate) fn make_pending(work: &mut Work<'_>, task: &mut Task, not_before_ms: Option<i64>) {
     task.status = TaskStatus::Pending;
     task.lease_until_ms = None;
@@ -119,7 +119,7 @@ pub(crate) fn leave_line(work: &mut Work<'_>, task: &Task) {
     }
 }
 
-/// Sets the alarm to the next moment that matters.
+/// Sets the alarm to the next time that matters.
 pub(crate) fn arm(work: &mut Work<'_>, task: &mut Task) {
     let wanted = match task.status {
         TaskStatus::Pending => {
@@ -134,12 +134,12 @@ pub(crate) fn arm(work: &mut Work<'_>, task: &mut Task) {
     task.alarm_ms = alarm::no_later_than(work, DueClass::TaskAlarm, task.key(), task.alarm_ms, wanted);
 }
 
-/// Until when the command must come that puts this task into its workflow's log.
+/// Until when a task that was created ahead waits for its ScheduleTask command.
 pub(crate) fn announce_deadline(work: &Work<'_>, task: &Task) -> Option<i64> {
     (!task.announced).then(|| task.created_ms.saturating_add(work.limits.announce_within_ms))
 }
 
-/// Schedule-to-start counts until the first attempt begins.
+/// The deadline of the schedule-to-start timeout, which counts until the first attempt begins.
 pub(crate) fn start_deadline(task: &Task) -> Option<i64> {
     let never_started = task.execution_count == task.retry_base;
     let limit = task.schedule_to_start_ms.filter(|_| never_started)?;
@@ -159,19 +159,19 @@ pub(crate) fn heartbeat_deadline(task: &Task) -> Option<i64> {
     Some(since.saturating_add(task.heartbeat_ms?))
 }
 
-/// What comes after an attempt that did not succeed.
+/// What follows an attempt that did not succeed.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Next {
-    /// Another attempt after the policy's delay, or the one the worker asked for.
+    /// Another attempt, after the delay of the policy or the delay that the worker asked for.
     Retry {
         own_delay_ms: Option<i64>,
     },
-    /// Another attempt at once: its worker was lost, and the lease was long enough a wait.
+    /// Another attempt at once: the worker was lost, and the lease was enough delay.
     RetryAtOnce,
     Never,
 }
 
-/// Ends a running attempt without success: another one follows, or the task has failed.
+/// Ends a running attempt without success: either another attempt follows, or the task has failed.
 pub(crate) fn end_attempt(
     work: &mut Work<'_>,
     task: &mut Task,
@@ -180,7 +180,7 @@ pub(crate) fn end_attempt(
     failure: Failure,
     next: Next,
 ) {
-    // Nobody has reported it: its worker may still do so.
+    // No worker has reported the attempt, so its worker may still do so.
     if task.plain && status == AttemptStatus::Timeout {
         task.claim_lost_ms = Some(work.now.lease_ms);
     }
@@ -193,7 +193,7 @@ pub(crate) fn end_attempt(
     task.failure = said.write();
     record_attempt(work, task, status, error.clone(), task.failure.clone());
     if task.cancel_requested {
-        // It was asked to stop, and it has stopped: there is no next attempt.
+        // The task received a cancel request, so no other attempt follows.
         finish(work, task, End::Cancelled { reason: error, told: false });
         return;
     }
@@ -210,7 +210,7 @@ pub(crate) fn end_attempt(
     };
     let start_ms = delay_ms.map(|delay| work.now.ms.saturating_add(delay));
     match start_ms {
-        // An attempt that could only begin after the total timeout is not worth waiting for.
+        // If the next attempt could only begin after the total timeout, the task fails now.
         Some(_) if planted(Bug::RetryLost) => task.status = TaskStatus::Pending,
         Some(start) if total_deadline(task).is_none_or(|deadline| start < deadline) => {
             make_pending(work, task, Some(start));
@@ -219,17 +219,17 @@ pub(crate) fn end_attempt(
     }
 }
 
-/// Delay before the attempt that follows attempt `attempts` (1-based). Saturates: never overflows, never exceeds
-/// the cap. `fraction` (0..1) spreads it over 80 % to 120 % so that failures do not come back in step.
+/// Delay before the attempt that follows attempt `attempts` (1-based). Saturates: never overflows, never exceeds the
+/// cap. `fraction` (0..1) spreads it over 80 % to 120 %, so that tasks that failed together do not retry together.
 pub fn backoff_ms(policy: RetryPolicy, attempts: i64, fraction: f64) -> i64 {
     let exponent = i32::try_from(attempts.saturating_sub(1).max(0)).unwrap_or(i32::MAX);
     let plain = policy.initial_ms as f64 * policy.factor.powi(exponent);
     let spread = plain * (0.8 + 0.4 * fraction);
-    // `as` saturates, and NaN cannot come out of finite positive factors; the cap bounds infinity.
+    // `as` saturates, finite positive factors never give NaN, and the cap bounds infinity.
     spread.min(policy.cap_ms as f64).max(1.0) as i64
 }
 
-/// Of an attempt that did not succeed.
+/// Records an attempt that did not succeed.
 pub(crate) fn record_attempt(
     work: &mut Work<'_>,
     task: &Task,
@@ -249,10 +249,10 @@ pub(crate) enum End {
     Failed {
         error: Text,
         failure: Failure,
-        /// `false`: its last attempt said that trying again cannot help.
+        /// `false`: the last attempt reported that a retry cannot help.
         retryable: bool,
     },
-    /// `told`: its workflow asked for it, has the answer in that very command's event, and counts it itself.
+    /// `told`: the workflow cancelled the task by a command; that command's event has the answer and counts it.
     Cancelled {
         reason: Text,
         told: bool,
@@ -287,7 +287,7 @@ pub(crate) fn finish(work: &mut Work<'_>, task: &mut Task, end: End) {
             task.status = TaskStatus::Cancelled;
             task.error = Some(reason);
             task.failure = None;
-            // Every client knows TASK_FAILED and none waits for a TASK_CANCELLED.
+            // Every client knows TASK_FAILED, and no client waits for TASK_CANCELLED.
             (!told).then(|| EventData::new(EventKind::TaskFailed).flag(true))
         }
     };

@@ -1,4 +1,4 @@
-//! Requests of loops and administrators.
+//! Requests of background loops and of administrators.
 
 use uuid::Uuid;
 
@@ -6,14 +6,14 @@ use crate::ids::{ExecutionId, Payload, TaskId, Text, WorkerId};
 use crate::invariants::Subject;
 use crate::state::{Due, WorkClass};
 
-/// A row of the due table whose time has come.
+/// Fires a row of the due table whose time has come.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FireDue {
     pub due: Due,
 }
 
-/// Gives something that a checker found to be an orphan its live cause back, or removes a row of the search tables
-/// that is about nothing. What is sound stays as it is.
+/// Repairs an orphan that a checker found: it restores the orphan's live cause, or removes a row of the search tables
+/// that has no subject. If the subject is sound, nothing changes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Mend {
     pub subject: Subject,
@@ -21,12 +21,12 @@ pub struct Mend {
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct CleanIdempotencyKeys {
-    /// Where to look: keys that expire until then. Only those that have expired are removed.
+    /// Search among the keys that expire until this time. Only keys that have expired are removed.
     pub until_ms: i64,
     pub max: usize,
 }
 
-/// Looks whether something that is open has a live cause. Changes nothing.
+/// Checks whether an open execution or task has a live cause. Changes nothing.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LookForOrphans {
     pub subject: Open,
@@ -34,12 +34,12 @@ pub struct LookForOrphans {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Open {
-    /// With its open timers and tasks.
+    /// The execution, with its open timers and tasks.
     Execution(ExecutionId),
     Task(TaskId),
 }
 
-/// Removes what was written into the audit log before a moment.
+/// Removes audit log entries that are older than `before_ms`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CleanAudit {
     pub before_ms: i64,
@@ -48,7 +48,7 @@ pub struct CleanAudit {
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct CreateTenant {
-    /// `None`: made here.
+    /// `None`: the engine creates the id.
     pub id: Option<Uuid>,
     pub slug: Text,
     pub name: Text,
@@ -64,7 +64,7 @@ pub struct UpdateTenant {
 #[derive(Debug, Clone, PartialEq)]
 pub struct CreateWorkerToken {
     pub name: Text,
-    /// SHA-256 of the token; the token itself never comes here.
+    /// SHA-256 of the token. The token itself never reaches the engine.
     pub hash: Payload,
     pub expires_ms: Option<i64>,
 }
@@ -80,13 +80,13 @@ pub struct Capability {
     pub kind: Text,
     pub version: Option<Text>,
     pub timeout_ms: Option<i64>,
-    /// JSON Schema of what it takes and of what it gives, for people and forms.
+    /// JSON Schemas of its input and output, for people and forms.
     pub input_schema: Option<Payload>,
     pub output_schema: Option<Payload>,
 }
 
-/// A worker says what it can do. What it says about workflows replaces what was known about workflows, and the
-/// same for tasks; a half it says nothing about stays.
+/// Registers the capabilities of a worker. If the request names workflows, they replace all workflows known before;
+/// likewise for tasks. A class that the request does not mention keeps its capabilities.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RegisterWorker {
     /// `None`: derived from the name, the host and the process, so that a process that registers again finds its row.
@@ -97,7 +97,7 @@ pub struct RegisterWorker {
     pub process_id: Text,
     pub queue: Option<Text>,
     pub capabilities: Vec<Capability>,
-    /// A stream session, whose claims live as long as its heartbeats.
+    /// True for a session of the worker stream: its claims live as long as its heartbeats arrive.
     pub session: bool,
 }
 
@@ -106,13 +106,13 @@ pub struct HeartbeatWorker {
     pub worker_id: WorkerId,
 }
 
-/// A worker shows life by something else than a heartbeat: it polls or reports.
+/// A worker showed life by something else than a heartbeat: a poll or a report.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SeeWorker {
     pub worker_id: WorkerId,
 }
 
-/// Removes workers that have not been heard of for long.
+/// Removes workers that have shown no life since `before_ms`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ForgetWorkers {
     /// On the clock of leases.
@@ -130,7 +130,7 @@ pub struct ResumeQueue {
     pub queue: Text,
 }
 
-/// What the tenant may use from now on; `None`: as much as it likes.
+/// Sets the quota of the tenant. `None`: that limit is removed.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct SetQuota {
     pub monthly_workflow_runs: Option<i64>,
@@ -139,7 +139,7 @@ pub struct SetQuota {
     pub burst: Option<i64>,
 }
 
-/// Takes requests out of the tenant's bucket, for a process to let in.
+/// Takes tokens from the tenant's rate-limit bucket, so that a process may admit that many requests.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TakeRequests {
     pub most: i64,

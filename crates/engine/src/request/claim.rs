@@ -1,20 +1,21 @@
-//! Asking for work.
+//! Claims: requests for work.
 
 use crate::ids::{TenantId, Text, WorkerId};
 use crate::state::{Lane, PlaceInLane, WorkClass};
 
-/// Who asks for work, and what it understands.
+/// The worker that asks for work, and the parts of the protocol that it supports.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Claimer {
-    /// Shown to people.
+    /// The worker's name, for display.
     pub worker: Text,
-    /// Its row in the worker table, whose heartbeats keep the claim alive.
+    /// The worker's row in the worker table; its heartbeats keep the claim alive. `None`: the claim has a lease of
+    /// its own.
     pub session: Option<WorkerId>,
     /// Speaks the plain public protocol: sends no token and no base sequence.
     pub plain: bool,
-    /// Learns of cancel requests and cleans up by itself.
+    /// The worker receives cancel requests and cleans up by itself.
     pub cooperative: bool,
-    /// Its build, where it said so. `None`: it takes no execution that is held back.
+    /// The worker's build. `None`: the worker named none, so it takes no execution that is held back.
     pub build: Option<Text>,
 }
 
@@ -24,7 +25,7 @@ pub struct ClaimKind {
     pub kind: Text,
     /// Versions of a workflow kind that the worker has. Work that asks for no version is always included.
     pub versions: Vec<Text>,
-    /// How long the worker lets a task of this type run, if it said so when it registered.
+    /// How long the worker lets a task of this type run. `None`: it did not say so when it registered.
     pub timeout_ms: Option<i64>,
 }
 
@@ -36,18 +37,19 @@ pub struct Claim {
     pub queue: Text,
     pub kinds: Vec<ClaimKind>,
     pub max: usize,
-    /// Direct hand-off: only these, made ready by the same batch.
+    /// Direct hand-off: take only these rows, which the same batch made ready.
     pub only: Option<Vec<PlaceInLane>>,
-    /// Also takes executions whose start is written together with their first step, and holds back until then what
-    /// cannot be undone.
+    /// Also take executions whose start is written together with their first step. Until then the worker holds back
+    /// actions that cannot be undone.
     pub provisional: bool,
-    /// Also searches executions that are held back since other builds failed on them. Only claims that are likely to find some do.
+    /// Also search executions that are held back because other builds failed on them. Only set on claims that are
+    /// likely to find some.
     pub held_back: bool,
 }
 
 impl ClaimKind {
-    /// Every kind in the queue, for a worker that has not said what it can do. Only direct hand-off matches it: who
-    /// searches names kinds.
+    /// Matches every kind in the queue, for a worker that has not registered its capabilities. Only direct hand-off
+    /// supports this; a claim that searches must name its kinds.
     pub fn any() -> Self {
         Self { kind: Text::default(), versions: Vec::new(), timeout_ms: None }
     }
@@ -58,7 +60,8 @@ impl ClaimKind {
 }
 
 impl Claim {
-    /// The same claim, with the kind and version of this lane among its kinds: a claim of any kind takes it.
+    /// This claim, extended by the kind and version of the lane. A claim of any kind needs it to take work of that
+    /// lane.
     pub fn with_lane(mut self, lane: &Lane) -> Self {
         let versions = if lane.version.is_empty() { Vec::new() } else { vec![lane.version.clone()] };
         match self.kinds.iter_mut().find(|kind| kind.kind == lane.kind) {
@@ -73,7 +76,7 @@ impl Claim {
         self.kinds.iter().any(ClaimKind::is_any)
     }
 
-    /// The lanes that it searches.
+    /// The lanes that this claim searches.
     pub fn lanes(&self, tenant_id: TenantId) -> Vec<Lane> {
         let mut lanes = self.lanes_of(tenant_id, self.class);
         if self.class == WorkClass::Workflow && !self.claimer.plain {
@@ -85,7 +88,7 @@ impl Claim {
         lanes
     }
 
-    /// The lanes that a worker waits for: also those that it does not search each time.
+    /// The lanes that a waiting worker is interested in: the searched lanes and those of held-back executions.
     pub fn awaited_lanes(&self, tenant_id: TenantId) -> Vec<Lane> {
         let mut lanes = self.lanes(tenant_id);
         if !self.held_back {
@@ -94,7 +97,7 @@ impl Claim {
         lanes
     }
 
-    /// Where executions wait that other builds may have failed on. None for a worker that names no build.
+    /// The lanes of executions that other builds may have failed on. Empty for a worker that names no build.
     pub fn held_back_lanes(&self, tenant_id: TenantId) -> Vec<Lane> {
         match self.class == WorkClass::Workflow && self.claimer.build.is_some() {
             true => self.lanes_of(tenant_id, WorkClass::HeldBack),

@@ -1,4 +1,4 @@
-//! What can be asked of the engine. Each request is one struct; its rule is the file of the same name in `rules`.
+//! The requests of the engine. Each request is one struct; its rule is in the file of the same name in `rules`.
 
 mod actor;
 mod admin;
@@ -24,31 +24,33 @@ use crate::ids::{Now, TenantId};
 use crate::limits::Limits;
 use crate::rules::Rule;
 
-/// One request: who asks, what for, and a seed for the ids and the jitter it may need.
+/// One request: the tenant, the operation, and a seed for the ids and the jitter that it may need.
 #[derive(Debug, Clone)]
 pub struct Request {
     pub tenant_id: TenantId,
     pub seed: u64,
     pub op: Op,
-    /// Who is named in the audit log. Nobody for workers, loops and the server itself: then nothing is written.
+    /// The caller that the audit log names. `None` for workers, loops and the server itself: then no entry is
+    /// written.
     pub actor: Option<Arc<Actor>>,
-    /// The client behind it, where its transport says who that is.
+    /// The client that sent the request. `None`: the transport cannot tell.
     pub peer: Option<Arc<Peer>>,
-    /// For a start that a worker was handed before it is written.
+    /// Set for a start that a worker received before the start was written.
     pub provisional: Option<Box<Provisional>>,
 }
 
-/// Decided again, such a start comes to what its worker was told.
+/// How a provisional start was first decided. Deciding it again with these values gives what its worker already
+/// received.
 #[derive(Debug, Clone)]
 pub struct Provisional {
     /// When it was first decided.
     pub at: Now,
-    /// Who has it: it is theirs from its first moment on.
+    /// The worker that has the execution: it holds the claim from the start on.
     pub taker: Claimer,
 }
 
 impl Provisional {
-    /// The token of the claim that is made with the start.
+    /// The token of the claim that is created with the start.
     pub const TOKEN: i64 = 1;
 }
 
@@ -63,15 +65,15 @@ macro_rules! ops {
                 match self { $(Op::$name(op) => op,)* }
             }
 
-            /// Whether the request is well formed, whatever the state.
+            /// Checks that the request is well formed, without looking at the state.
             ///
             /// # Errors
-            /// With what is wrong about it.
+            /// Fails with a refusal that says what is malformed.
             pub fn check(&self, limits: &Limits) -> Result<(), Refusal> {
                 self.rule().check(limits)
             }
 
-            /// For logs, metrics and coverage checks.
+            /// The name of the request, for logs, metrics and coverage checks.
             pub fn name(&self) -> &'static str {
                 match self { $(Op::$name(_) => stringify!($name),)* }
             }
@@ -100,7 +102,7 @@ impl Request {
         Self { tenant_id, seed, op: op.into(), actor: None, peer: None, provisional: None }
     }
 
-    /// Another request of the same client.
+    /// Another request from the same client.
     pub fn with(&self, op: impl Into<Op>) -> Self {
         Self {
             actor: self.actor.clone(),
@@ -109,7 +111,7 @@ impl Request {
         }
     }
 
-    /// About how many rows it will touch, to bound a batch.
+    /// Estimated number of rows that the request will touch, to bound a batch.
     pub fn rows(&self) -> usize {
         match &self.op {
             Op::StartWorkflows(op) => op.items.len() * 5,
@@ -125,7 +127,7 @@ impl Request {
         }
     }
 
-    /// About how many bytes of payload it carries, to bound a batch.
+    /// Estimated bytes of payload that the request carries, to bound a batch.
     pub fn bytes(&self) -> usize {
         match &self.op {
             Op::StartWorkflow(op) => op.input.len(),

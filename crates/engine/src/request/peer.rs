@@ -1,4 +1,4 @@
-//! What a caller is known by, besides its tenant.
+//! The identity of a caller beside its tenant.
 
 use crate::ids::Text;
 
@@ -6,10 +6,10 @@ use crate::ids::Text;
 /// token, so this decides which claim a report belongs to (see `lifecycle/reporter.rs`).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Peer {
-    /// Fingerprint of the credential. `None`: unknown.
+    /// A hash of the credential. `None`: unknown.
     pub credential: Option<i64>,
     /// Number of the connection, never used twice. `None`: unknown, or shared by several workers.
     pub connection: Option<i64>,
-    /// Name or id of the worker, from clients that say it. `None`: it did not say.
+    /// Name or id of the worker, if the client sends it. `None`: the client did not send it.
     pub worker: Option<Text>,
 }

@@ -1,11 +1,11 @@
-//! Reports of which nothing can be carried out, and what is decided in their place.
+//! Reports that cannot be carried out at all, and the requests that are decided in their place.
 
 use crate::code::Refusal;
 use crate::ids::{ExecutionId, TaskId, Text};
 use crate::request::{CompleteTask, Op};
 
-/// An activation of which nothing could be read. If its sender holds the claim, the activation has failed. Always answered
-/// with the refusal.
+/// Replaces an activation that cannot be read. If the sender holds the claim, the activation has failed. The reply is
+/// always the refusal.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RefuseActivation {
     pub execution_id: ExecutionId,
@@ -16,8 +16,8 @@ pub struct RefuseActivation {
     pub refusal: Refusal,
 }
 
-/// A task's result of which nothing could be read. If its sender holds the claim, the task has failed. Always answered with
-/// the refusal.
+/// Replaces a task's result that cannot be read. If the sender holds the claim, the task has failed. The reply is
+/// always the refusal.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RefuseTaskResult {
     pub task_id: TaskId,
@@ -27,8 +27,8 @@ pub struct RefuseTaskResult {
 }
 
 impl Op {
-    /// What is decided in place of a report that is refused without a look at the state. `None`: nothing, and nobody but its
-    /// sender has to know.
+    /// The request that is decided in place of a report that is malformed whatever the state. `None`: no replacement
+    /// is needed, because only the sender has to learn of the refusal.
     pub fn instead(&self, refusal: &Refusal) -> Option<Op> {
         if !refusal.code.cure().ends_claim() {
             return None;
@@ -42,7 +42,8 @@ impl Op {
                 refusal,
             }
             .into(),
-            // The step that came along is to blame. The task's success stands, and the workflow's next activation says why.
+            // Only the workflow step that came along is malformed. The task's success stands, and the workflow's next
+            // activation reports the error.
             Op::CompleteTask(op) if op.next.is_some() => CompleteTask { next: None, ..op.clone() }.into(),
             Op::CompleteTask(op) => RefuseTaskResult { task_id: op.task_id, token: op.token, refusal }.into(),
             Op::FailTask(op) => RefuseTaskResult { task_id: op.task_id, token: op.token, refusal }.into(),

@@ -5,7 +5,7 @@ use crate::ids::{ExecutionId, Payload, TaskId, Text};
 use crate::request::{Claimer, KeySpec, SubmitActivation};
 use crate::state::{LogLevel, RetryPolicy};
 
-/// What a task is to do and how often it may be tried.
+/// The work of a task, its limits and its retry policy.
 #[derive(Debug, Clone, PartialEq, Hash)]
 pub struct TaskSpec {
     pub task_type: Text,
@@ -13,7 +13,7 @@ pub struct TaskSpec {
     /// `None`: the workflow's queue; `default` for a standalone task.
     pub queue: Option<Text>,
     pub priority_seconds: i64,
-    /// How often it runs at most; 0 and 1 both mean once. `None`: 3.
+    /// The most attempts; 0 and 1 both mean one attempt. `None`: 3.
     pub max_retries: Option<i64>,
     pub retry: Option<RetryPolicy>,
     pub schedule_to_start_ms: Option<i64>,
@@ -24,7 +24,7 @@ pub struct TaskSpec {
 }
 
 impl TaskSpec {
-    /// A task with nothing but what every task has.
+    /// A task without any optional setting.
     pub fn new(task_type: impl Into<Text>, input: Payload) -> Self {
         Self {
             task_type: task_type.into(),
@@ -42,7 +42,8 @@ impl TaskSpec {
     }
 }
 
-/// A standalone task; or, deprecated, one for a workflow whose ScheduleTask command is still to come.
+/// Creates a standalone task. Deprecated: with `execution_id`, a task of a workflow whose ScheduleTask command has
+/// not arrived yet.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CreateTask {
     pub spec: TaskSpec,
@@ -57,13 +58,13 @@ impl CreateTask {
     }
 }
 
-/// All of them, or none.
+/// Creates all of these tasks, or none.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CreateTasks {
     pub items: Vec<CreateTask>,
 }
 
-/// A claim that could not be handed over. The attempt does not count.
+/// Releases the claim of a task that could not be delivered to its worker. The attempt does not count.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GiveBackTask {
     pub task_id: TaskId,
@@ -75,16 +76,17 @@ pub struct CompleteTask {
     pub task_id: TaskId,
     pub token: Option<i64>,
     pub output: Payload,
-    /// What the task's workflow does next, from a worker that has both.
+    /// The next step of the task's workflow. `None` unless the same worker runs the workflow and sent the step along.
     pub next: Option<Box<Continuation>>,
 }
 
-/// The step of a workflow that follows the success of its task. Its worker has the workflow in memory and knows what it will
-/// do when the success is in the log; so both are sent as one, and are one commit.
+/// The step of a workflow that follows the success of its task. The worker has the workflow in memory and knows its
+/// next step once the success is in the log. So both are sent together and are one commit.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Continuation {
     pub claimer: Claimer,
-    /// With the token of the claim that it takes for itself, the next one, and the task's success as its base.
+    /// The step. Its token is the next one, of the claim that the step makes for itself; its base is the event of the
+    /// task's success.
     pub step: SubmitActivation,
 }
 
@@ -95,7 +97,7 @@ pub struct FailTask {
     pub error: Text,
     pub failure: Failure,
     pub non_retryable: bool,
-    /// The worker's own wish for the delay before the next attempt.
+    /// The delay before the next attempt that the worker asks for. `None`: the retry policy decides.
     pub next_delay_ms: Option<i64>,
 }
 
@@ -103,11 +105,12 @@ pub struct FailTask {
 pub struct HeartbeatTask {
     pub task_id: TaskId,
     pub token: Option<i64>,
-    /// Handed to the next attempt.
+    /// Progress details, delivered to the next attempt.
     pub details: Option<Payload>,
 }
 
-/// The client that claimed a task without a lease it could renew has shown life on the connection that claimed it.
+/// Extends the lease of a task whose client cannot renew it. The client has shown life on the connection that made
+/// the claim.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ExtendTask {
     pub task_id: TaskId,
@@ -166,7 +169,7 @@ pub struct ClearAllTaskState {
 #[derive(Debug, Clone, PartialEq)]
 pub struct CancelTask {
     pub task_id: TaskId,
-    /// A running task is asked to stop; otherwise only a pending one can be cancelled.
+    /// True: a running task is asked to stop. False: only a pending task can be cancelled.
     pub cooperative: bool,
 }
 

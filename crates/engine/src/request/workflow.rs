@@ -6,12 +6,12 @@ use crate::failure::Failure;
 use crate::ids::{ExecutionId, Payload, PromiseId, TaskId, Text};
 use crate::request::TaskSpec;
 
-/// A key that makes a request happen once, and how long it is remembered. Of signal-with-start: a key that one open execution
-/// holds, and how long it is remembered after the end.
+/// An idempotency key: it makes a request take effect once while the key is remembered. For signal-with-start, it is
+/// a workflow key: one open execution holds it, and it is remembered for some time after the end.
 #[derive(Debug, Clone, PartialEq, Hash)]
 pub struct KeySpec {
     pub name: Text,
-    /// `None`: a day.
+    /// How long the key is remembered. `None`: one day.
     pub ttl_ms: Option<i64>,
 }
 
@@ -25,16 +25,16 @@ pub struct StartWorkflow {
     pub labels: Vec<(Text, Text)>,
     pub key: Option<KeySpec>,
     pub parent: Option<Parent>,
-    /// Delayed start, as a moment.
+    /// The time of a delayed start. `None`: the workflow starts now.
     pub scheduled_ms: Option<i64>,
     pub execution_timeout_ms: Option<i64>,
-    /// Time that clean-up after a cancel request may take in all. `None`: what the workflow's definition says, else as long as it
-    /// makes progress. 0: a cancel request ends it at once.
+    /// Total time for clean-up after a cancel request. `None`: the time in the workflow's definition; if there is
+    /// none, clean-up may run as long as it makes progress. 0: a cancel request ends the execution immediately.
     pub cancel_grace_ms: Option<i64>,
     pub traceparent: Option<Text>,
 }
 
-/// The execution that is told of the outcome, and the name it knows this one by.
+/// The parent, which is notified of the outcome, and the name by which the parent knows this execution.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Parent {
     pub id: ExecutionId,
@@ -42,7 +42,7 @@ pub struct Parent {
 }
 
 impl StartWorkflow {
-    /// A start with nothing but what every start has.
+    /// A start without any optional setting.
     pub fn new(kind: impl Into<Text>, queue: impl Into<Text>, input: Payload) -> Self {
         Self {
             kind: kind.into(),
@@ -61,7 +61,7 @@ impl StartWorkflow {
     }
 }
 
-/// All of them, or none.
+/// Starts all of these workflows, or none.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StartWorkflows {
     pub items: Vec<StartWorkflow>,
@@ -74,11 +74,11 @@ pub struct SignalWorkflow {
     pub value: Payload,
 }
 
-/// Starts the workflow unless an open execution holds its key; either way that execution gets the signal, and holds the key
-/// until it has ended.
+/// Starts the workflow unless an open execution holds its key. In both cases the execution receives the signal, and
+/// holds the key until it has ended.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SignalWithStart {
-    /// Must have a key.
+    /// The start; it must have a key.
     pub start: StartWorkflow,
     pub name: Text,
     pub value: Payload,
@@ -88,7 +88,7 @@ pub struct SignalWithStart {
 pub struct CancelWorkflow {
     pub execution_id: ExecutionId,
     pub reason: Text,
-    /// Children are cancelled too, by and by.
+    /// Children are cancelled too, later and in pages.
     pub cascade: bool,
 }
 
@@ -98,7 +98,8 @@ pub struct TerminateWorkflow {
     pub reason: Text,
 }
 
-/// An action on the execution that a key names: the one that was given the key last, or the newest that was started with it.
+/// An action on the execution that a key names: the execution that took the key last, or the newest that was started
+/// with it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ActByKey {
     pub key: Text,
@@ -130,7 +131,7 @@ pub struct AnswerPromise {
     pub answer: Answer,
 }
 
-/// What a worker decided in one activation: commands in order, then how it ended. All or nothing.
+/// The result of one activation: commands in order, then the outcome. All of it is accepted, or nothing.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SubmitActivation {
     pub execution_id: ExecutionId,
@@ -140,23 +141,24 @@ pub struct SubmitActivation {
     pub base_sequence: Option<i64>,
     pub commands: Vec<Command>,
     pub outcome: Outcome,
-    /// Number that the client gives its first command, where it counts on from the history that it has read: such a batch
-    /// cannot be sent twice and mean two things. `None`: it sent no command, or counts from 1 each time.
+    /// The number of the client's first command, if the client continues numbering from the history that it has read.
+    /// Two batches with the same number are then the same batch. `None`: there is no command, or the client numbers
+    /// each batch from 1.
     pub first_number: Option<i64>,
-    /// Signals that were delivered and that the workflow did not read, where the activation ends it.
+    /// If the activation ends the workflow: the number of delivered signals that the workflow did not read.
     pub unread_signals: i64,
-    /// Build of the worker, for activations that failed.
+    /// The worker's build. It is used for activations that failed.
     pub build_id: Option<Text>,
-    /// What the worker says of the clean-up. `None`: the activation has not seen a cancel request.
+    /// The state of the clean-up as the worker reports it. `None`: the activation has not seen a cancel request.
     pub clean_up: Option<CleanUp>,
 }
 
-/// How far a workflow has come with its clean-up after a cancel request.
+/// The state of a workflow's clean-up after a cancel request.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CleanUp {
-    /// It waits for a task, timer or child of its clean-up, and not for the outside world.
+    /// The clean-up waits for a task, timer or child that it started itself, and not for an event from outside.
     pub waits: bool,
-    /// Time that the workflow's definition gives its clean-up. `None`: it says nothing.
+    /// The clean-up time in the workflow's definition. `None`: the definition names none.
     pub grace_ms: Option<i64>,
 }
 
@@ -186,7 +188,7 @@ pub struct ScheduleChild {
     pub priority_seconds: i64,
     pub workflow_version: Option<Text>,
     pub execution_timeout_ms: Option<i64>,
-    /// As for a start.
+    /// As in [`StartWorkflow`].
     pub cancel_grace_ms: Option<i64>,
 }
 
@@ -204,7 +206,7 @@ pub enum Outcome {
     Cancelled {
         reason: Text,
     },
-    /// The activation itself failed (determinism error, panic, unknown kind): the workflow has not.
+    /// The activation failed (determinism error, panic, unknown kind). The workflow itself has not failed.
     ActivationFailed {
         code: Text,
         message: Text,
@@ -238,17 +240,18 @@ impl Command {
     }
 }
 
-/// An operator says: try the held-back execution now.
+/// Ends the delay of a held-back execution, at an operator's request.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ReleaseHeldBack {
     pub execution_id: ExecutionId,
 }
 
-/// Starts an execution like a failed one.
+/// Retries a failed execution: starts a new one with the same parameters.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RetryWorkflow {
     pub execution_id: ExecutionId,
-    /// Of the new one: sent again with the same key, it is not retried twice, unless the new one has failed.
+    /// Key of the new execution: if the request is repeated with this key, no second retry starts, unless the first
+    /// one has failed.
     pub key: Option<KeySpec>,
 }
 
@@ -257,7 +260,7 @@ pub struct DeleteWorkflow {
     pub execution_id: ExecutionId,
 }
 
-/// A claim that could not be handed over. The attempt does not count.
+/// Releases the claim of an execution that could not be delivered to its worker. The attempt does not count.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GiveBackWorkflow {
     pub execution_id: Uuid,

@@ -1,5 +1,5 @@
-//! Signal, cancel and terminate by key. Which execution the key names is found out in the transaction of the action, so none
-//! that takes over the key meanwhile is missed.
+//! Signal, cancel and terminate by key. The key is resolved in the transaction of the action, so the action always
+//! reaches the execution that the key names at that time.
 
 use crate::check;
 use crate::code::{Code, Refusal};

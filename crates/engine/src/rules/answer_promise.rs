@@ -74,7 +74,7 @@ fn find(work: &Work<'_>, promise: &PromiseRef) -> Result<Promise, Refusal> {
         .ok_or_else(|| Refusal::new(Code::PromiseNotFound, format!("promise {shown} not found")))
 }
 
-/// Closes the row and its timeout. The caller counts it on the execution and writes the event.
+/// Closes the promise's row and its timeout. The caller updates the execution's count and writes the event.
 pub(crate) fn close(work: &mut Work<'_>, mut promise: Promise, status: PromiseStatus) {
     alarm::clear(work, DueClass::PromiseTimeout, (promise.tenant_id, promise.id), promise.deadline_ms);
     promise.status = status;

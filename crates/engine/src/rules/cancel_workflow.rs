@@ -1,4 +1,4 @@
-//! Cancel (cooperative where the worker understands it) and terminate (always at once).
+//! Cancel (cooperative, if the worker supports it) and terminate (always at once).
 
 use crate::check;
 use crate::code::Refusal;
@@ -40,7 +40,8 @@ impl Rule for TerminateWorkflow {
     }
 }
 
-/// Asks the workflow to stop, or stops it where nobody would hear the request.
+/// Asks the workflow to stop. If its worker does not support cancel requests, or there is nothing to clean up, the
+/// execution ends at once.
 pub(crate) fn cancel(
     work: &mut Work<'_>,
     mut execution: Execution,
@@ -50,7 +51,7 @@ pub(crate) fn cancel(
     if cascade && execution.open_children > 0 {
         execution::follow_up(work, DueClass::CancelChildren, execution.id, Some(reason.clone()));
     }
-    // A workflow of which no activation was accepted and none runs has nothing to clean up.
+    // If no activation was accepted and none is running, there is nothing to clean up.
     let has_run = execution.accepted_epoch > 0 || execution.status == ExecutionStatus::Running;
     let hears = execution.cooperative && has_run && execution.cancel_grace_ms != Some(0);
     if !hears {

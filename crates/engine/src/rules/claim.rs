@@ -1,4 +1,4 @@
-//! Handing out work: workflows or tasks of the lanes a worker can serve, in order, up to what it asks for.
+//! Claims: workflows or tasks of the lanes that a worker can serve, in order, up to the number that it asks for.
 
 use uuid::Uuid;
 
@@ -19,7 +19,7 @@ use crate::state::{
 use crate::table::{Known, Row};
 use crate::working_set::{Needs, Scan, WorkingSet};
 
-/// A backlog of new events longer than this is read page by page instead of being put together here.
+/// If an execution has more new events than this, the worker reads them page by page instead of receiving them here.
 pub const INLINE_EVENTS: i64 = 256;
 
 impl Rule for Claim {
@@ -31,7 +31,7 @@ impl Rule for Claim {
         let lanes = self.kinds.iter().map(|kind| 1 + kind.versions.len()).sum();
         check::bulk("kinds and versions", lanes, limits.claim_lanes)?;
         if !matches!(self.class, WorkClass::Workflow | WorkClass::Task) {
-            return Err(Refusal::new(Code::InvalidBatch, "a claim is for workflows or for tasks"));
+            return Err(Refusal::new(Code::InvalidBatch, "a claim must be for workflows or for tasks"));
         }
         for kind in self.kinds.iter().filter(|kind| !kind.is_any()) {
             check::name("kind", &kind.kind, limits)?;
@@ -46,7 +46,7 @@ impl Rule for Claim {
         let mut searched = true;
         if self.only.is_none() {
             for lane in &lanes {
-                // The failures of this very build may stand first.
+                // The lane may begin with executions that this build has failed on, so more rows are searched.
                 let rows = if lane.class == WorkClass::HeldBack { HELD_BACK_ROWS } else { page(self) };
                 searched &= needs.lane(lane, rows);
             }
@@ -95,14 +95,14 @@ impl Rule for Claim {
                     WorkClass::Task => take_task(work, self, lane, place.1, &mut claimed),
                     _ => claimed.workflows.extend(take_workflow(work, &self.claimer, lane, place.1)),
                 }
-                // Taken or not, this batch is done with it.
+                // Taken or not, this batch needs the candidate no more.
                 drop_candidate(work, lane, place);
             }
         }
     }
 }
 
-/// Asks for the rows of everything that lane scans brought: one look for all claims of a batch.
+/// Loads the rows of everything that the lane scans found: one load for all claims of a batch.
 pub(crate) fn needs_pool(needs: &mut Needs<'_>) {
     for (lane, rows) in &needs.set().pool {
         for (_, id) in rows {
@@ -124,12 +124,12 @@ fn needs_candidate(needs: &mut Needs<'_>, tenant_id: TenantId, class: WorkClass,
     }
 }
 
-/// How many a claim looks at: a few more than it asks for, since some may turn out to be gone.
+/// How many candidates a claim examines: a few more than it asks for, because some may be gone.
 fn page(claim: &Claim) -> usize {
     claim.max + claim.max / 8 + 4
 }
 
-/// What the claim looks at next, in order of work.
+/// The next candidates of the claim, in order of work.
 fn candidates<'a>(set: &WorkingSet, lanes: &'a [Lane], claim: &Claim) -> Vec<(&'a Lane, PlaceInLane)> {
     let page = page(claim);
     let mut found: Vec<(&Lane, PlaceInLane)> = Vec::new();
@@ -146,14 +146,15 @@ fn candidates<'a>(set: &WorkingSet, lanes: &'a [Lane], claim: &Claim) -> Vec<(&'
     found
 }
 
-/// The lanes of what is held back, which come last, and the others.
+/// Splits the lanes into those of held-back executions, which are last in the list, and the others.
 fn split(lanes: &[Lane]) -> (&[Lane], &[Lane]) {
     let usual = lanes.iter().position(|lane| lane.class == WorkClass::HeldBack).unwrap_or(lanes.len());
     let (usual, held_back) = lanes.split_at(usual);
     (held_back, usual)
 }
 
-/// All that is held back, in order of work. What this build may not take stays there for claims of others in the same batch.
+/// All held-back executions, in order of work. The executions that this build may not take stay for other claims of the
+/// batch.
 fn held_back_candidates<'a>(
     set: &WorkingSet,
     lanes: &'a [Lane],
@@ -169,7 +170,7 @@ fn held_back_candidates<'a>(
     found
 }
 
-/// The row, if it can be had and still stands where it was found.
+/// The row, if it could be locked. `None`: it is busy or gone.
 fn candidate<R: Row>(table: &crate::table::Table<R>, key: &R::Key) -> Option<R> {
     match table.known(key, true) {
         Known::Row(row) => Some(row.clone()),
@@ -185,7 +186,7 @@ fn is_busy(work: &Work<'_>, class: WorkClass, id: Uuid) -> bool {
     }
 }
 
-/// Takes a candidate out of the pool: claimed, held by another transaction, or no longer where it was found. Writes
+/// Removes a candidate from the pool: it was claimed, is locked by another transaction, or has left the lane. Writes
 /// nothing.
 fn drop_candidate(work: &mut Work<'_>, lane: &Lane, place: PlaceInLane) {
     if let Some(pool) = work.set.pool.get_mut(lane) {
@@ -201,7 +202,8 @@ pub(crate) fn is_paused(work: &Work<'_>, queue: &Text) -> bool {
     work.set.queues.get(&(work.tenant_id, queue.clone())).is_some()
 }
 
-/// Claims what this very request has started, for whom it was handed to. Its queue may have been paused since.
+/// Claims the execution that this request has just started, for the worker that received it. The queue may have been
+/// paused since.
 pub(crate) fn take_started(work: &mut Work<'_>, taker: &Claimer, reply: &Reply) {
     let Reply::Started(Started { execution_id: id, key_new: true, .. }) = *reply else { return };
     let Some(execution) = work.set.executions.get(&(work.tenant_id, id)) else { return };
@@ -234,14 +236,15 @@ fn take_workflow(work: &mut Work<'_>, claimer: &Claimer, lane: &Lane, id: Uuid) 
     Some(Activation { token: execution.epoch, execution, new_events, provisional: false })
 }
 
-/// Its delay stays where it is until an activation is accepted: if this claim ends without one, it is held back as before.
+/// Whether the claimer may take a held-back execution early. The delay is kept until an activation is accepted: if the
+/// claim ends without one, the execution is held back as before.
 fn may_take_early(execution: &Execution, claimer: &Claimer) -> bool {
-    // The history of a large one fits into no reply of the plain protocol.
+    // A large history does not fit into a reply of the plain protocol.
     let fits = !(execution.large && claimer.plain);
     fits && held_back::may_try(execution.failure_build.as_ref(), claimer.build.as_ref())
 }
 
-/// Takes an execution that stands in line out of it, under a new claim.
+/// Claims an execution: removes it from the ready table and starts a new epoch.
 pub(crate) fn begin(work: &mut Work<'_>, execution: &mut Execution, claimer: &Claimer) {
     work.set.remove_ready(execution.ready());
     note_workflow(work, execution);
@@ -259,7 +262,7 @@ pub(crate) fn begin(work: &mut Work<'_>, execution: &mut Execution, claimer: &Cl
     execution.session = claimer.session;
 }
 
-/// The events the worker has not seen, if this batch wrote all of them.
+/// The events that the worker has not seen. `None`: this batch did not write all of them.
 fn new_events(work: &Work<'_>, execution: &Execution) -> Option<Vec<Told>> {
     if execution.last_sequence - execution.base_sequence > INLINE_EVENTS {
         return None;
@@ -287,7 +290,7 @@ fn take_task(work: &mut Work<'_>, claim: &Claim, lane: &Lane, id: Uuid, claimed:
     note_task(work, &task);
     task.status = TaskStatus::Running;
     task.started_ms = Some(work.now.ms);
-    // Counted now, not when it is reported: a task that kills its worker cannot come back for ever.
+    // Counted at delivery, not at the report: otherwise a task that kills its worker would be retried without a limit.
     task.execution_count += 1;
     task.epoch += i64::from(claim.only.is_none() || !planted(Bug::HandOffWithoutToken));
     task.plain = claim.claimer.plain;
@@ -311,8 +314,8 @@ fn take_task(work: &mut Work<'_>, claim: &Claim, lane: &Lane, id: Uuid, claimed:
     claimed.tasks.push(TaskDelivery { token: task.epoch, task });
 }
 
-/// It has waited since the last event, or since the time it was to begin at. How long after a failed activation says
-/// nothing about workers.
+/// Notes how long the execution waited since its last event or its scheduled time. After a failed activation nothing is
+/// noted, because the back-off says nothing about workers.
 fn note_workflow(work: &mut Work<'_>, execution: &Execution) {
     if execution.activation_failures == 0 {
         let since_ms = execution.last_event_ms.max(execution.scheduled_ms.unwrap_or(i64::MIN));
@@ -335,13 +338,13 @@ fn owner_has_finished(work: &Work<'_>, task: &Task) -> bool {
     let Some(execution_id) = task.execution_id else { return false };
     match work.set.executions.known(&(task.tenant_id, execution_id), false) {
         Known::Row(execution) => execution.status.is_terminal(),
-        // Being written by somebody else just now: it is alive, or the result will be refused.
+        // Another transaction is writing the execution: it is open, or the result will be refused.
         Known::Busy | Known::No => false,
         Known::Absent => true,
     }
 }
 
-/// A session renews its lease; a plain worker cannot, so it gets as long as the task may take.
+/// A session renews its lease. A plain worker cannot, so its lease is as long as the task may take.
 fn task_lease_ms(work: &Work<'_>, claim: &Claim, task: &Task) -> i64 {
     if !claim.claimer.plain {
         return work.limits.session_lease_ms;
@@ -351,7 +354,8 @@ fn task_lease_ms(work: &Work<'_>, claim: &Claim, task: &Task) -> i64 {
     task.start_to_close_ms.or(registered).unwrap_or(work.limits.task_lease_ms)
 }
 
-/// A registered plain worker is looked after sooner: its heartbeats may stop before the lease ends.
+/// When to check the claim for the first time. For a registered plain worker that is earlier, because its heartbeats
+/// may stop before the lease ends.
 fn first_look(work: &Work<'_>, claimer: &Claimer, lease_ms: i64) -> i64 {
     let look_ms = match claimer.session {
         Some(_) if claimer.plain => lease_ms.min(work.limits.worker_silence_ms),

@@ -1,4 +1,4 @@
-//! Forgetting what the audit log has kept long enough.
+//! Removing audit log entries whose retention is over.
 
 use crate::check;
 use crate::code::Refusal;

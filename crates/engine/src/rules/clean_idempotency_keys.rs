@@ -1,4 +1,4 @@
-//! Removing keys whose time is over. Nobody depends on it: an expired key is overwritten by whoever comes next.
+//! Removing expired keys. No rule depends on the removal: the next holder overwrites an expired key.
 
 use crate::check;
 use crate::code::Refusal;

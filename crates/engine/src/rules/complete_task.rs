@@ -49,7 +49,7 @@ impl CompleteTask {
     }
 }
 
-/// A result for a workflow that has finished is refused: a follow-up is about to close the task.
+/// Refuses a result for a workflow that has finished, because a follow-up is going to cancel the task.
 pub(crate) fn check_owner(work: &Work<'_>, task: &Task) -> Result<(), Refusal> {
     let Some(execution_id) = task.execution_id else { return Ok(()) };
     match work.set.executions.get(&(task.tenant_id, execution_id)) {
@@ -61,7 +61,7 @@ pub(crate) fn check_owner(work: &Work<'_>, task: &Task) -> Result<(), Refusal> {
     }
 }
 
-/// The output is shown in the workflow's history, so it counts there.
+/// Adds the output to the size of the workflow's history, where it is shown.
 fn add_to_history(work: &mut Work<'_>, task: &Task, bytes: usize) {
     let Some(execution_id) = task.execution_id else { return };
     if let Some(mut owner) = work.set.executions.get(&(task.tenant_id, execution_id)).cloned() {

@@ -1,5 +1,5 @@
-//! The step of a workflow that comes along with the success of its task. It counts only if it is exactly what an activation
-//! would have come to; otherwise the workflow stands in line, as after any success.
+//! A continuation: the step of a workflow that is sent together with the success of its task. It counts only if it is
+//! exactly the step that the next activation would take. Otherwise the workflow is enqueued, as after any success.
 
 use crate::code::{Code, Refusal};
 use crate::ids::{ExecutionId, TenantId};
@@ -15,7 +15,8 @@ pub(crate) fn needs(next: &Continuation, tenant_id: TenantId, needs: &mut Needs<
     next.step.needs(tenant_id, needs);
 }
 
-/// Carries it out behind the success of a task of `owner`. Nothing: it is left to the next activation.
+/// Carries out the step after the success of a task of `owner`. `None`: the step does not count, and the next
+/// activation decides.
 pub(crate) fn carry_out(
     next: &Continuation,
     work: &mut Work<'_>,
@@ -27,7 +28,7 @@ pub(crate) fn carry_out(
             || !follows(next, &execution)
             || claim::is_paused(work, &execution.queue)
         {
-            return Err(Refusal::new(Code::StaleClaim, "the workflow has to see more than this success"));
+            return Err(Refusal::new(Code::StaleClaim, "the workflow has more new events than this success"));
         }
         // Without a lease: the claim ends in this transaction.
         claim::begin(work, &mut execution, &next.claimer);
@@ -40,7 +41,7 @@ pub(crate) fn carry_out(
     }
 }
 
-/// Whether the worker's memory is that of the last accepted activation, and the success is all that happened since.
+/// Whether the worker has the state of the last accepted activation, and the success is the only new event.
 fn follows(next: &Continuation, execution: &Execution) -> bool {
     execution.is_in_ready()
         && execution.activation_failures == 0

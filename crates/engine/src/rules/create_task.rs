@@ -1,4 +1,4 @@
-//! Creating standalone tasks, alone or in bulk; and, deprecated, a workflow's task ahead of its command.
+//! Creating standalone tasks, alone or in bulk, and a workflow's task ahead of its command (deprecated).
 
 use crate::check;
 use crate::code::{Code, Refusal};
@@ -87,7 +87,7 @@ fn created(task: &Task, key_used: bool, key_new: bool) -> TaskCreated {
     TaskCreated { task_id: task.id, status: task.status, created_ms: task.created_ms, key_used, key_new }
 }
 
-/// The task that holds the key. The same key for other work is a conflict.
+/// The task that holds the key. `None`: the key is free. If the key belongs to other work, that is a conflict.
 fn existing(work: &Work<'_>, spec: &TaskSpec, name: &Text) -> Result<Option<Task>, Refusal> {
     let Some(holder) = key::holder(work, KeySpace::Work, name) else { return Ok(None) };
     let conflict = |what: String| {
@@ -103,7 +103,7 @@ fn existing(work: &Work<'_>, spec: &TaskSpec, name: &Text) -> Result<Option<Task
     }
 }
 
-/// Takes its key and makes the row. The caller puts it in line and writes it.
+/// Takes the task's key and creates its row. The caller enqueues the task and writes the row.
 pub(crate) fn new_row(
     work: &mut Work<'_>,
     id: TaskId,
@@ -202,7 +202,10 @@ pub(crate) fn check_spec(spec: &TaskSpec, limits: &Limits) -> Result<(), Refusal
         && policy.initial_ms <= limits.duration_max_ms
         && (1.0..=100.0).contains(&policy.factor);
     if !sound {
-        return Err(Refusal::new(Code::InvalidRetryPolicy, format!("{policy:?} is not usable")));
+        return Err(Refusal::new(
+            Code::InvalidRetryPolicy,
+            format!("the retry policy is out of range: {policy:?}"),
+        ));
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Deleting what has finished: hidden at once, its rows removed by a follow-up, page by page.
+//! Deleting finished executions and tasks. They are hidden at once; a follow-up removes their rows, page by page.
 
 use crate::code::{Code, Refusal};
 use crate::ids::TenantId;

@@ -1,4 +1,4 @@
-//! A client that can renew no claim shows life while it runs a task: the claim holds on.
+//! Extends a task's claim when a client shows life that cannot renew claims itself.
 
 use crate::code::Refusal;
 use crate::ids::TenantId;
@@ -18,17 +18,20 @@ impl Rule for ExtendTask {
     }
 
     fn decide(&self, work: &mut Work<'_>) -> Result<Reply, Refusal> {
-        let mut row = task::find_claimed(work, self.task_id, Some(self.token))?;
+        // The task may have been reported just before. That is no fault of its worker.
+        let Ok(mut row) = task::find_claimed(work, self.task_id, Some(self.token)) else {
+            return Ok(Reply::Extended { held: false });
+        };
         let owned = |capability: &&WorkerCapability| {
             (capability.tenant_id, Some(capability.worker_id), capability.class)
                 == (row.tenant_id, row.session, WorkClass::Task)
         };
         if lease::may_be_extended(&row, work.set.capabilities.current().filter(owned)) {
             let extended_ms = work.now.lease_ms.saturating_add(work.limits.task_extension_ms());
-            // Its alarm may be early: it looks again.
+            // The lease's alarm stays: it may fire early and then checks again.
             row.lease_until_ms = row.lease_until_ms.max(Some(extended_ms));
             work.set.tasks.put(row);
         }
-        Ok(Reply::Done)
+        Ok(Reply::Extended { held: true })
     }
 }

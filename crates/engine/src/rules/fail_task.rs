@@ -1,4 +1,4 @@
-//! A failed attempt: another one follows while the policy allows, otherwise the task has failed.
+//! A failed attempt: another attempt follows while the policy allows, otherwise the task fails.
 
 use crate::check;
 use crate::code::Refusal;

@@ -1,4 +1,4 @@
-//! Something's time has come. The row is looked at again under lock: whoever comes second finds it gone.
+//! Firing a row of the due table. The row is read again under lock, so that of two loops only the first has an effect.
 
 use crate::code::Refusal;
 use crate::event::{EventData, EventKind, Origin};
@@ -60,7 +60,7 @@ impl Rule for FireDue {
     }
 
     fn decide(&self, work: &mut Work<'_>) -> Result<Reply, Refusal> {
-        // Loops serve all tenants: the row says whose it is.
+        // Loops serve all tenants, so the tenant is taken from the row.
         work.tenant_id = self.due.tenant_id;
         let Some(due) = work.set.due.get(&self.due.key()).cloned() else {
             return Ok(Reply::Fired(Fired::Stale));
@@ -70,7 +70,7 @@ impl Rule for FireDue {
             ClockKind::Lease => work.now.lease_ms,
         };
         if due.due_ms > now_ms && !planted(Bug::TimerFiresEarly) {
-            // Seen by a loop whose clock runs ahead. Never early.
+            // The loop's clock is ahead. A row never fires early.
             return Ok(Reply::Fired(Fired::Stale));
         }
         work.set.due.delete(&due.key());
@@ -97,7 +97,7 @@ fn fire_timer(work: &mut Work<'_>, due: &Due) -> bool {
     let timer = work.set.timers.get(&(due.tenant_id, due.id, due.name.clone())).cloned();
     let Some(mut timer) = timer.filter(|timer| timer.status == TimerStatus::Open) else { return false };
     let Some(mut row) = open_execution(work, due, due.id) else {
-        // Its execution has finished; the follow-up that closes it has not come by yet.
+        // Its execution has finished, and the follow-up that closes the timer has not run yet.
         timer.status = TimerStatus::Cancelled;
         work.set.timers.put(timer);
         return false;
@@ -218,7 +218,7 @@ fn running_task_alarm(work: &mut Work<'_>, row: &mut Task, now_ms: i64) -> bool 
     true
 }
 
-/// Until when the claimer's session vouches for it.
+/// The claimer's session. `None`: the claim has no session, or the session's row is not available.
 fn session_lease(work: &Work<'_>, tenant_id: TenantId, session: Option<uuid::Uuid>) -> Option<Worker> {
     match work.set.workers.known(&(tenant_id, session?), false) {
         Known::Row(worker) => Some(worker.clone()),
@@ -274,7 +274,7 @@ fn task_lease(work: &mut Work<'_>, due: &Due) -> bool {
     acted
 }
 
-/// Used by follow-ups, which close what an execution left open.
+/// Closes the promise of a finished execution. Used by follow-ups.
 pub(crate) fn abandon_promise(work: &mut Work<'_>, promise: Promise) {
     answer_promise::close(work, promise, PromiseStatus::Abandoned);
 }

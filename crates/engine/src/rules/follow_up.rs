@@ -1,6 +1,6 @@
-//! Effects that were too large or too far away for the transaction that caused them, done page by page.
+//! Follow-ups: effects that were too large or too distant for the transaction that caused them, done page by page.
 //!
-//! A follow-up that is not finished leaves itself a new row.
+//! A follow-up that is not finished writes a new row for the rest.
 
 use crate::ids::{TenantId, Text};
 use crate::lifecycle::task::{self, End};
@@ -101,7 +101,7 @@ impl<A, B> HasTenant for (TenantId, A, B) {
     }
 }
 
-/// Does one page. The due row has been taken out already.
+/// Does one page. The due row has already been deleted.
 pub(crate) fn act(work: &mut Work<'_>, due: &Due) -> bool {
     match due.class {
         DueClass::CancelChildren => cancel_children(work, due),
@@ -123,20 +123,20 @@ fn reason(due: &Due) -> Text {
 
 fn again(work: &mut Work<'_>, due: &Due, cursor: Option<uuid::Uuid>) {
     let mut next = due.clone();
-    // One step later, so that it is a row of its own and goes behind what waits already.
+    // One step later, so that it is a new row, behind the rows that are due already.
     next.due_ms = work.now.ms.max(due.due_ms + 1);
     next.cursor = cursor;
     work.set.due.put(next);
 }
 
-/// Each child gets a follow-up of its own; it cancels its own children in turn.
+/// Adds a follow-up for each child; the child's follow-up cancels the child and its own children.
 fn cancel_children(work: &mut Work<'_>, due: &Due) {
     let after = due.cursor;
     let asked_ms = match work.set.executions.known(&(due.tenant_id, due.id), false) {
         Known::Row(parent) => parent.cancel_requested_ms,
         _ => None,
     };
-    // What the parent has started since is its clean-up.
+    // A child that was started after the cancel request belongs to the clean-up and is not cancelled.
     let spared = |row: &Execution| asked_ms.is_some_and(|asked| row.created_ms > asked);
     let page: Vec<(uuid::Uuid, bool)> =
         of_execution(&work.set.executions, due.tenant_id, due.id, |row| row.parent_id)
@@ -155,7 +155,7 @@ fn cancel_children(work: &mut Work<'_>, due: &Due) {
     }
 }
 
-/// Tasks, timers and promises that a finished execution left open.
+/// Closes tasks, timers and promises that a finished execution left open.
 fn close_items(work: &mut Work<'_>, due: &Due) {
     let (tenant_id, id) = (due.tenant_id, due.id);
     let tasks: Vec<Task> = of_execution(&work.set.tasks, tenant_id, id, |row| row.execution_id)
@@ -214,7 +214,7 @@ where
     of_execution(table, tenant_id, id, owner).into_iter().map(Row::key).collect()
 }
 
-/// Removes a page of rows from every table; when nothing is left, the execution itself.
+/// Removes a page of rows from every table. When no row is left, removes the execution itself.
 fn purge_execution(work: &mut Work<'_>, due: &Due) {
     let (tenant_id, id) = (due.tenant_id, due.id);
     let owned: Vec<Task> =
@@ -250,7 +250,7 @@ fn purge_execution(work: &mut Work<'_>, due: &Due) {
         removed += purge_task_rows(work, tenant_id, row.id);
     }
     let set = &mut *work.set;
-    // A task goes only after everything that belongs to it has been seen to be gone.
+    // A task is removed only after a page has found none of its rows.
     if removed == 0 {
         removed += delete_all(&mut set.tasks, owned.iter().map(Row::key).collect());
     }

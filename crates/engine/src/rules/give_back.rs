@@ -1,4 +1,4 @@
-//! Claims that never reached a worker: as if they had not been made.
+//! Releasing claims that never reached a worker: the claim leaves no trace and no attempt is consumed.
 
 use crate::code::{Code, Refusal};
 use crate::ids::TenantId;

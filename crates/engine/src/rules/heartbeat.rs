@@ -1,4 +1,4 @@
-//! A running task says that it is alive, and learns whether it should stop.
+//! A heartbeat of a running task: it renews the claim, and the answer says whether the task should stop.
 
 use crate::check;
 use crate::code::Refusal;
@@ -40,7 +40,7 @@ impl Rule for HeartbeatTask {
         let renewed_ms = work.now.lease_ms.saturating_add(work.limits.session_lease_ms);
         row.lease_until_ms = row.lease_until_ms.max(Some(renewed_ms));
         task::arm(work, &mut row);
-        // Three chances before anything expires.
+        // A third of the tightest limit, so that two heartbeats may get lost.
         let tightest_ms = row.heartbeat_ms.unwrap_or(i64::MAX).min(work.limits.session_lease_ms);
         work.set.tasks.put(row);
         Ok(Reply::Heartbeat { cancel_requested, next_within_ms: tightest_ms / 3 })

@@ -1,5 +1,5 @@
-//! Looking whether something open has a live cause. Changes nothing: the promise is a predicate over rows, and this
-//! gathers the rows of one execution or task, under lock, so that nobody moves them meanwhile.
+//! Checks whether an open execution or task has a live cause. It changes nothing: the check is a predicate over rows,
+//! and this rule loads the rows under lock, so that no other transaction changes them meanwhile.
 
 use crate::code::Refusal;
 use crate::ids::TenantId;
@@ -12,7 +12,7 @@ use crate::state::{Due, DueClass, Execution, Ready, Task, Timer};
 use crate::table::{Known, Row};
 use crate::working_set::{Needs, Scan, WorkingSet};
 
-/// Timers, and tasks, of one execution that are looked at.
+/// The most timers, and the most tasks, of one execution that are checked.
 const ITEMS: usize = 100;
 
 impl Rule for LookForOrphans {
@@ -20,7 +20,7 @@ impl Rule for LookForOrphans {
         match self.subject {
             Open::Task(id) => needs_task(needs, tenant_id, id),
             Open::Execution(id) => {
-                // Whatever somebody else has in hand is no orphan.
+                // A row that another transaction has locked is being worked on, so it is no orphan.
                 let Some(row) = needs.candidate::<Execution>((tenant_id, id)) else { return };
                 needs_causes(needs, execution_causes(row));
                 if !scans(tenant_id, id).map(|scan| needs.scan(scan)).contains(&false) {
@@ -58,7 +58,7 @@ impl Rule for LookForOrphans {
     }
 }
 
-/// Rows that bring something on: its place in line, and what will fire for it.
+/// Live causes: the ready row and the due rows of an execution, task or timer.
 #[derive(Default)]
 struct Causes {
     ready: Option<Ready>,
@@ -115,7 +115,7 @@ fn needs_task(needs: &mut Needs<'_>, tenant_id: TenantId, id: uuid::Uuid) {
     }
 }
 
-/// Only one that is held: what others have in hand is theirs.
+/// Adds the task if its lock was available. A task that another transaction has locked is no orphan.
 fn add_task(snapshot: &mut Snapshot, set: &WorkingSet, tenant_id: TenantId, id: uuid::Uuid) {
     if let Known::Row(task) = set.tasks.known(&(tenant_id, id), true)
         && !task.status.is_terminal()

@@ -1,7 +1,7 @@
-//! Mends an orphan. Every step looks at what is there under lock, so a subject that is sound, or that somebody mended
-//! meanwhile, stays as it is.
+//! Repairs an orphan. Every step checks the rows under lock, so a subject that is sound, or was repaired meanwhile,
+//! stays unchanged.
 //!
-//! Logs, states, counts and keys are not touched: a rule that guessed what happened would hide that something did.
+//! Logs, states, counts and keys are not touched: a repair that guesses what happened would hide the damage.
 
 use crate::code::Refusal;
 use crate::ids::{ExecutionId, PromiseId, TaskId, TenantId, Text};
@@ -90,7 +90,7 @@ fn needs_execution(needs: &mut Needs<'_>, key: (TenantId, ExecutionId)) {
     }
 }
 
-/// One of each is enough to know that there are some.
+/// One row of each table is enough to know that open items exist.
 fn open_items((tenant_id, execution_id): (TenantId, ExecutionId)) -> [Scan; 3] {
     let limit = 1;
     [
@@ -184,7 +184,7 @@ fn enqueue(work: &mut Work<'_>, ready: Option<Ready>, done: &mut Vec<Mended>) {
     }
 }
 
-/// The row that the subject says is there.
+/// Restores the alarm row that the subject's row requires.
 fn put_alarm(
     work: &mut Work<'_>,
     class: DueClass,
@@ -205,7 +205,7 @@ fn put_due(work: &mut Work<'_>, due: Due, done: &mut Vec<Mended>) {
 }
 
 fn follow_up(work: &mut Work<'_>, class: DueClass, id: uuid::Uuid, done: &mut Vec<Mended>) {
-    // One too many does nothing, and only a search of the whole table could tell that there is one.
+    // A second follow-up does nothing, and only a search of the whole table could find the first one.
     execution::follow_up(work, class, id, None);
     done.push(Mended::FollowedUp);
 }
@@ -276,7 +276,7 @@ fn mend_due(work: &mut Work<'_>, due: &Due, done: &mut Vec<Mended>) {
     }
 }
 
-/// What the class of the row has not asked for is not looked at.
+/// The row, if it was loaded. Rows that the class of the due row does not need are not loaded.
 fn found<R>(known: Known<'_, R>) -> Option<&R> {
     match known {
         Known::Row(row) => Some(row),

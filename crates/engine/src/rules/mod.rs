@@ -1,4 +1,4 @@
-//! One file per request: what it needs to know, and what it does.
+//! One file per request: the rows it needs, and its decision.
 
 mod act_by_key;
 mod answer_promise;
@@ -50,19 +50,19 @@ use crate::working_set::{Needs, WorkingSet};
 
 /// A request's rule.
 pub(crate) trait Rule {
-    /// Refuses what is wrong with the request itself, before anything is looked up by the names in it.
+    /// Refuses a malformed request, before any row is loaded by the names in it.
     fn check(&self, _limits: &Limits) -> Result<(), Refusal> {
         Ok(())
     }
 
-    /// Names rows and scans until nothing is missing. Called again whenever more has been loaded.
+    /// Requests rows and scans until nothing is missing. Called again after each load.
     fn needs(&self, tenant_id: TenantId, needs: &mut Needs<'_>);
 
-    /// Decides. A refusal takes back whatever was written.
+    /// Decides the request. If it is refused, all its writes are undone.
     fn decide(&self, work: &mut Work<'_>) -> Result<Reply, Refusal>;
 }
 
-/// What a rule works on.
+/// The state that a rule works on.
 #[derive(Debug)]
 pub(crate) struct Work<'a> {
     pub(crate) tenant_id: TenantId,
@@ -72,13 +72,13 @@ pub(crate) struct Work<'a> {
     pub(crate) now: Now,
     pub(crate) limits: &'a Limits,
     pub(crate) ids: Ids,
-    /// The refusal that follows has an effect of its own, which is kept.
+    /// Set before a refusal whose own effects must be kept.
     pub(crate) keep_on_refusal: bool,
     pub(crate) notes: &'a mut Vec<Note>,
 }
 
 impl Work<'_> {
-    /// Does something that may be refused, or fail, without the rest of the request: then it leaves no trace.
+    /// Runs a step that may be refused, or panic, while the rest of the request stays. A failed step leaves no trace.
     pub(crate) fn attempt<T>(
         &mut self,
         act: impl FnOnce(&mut Self) -> Result<T, Refusal>,

@@ -1,4 +1,4 @@
-//! Pausing and resuming a queue: what is ready stays ready, nothing is handed out meanwhile.
+//! Pausing and resuming a queue. Ready work stays ready, but is not handed out while the queue is paused.
 
 use crate::check;
 use crate::code::{Code, Refusal};
@@ -19,7 +19,7 @@ impl Rule for PauseQueue {
         if work.set.queues.get(&(work.tenant_id, self.queue.clone())).is_some() {
             return Ok(Reply::Done);
         }
-        // All paused queues are known to every claim, so their number is bounded.
+        // Every claim loads all paused queues, so their number is bounded.
         if work.set.queues.current().count() >= work.limits.paused_queues {
             let message = format!("{} queues are paused already", work.limits.paused_queues);
             return Err(Refusal::new(Code::TooManyQueuesPaused, message));

@@ -1,4 +1,4 @@
-//! A tenant's quota: set by whoever runs the server, and requests taken out of its bucket.
+//! A tenant's quota: set by an operator; and the tokens of its rate limit, taken by server processes.
 
 use crate::code::{Code, Refusal};
 use crate::ids::TenantId;
@@ -9,8 +9,8 @@ use crate::rules::{Rule, Work};
 use crate::state::{Quota, Tenant};
 use crate::working_set::Needs;
 
-/// A process is given so much of a second's requests at a time, and at least one: few questions, and little that lies
-/// unused with a process that has no more to do.
+/// A process receives this fraction of a second's requests at a time, and at least one. So processes rarely ask, and
+/// few requests lie unused with an idle process.
 const PART_OF_SECOND: i64 = 10;
 
 impl Rule for SetQuota {
@@ -44,7 +44,7 @@ impl Rule for SetQuota {
         quota.requests_per_second = self.requests_per_second;
         quota.burst = self.burst;
         if had_bucket {
-            // Now no more than the new bucket holds.
+            // The bucket must not hold more than its new size.
             quota.refill(now_ms);
         } else {
             quota.fill(now_ms);
@@ -57,7 +57,7 @@ impl Rule for SetQuota {
 fn within(what: &str, value: Option<i64>, least: i64, most: i64) -> Result<(), Refusal> {
     match value {
         Some(value) if !(least..=most).contains(&value) => {
-            Err(Refusal::new(Code::InvalidValue, format!("{what} is from {least} to {most}, or none")))
+            Err(Refusal::new(Code::InvalidValue, format!("{what} must be from {least} to {most}, or unset")))
         }
         _ => Ok(()),
     }
@@ -73,7 +73,7 @@ impl Rule for TakeRequests {
         let limited = quota.and_then(|quota| Some((quota.requests_per_second?, quota)));
         let Some((limit, mut quota)) = limited else { return Ok(Reply::RequestsUnlimited) };
         let most = self.most.clamp(1, (limit / PART_OF_SECOND).max(1));
-        // Real time, whatever the product's clock says: a server can do as much as it can.
+        // Real time, also on a virtual clock: the rate limit protects the server's real capacity.
         let taken = quota.take(most, work.now.lease_ms);
         if taken.granted > 0 {
             work.set.quotas.put(quota);

@@ -1,6 +1,6 @@
-//! What moves on when the report of a claim's holder is refused. A worker's session would keep the claim for as long as the
-//! worker lives, so the refusal ends the claim in the same decision: an activation has failed, visibly, with the refusal's
-//! code, and is tried again after a delay; a task has failed. Who does not hold the claim changes nothing.
+//! What happens when the report of a claim's holder is refused. Otherwise the worker's session would keep the claim for
+//! as long as the worker lives, so the refusal ends the claim in the same decision. An activation counts as failed,
+//! with the refusal's code, and is retried after a delay; a task fails. A report of another sender changes nothing.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -23,9 +23,9 @@ use crate::rules::{Rule, Work};
 use crate::state::{AttemptStatus, Execution, TaskStatus, WorkClass};
 use crate::working_set::Needs;
 
-/// Longest account of a refusal that is kept with an execution or a task. What was sent may be part of it.
+/// The longest message of a refusal that is stored with an execution or a task. It may quote what was sent.
 const MESSAGE_BYTES: usize = 4_000;
-/// So much of an error that is too long is kept.
+/// How many characters of an error that is too long are quoted.
 const BEGINNING_CHARS: usize = 200;
 
 impl Rule for RefuseActivation {
@@ -58,15 +58,15 @@ impl Rule for RefuseTaskResult {
     }
 }
 
-/// Asks for what a refused activation may touch. The first refusal of a row of equal ones never ends an execution.
+/// Loads the rows that a refused activation may change. The first of several equal refusals never ends an execution.
 pub(super) fn needs_end(needs: &mut Needs<'_>, execution: &Execution) {
     if execution.equal_refusals > 0 {
         execution::needs_end(needs, execution);
     }
 }
 
-/// Carries out what the holder of an execution's claim has reported. If that is refused, or fails, and the claim must end, then
-/// nothing of it is left but a failed activation.
+/// Carries out a report of the holder of an execution's claim. If it is refused or panics, and the claim must end, then
+/// its writes are undone and only a failed activation remains.
 pub(super) fn carry_out(
     work: &mut Work<'_>,
     report: &SubmitActivation,
@@ -80,7 +80,7 @@ pub(super) fn carry_out(
     })
 }
 
-/// The same with the result of a task, which fails the task.
+/// Carries out the result of a task. If it is refused or panics, and the claim must end, the task fails.
 pub(super) fn carry_out_result(
     work: &mut Work<'_>,
     (task_id, token): (TaskId, Option<i64>),
@@ -89,7 +89,7 @@ pub(super) fn carry_out_result(
     guarded(work, "the result", act).map_err(|refusal| result(work, task_id, token, refusal))
 }
 
-/// What is refused, or fails, leaves no trace, unless its refusal has an effect of its own.
+/// Undoes the writes of a step that is refused or panics, unless the refusal has effects of its own.
 fn guarded(
     work: &mut Work<'_>,
     what: &str,
@@ -108,7 +108,8 @@ fn guarded(
     outcome
 }
 
-/// An activation was refused to the holder of the claim: it has failed. Returns the refusal that its sender receives.
+/// Records a refused activation of the claim's holder as failed. Returns the refusal for the sender, with what happens
+/// next.
 fn activation(
     work: &mut Work<'_>,
     execution_id: ExecutionId,
@@ -138,9 +139,9 @@ fn activation(
     let told = if execution.status.is_terminal() {
         format!("refusal {count} of {limit}: the execution has failed")
     } else if refusal.code.cure() == Cure::Nothing {
-        format!("refusal {count} of {limit}: tried again in {delay_ms} ms")
+        format!("refusal {count} of {limit}: retry in {delay_ms} ms")
     } else {
-        format!("tried again in {delay_ms} ms")
+        format!("retry in {delay_ms} ms")
     };
     work.set.executions.put(execution);
     work.note(Noted::ReportRefused { class: WorkClass::Workflow, code: refusal.code });
@@ -148,9 +149,9 @@ fn activation(
     Ok(with(refusal, &told))
 }
 
-/// Counts an activation that has failed with this code. After too many equal refusals in a row the execution has failed:
-/// `true`, and nothing is left to be done. Only refusals of this server count, so that workers which repeat what fails do it for
-/// as long as it takes.
+/// Counts an activation that failed with this code. After too many equal refusals in a row the execution fails: returns
+/// `true`, and the caller has nothing left to do. Only refusals of this server count. Failures that a worker reports are
+/// retried without a limit.
 pub(super) fn fail_after_equal(
     work: &mut Work<'_>,
     execution: &mut Execution,
@@ -170,18 +171,18 @@ pub(super) fn fail_after_equal(
     execution.failure_code = Some(code.clone());
     execution.failure_message = Some(message.clone());
     let (error, failure) = (Text::from(format!("{code}: {message}")), Failure::of_kind(code));
-    // Not by the workflow's own word: it may have signals that it has never seen.
+    // The workflow did not decide to end: it may have signals that it has never seen.
     let end = End::Failed { error, failure, stack_trace: None, unread_signals: 0 };
     execution::finish(work, execution, Origin::External, end);
     true
 }
 
-/// The first of them loads nothing that an end needs.
+/// At least 2: for the first refusal, the rows that an end needs are not loaded.
 pub(crate) fn limit(limits: &Limits) -> i64 {
     limits.equal_refusals.max(2)
 }
 
-/// A task's result was refused. If it is the holder's, the task has failed. Returns the refusal that its sender receives.
+/// Handles the refused result of a task: if it was the holder's, the task fails. Returns the refusal for the sender.
 pub(super) fn result(work: &mut Work<'_>, task_id: TaskId, token: Option<i64>, refusal: Refusal) -> Refusal {
     if !refusal.code.cure().ends_claim() || work.keep_on_refusal || planted(Bug::RefusalHangs) {
         return refusal;
@@ -201,7 +202,7 @@ pub(super) fn result(work: &mut Work<'_>, task_id: TaskId, token: Option<i64>, r
     with(refusal, told)
 }
 
-/// The same refusal, with the beginning of the error that was refused.
+/// Adds the beginning of the refused error to the refusal's message.
 pub(super) fn quote(refusal: Refusal, error: &str) -> Refusal {
     if refusal.code != Code::InvalidText {
         return refusal;
@@ -214,7 +215,7 @@ fn with(refusal: Refusal, told: &str) -> Refusal {
     Refusal { message: format!("{}; {told}", refusal.message), ..refusal }
 }
 
-/// As much of it as is kept, as text that is allowed.
+/// The message, cut to the length that is stored.
 fn kept(message: &str, limits: &Limits) -> Text {
     let max = MESSAGE_BYTES.min(limits.text_bytes);
     let ends = message.char_indices().map(|(start, letter)| start + letter.len_utf8());

@@ -1,4 +1,4 @@
-//! An operator lets an execution go that a failed activation holds back: any build may take it.
+//! An operator releases an execution that is held back after a failed activation: any build may take it.
 
 use crate::code::{Code, Refusal};
 use crate::ids::TenantId;

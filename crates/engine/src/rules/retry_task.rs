@@ -1,4 +1,4 @@
-//! A failed standalone task, tried again by hand: its attempts go on counting, its policy starts afresh.
+//! Manual retry of a failed standalone task: its attempts keep counting, its retry policy starts again.
 
 use crate::code::{Code, Refusal};
 use crate::ids::TenantId;
@@ -27,7 +27,7 @@ impl Rule for RetryTask {
             let message = format!("task {} is {}", self.task_id, row.status);
             return Err(Refusal::new(Code::TaskNotFailed, message));
         }
-        // Its failure freed its key; it has it again unless somebody else took it.
+        // Its failure freed its key. The task takes it again, unless other work has taken it.
         if let Some(name) = row.idempotency_key.clone()
             && key::holder(work, KeySpace::Work, &name).is_none()
         {

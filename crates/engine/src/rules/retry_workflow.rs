@@ -1,4 +1,4 @@
-//! Retrying a failed execution: a new one, linked to it, with the same input.
+//! Retrying a failed execution: a new execution with the same input, linked to the failed one.
 
 use crate::code::{Code, Refusal};
 use crate::ids::{Payload, TenantId};

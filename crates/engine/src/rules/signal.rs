@@ -1,4 +1,4 @@
-//! Signals: to a known execution, or to the open one that holds a key, which is started if there is none.
+//! Signals: to a given execution, or to the open execution that holds a key. If none is open, one is started.
 
 use crate::check;
 use crate::code::{Code, Refusal};
@@ -54,7 +54,7 @@ impl Rule for SignalWithStart {
     }
 
     fn decide(&self, work: &mut Work<'_>) -> Result<Reply, Refusal> {
-        // A finished execution keeps its key against repeated starts, but cannot take a signal.
+        // A finished execution keeps its key against repeated starts, but cannot receive a signal.
         let open = start_workflow::existing(work, &self.start)?
             .filter(|execution| !execution.status.is_terminal() && !execution.purging);
         let created = open.is_none();
@@ -78,7 +78,8 @@ impl Rule for SignalWithStart {
     }
 }
 
-/// Appends the signal. The event keeps whether it came by signal-with-start: such an execution holds its key while it is open.
+/// Appends the signal. The event records whether it came by signal-with-start: such an execution holds its key while it
+/// is open.
 fn signal(
     work: &mut Work<'_>,
     execution: &mut Execution,
@@ -88,13 +89,12 @@ fn signal(
 ) -> Result<i64, Refusal> {
     let value = check::payload("signal value", value, work.limits)?;
     if execution.buffered_signals >= work.limits.buffered_signals {
-        let message =
-            format!("execution {} has {} signals it has not seen", execution.id, execution.buffered_signals);
+        let message = format!("execution {} has {} unread signals", execution.id, execution.buffered_signals);
         return Err(Refusal::new(Code::TooManySignals, message));
     }
     if execution.runs_again >= work.limits.deferred_ends {
         let message = format!(
-            "the end of execution {} was deferred {} times for new signals; it refuses signals until it has ended or gone on",
+            "the end of execution {} was deferred {} times for new signals: signals are refused until it ends or continues",
             execution.id, execution.runs_again
         );
         return Err(Refusal::new(Code::TooManySignals, message));

@@ -64,7 +64,8 @@ impl Rule for StartWorkflows {
     }
 }
 
-/// Starts it, or answers with the execution that its key already has. A retry is answered with a retry of the same one only.
+/// Starts an execution, or answers with the execution that already has the key. A retry is answered only with a retry
+/// of the same execution.
 pub(crate) fn start(
     work: &mut Work<'_>,
     request: &StartWorkflow,
@@ -96,7 +97,8 @@ fn started(execution: &Execution, key_used: bool, key_new: bool) -> Started {
     }
 }
 
-/// The execution that holds the request's key. The same key for other work is a conflict.
+/// The execution that holds the request's key. `None`: the key is free. If the key belongs to other work, that is a
+/// conflict.
 pub(crate) fn existing(work: &Work<'_>, request: &StartWorkflow) -> Result<Option<Execution>, Refusal> {
     let Some(key) = request.key.as_ref().filter(|_| !planted(Bug::KeyNotChecked)) else { return Ok(None) };
     let Some(holder) = key::holder(work, KeySpace::Work, &key.name) else { return Ok(None) };
@@ -110,7 +112,7 @@ pub(crate) fn existing(work: &Work<'_>, request: &StartWorkflow) -> Result<Optio
     match work.set.executions.get(&(work.tenant_id, holder.holder_id)) {
         Some(execution) if execution.kind == request.kind => Ok(Some(execution.clone())),
         Some(execution) => conflict(format!("a workflow of kind '{}'", execution.kind)),
-        // Its execution was purged: the key has outlived it and is free.
+        // The execution was purged before its key expired: the key is free.
         None => Ok(None),
     }
 }
@@ -137,7 +139,7 @@ pub(crate) fn check_key(key: Option<&KeySpec>, limits: &Limits) -> Result<(), Re
     check::ttl(key.ttl_ms, limits).map(drop)
 }
 
-/// Makes an execution that counts against the tenant's quota. Children do not: they are their parent's business.
+/// Creates an execution that counts against the tenant's quota. Children do not count.
 pub(crate) fn create_counted(
     work: &mut Work<'_>,
     id: ExecutionId,
@@ -149,7 +151,7 @@ pub(crate) fn create_counted(
     Ok(row)
 }
 
-/// Makes the row, its first event, labels and key, and puts it in line. The caller writes the row.
+/// Creates the row, its first event, labels and key, and enqueues the execution. The caller writes the row.
 pub(crate) fn create(
     work: &mut Work<'_>,
     id: ExecutionId,
@@ -183,7 +185,7 @@ pub(crate) fn create(
     if let Some(key) = &request.key {
         key::take(work, KeySpace::Work, key, HolderClass::Workflow, id)?;
     }
-    // A fresh id: nobody else can have asked for this row.
+    // The id is new, so no other request can need this row.
     work.set.executions.supply((work.tenant_id, id), crate::table::Found::Absent, true);
     work.note(Noted::WorkflowStarted);
     Ok(row)
@@ -215,7 +217,7 @@ fn new_row(
         scheduled_ms: request.scheduled_ms,
         deadline_ms: request.execution_timeout_ms.map(|timeout| begins_ms.saturating_add(timeout)),
         counted: false,
-        // Its first event puts it in line, like any other from outside.
+        // The first event makes it PENDING, like every external event.
         status: ExecutionStatus::Waiting,
         started_ms: None,
         finished_ms: None,
@@ -261,7 +263,7 @@ fn new_row(
     }
 }
 
-/// A start request that would make an execution like this one again.
+/// A start request that creates an execution like this one.
 pub(crate) fn like(
     execution: &Execution,
     input: crate::ids::Payload,

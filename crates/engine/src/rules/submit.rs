@@ -1,4 +1,4 @@
-//! An activation's result: its commands, in order, and how it ended. One unit: all of it or nothing.
+//! The result of an activation: its commands, in order, and its outcome. All of it is accepted, or nothing.
 
 use crate::check;
 use crate::code::{Code, Refusal};
@@ -17,8 +17,9 @@ use crate::rules::{Rule, Work, refused, submit_command};
 use crate::state::{Execution, ExecutionStatus, SmallEnum};
 use crate::working_set::Needs;
 
-/// How often in a row an execution runs again because nothing shows that its client has received the last claim. A client
-/// behind a proxy that spreads requests over connections never shows it, and its executions have to wait in the end.
+/// How often in a row an execution runs again because it is not proven that its client received the last claim. A
+/// client behind a proxy that spreads requests over connections can never prove it, so its executions must wait in the
+/// end.
 const UNPROVEN_SUSPENDS: i64 = 2;
 
 impl Rule for SubmitActivation {
@@ -60,7 +61,7 @@ impl Rule for SubmitActivation {
             }
             Verdict::Holder if self.is_outdated(&execution) => return stale(Why::OlderHistory),
             Verdict::Holder => {}
-            // The reply got lost and the worker sent the batch again.
+            // The reply was lost, and the worker sent the batch again.
             Verdict::Repeat => return Ok(Reply::Submitted { status: execution.status, repeated: true }),
             Verdict::Late => return stale(Why::NotCurrent),
             Verdict::Ambiguous => return stale(Why::Unidentified),
@@ -75,7 +76,7 @@ impl Rule for SubmitActivation {
 }
 
 impl SubmitActivation {
-    /// What the holder of the claim has sent.
+    /// Carries out the batch of the claim's holder.
     fn carry_out(
         &self,
         work: &mut Work<'_>,
@@ -101,19 +102,19 @@ impl SubmitActivation {
             submit_command::apply(work, &mut execution, command)
                 .map_err(|refusal| refusal.at_command(index))?;
         }
-        // What adds nothing needs no room, so that a full history can always end.
+        // A batch without new events needs no room, so that a full history can always end.
         if execution.last_sequence > seen_sequence {
             let is_last = !matches!(self.outcome, Outcome::Suspended | Outcome::ActivationFailed { .. });
             execution::check_room(work, &execution, is_last)?;
         }
-        // A command may have been answered on the spot by an event that the worker has yet to see.
+        // The engine may have answered a command at once, by an event that the worker has not seen.
         let unseen = unseen || execution.last_external_sequence > seen_sequence;
         execution.accepted_epoch = execution.epoch;
         execution.runs_again = 0;
         execution.accepted_digest = content.map(|content| content.digest);
         self.end(work, &mut execution, unseen)?;
         if overlooked || self.ends() && self.token.is_none() {
-            // All signals were delivered; only a worker with a token says which of them it has seen.
+            // All signals were delivered; without a token, it is not known which of them the worker has seen.
             execution.base_sequence = execution.base_sequence.max(execution.last_signal_sequence);
         }
         let status = execution.status;
@@ -121,15 +122,15 @@ impl SubmitActivation {
         Ok(Reply::Submitted { status, repeated: false })
     }
 
-    /// What it is recognised by when it is sent again. Workers with tokens repeat a batch by its token alone.
+    /// The fingerprint that recognises a repeat of this batch. Workers with tokens repeat a batch by its token alone.
     fn content(&self, execution: &Execution) -> Option<Content> {
         let digest = || digest((&self.commands, &self.outcome, self.first_number));
-        // One without commands leaves the history as it is: the next may be the same.
+        // A batch without commands adds no events, so the next batch may be equal.
         let unique = self.first_number.is_some() && !self.commands.is_empty();
         (execution.plain || self.token.is_none()).then(|| Content { digest: digest(), unique })
     }
 
-    /// Whether its client had read less of the history than the activation accepted last.
+    /// Whether the client had read less of the history than at the last accepted activation.
     fn is_outdated(&self, execution: &Execution) -> bool {
         self.token.is_none() && self.first_number.is_some_and(|number| number <= execution.base_sequence)
     }
@@ -138,13 +139,13 @@ impl SubmitActivation {
         self.commands.is_empty() && self.outcome == Outcome::Suspended
     }
 
-    /// Whether a batch that only suspends may come from before the claim that it would end. It may be a copy, sent again by a
-    /// client that lost the answer, while the claim itself was lost on its way. An execution that waits on the word of such
-    /// a batch could wait forever.
+    /// Whether a batch that only suspends may be older than the claim that it would end. It may be a copy that the
+    /// client sent again because the answer was lost, while the claim itself was lost on the way to the client. If the
+    /// execution waited because of such a batch, it could wait forever.
     ///
-    /// A number says which events the client had read. Without a number, the connection that made the claim is proof that the
-    /// claim has arrived, unless the batch before had the same content. A client that has neither is asked
-    /// [`UNPROVEN_SUSPENDS`] times.
+    /// A number says which events the client had read. Without a number, the connection that made the claim proves that
+    /// the claim has arrived, unless the previous batch had the same content. If a client has neither, the execution
+    /// runs again [`UNPROVEN_SUSPENDS`] times.
     fn may_lack_events(
         &self,
         execution: &Execution,
@@ -163,9 +164,9 @@ impl SubmitActivation {
         }
     }
 
-    /// A client without tokens that had two claims of one execution, one after the other, reports on both. If the reports cross,
-    /// the first one counts for the second claim and may suspend over events that it has not seen. The refusal of the other one
-    /// is the only sign of that, so the execution is queued again.
+    /// Requeues an execution whose wait may be wrong. A client without tokens that had two claims of one execution
+    /// reports on both. If the reports cross, the first one counts for the second claim and may suspend over events
+    /// that it has not seen. The refusal of the other report is the only sign of that.
     fn look_again(&self, work: &mut Work<'_>, mut execution: Execution) {
         if self.token.is_none() && execution.plain && execution.status == ExecutionStatus::Waiting {
             execution::make_pending(work, &mut execution);
@@ -174,7 +175,7 @@ impl SubmitActivation {
         }
     }
 
-    /// Whether something happened that this activation has not taken into account.
+    /// Whether the history has events that this activation has not seen.
     fn has_unseen_events(&self, execution: &Execution) -> Result<bool, Refusal> {
         match (self.token, self.base_sequence) {
             (Some(_), Some(base)) => {
@@ -187,29 +188,29 @@ impl SubmitActivation {
                 }
                 Ok(base < execution.last_external_sequence)
             }
-            // No base: the mark set since the claim plays its part.
+            // Without a base sequence, the mark says whether an event arrived since the claim.
             _ => Ok(execution.marked),
         }
     }
 
-    /// Whether the workflow ends by its own word. A cancelled one is not held up.
+    /// Whether the workflow itself completes or fails. A cancelled workflow is not delayed by signals.
     fn ends(&self) -> bool {
         matches!(self.outcome, Outcome::Completed { .. } | Outcome::Failed { .. })
     }
 
-    /// Whether a signal has come that this activation has not taken into account.
+    /// Whether a signal has arrived that this activation has not seen.
     fn has_unseen_signal(&self, execution: &Execution, unseen: bool) -> bool {
         let seen = self.base_sequence.filter(|_| self.token.is_some());
         match seen {
             Some(base) => base < execution.last_signal_sequence,
-            // No base: whether one has come since the claim.
+            // Without a base sequence: whether a signal has arrived since the claim.
             None => unseen && execution.buffered_signals > execution.delivered_signals,
         }
     }
 
-    /// Nothing of an activation is carried out that would end its execution over a signal it has not seen. The execution is
-    /// queued again. An event says so and how far the workflow had read: from it, replay knows that the end did not stand,
-    /// and where the workflow is to find the signals when it decides anew.
+    /// Defers the end of an execution that has an unseen signal: nothing of the activation is carried out, and the
+    /// execution is requeued. An event records how far the workflow had read. From it, replay knows that the end did
+    /// not count, and where the workflow receives the signals when it decides again.
     fn defer_end(&self, work: &mut Work<'_>, mut execution: Execution) -> Refusal {
         let sequence = execution.last_signal_sequence;
         execution.runs_again += 1;
@@ -218,7 +219,7 @@ impl SubmitActivation {
         data.number = self.base_sequence.filter(|_| self.token.is_some());
         let deferred = execution::append_external(work, &mut execution, data);
         if self.token.is_none() {
-            // The same batch again, numbered from the history before, is not the answer to this one.
+            // A copy of the same batch has an older number, so it is not taken for the answer to the next claim.
             execution.base_sequence = deferred;
         }
         execution::make_pending(work, &mut execution);
@@ -230,9 +231,9 @@ impl SubmitActivation {
         Refusal::new(Code::EndDeferred, message)
     }
 
-    /// A plain client that lost its history sends first commands again. If all its ids are in the log already it
-    /// is acknowledged without effect; if only some are, it is refused. Either way the execution is queued again
-    /// and gets the history it lacked.
+    /// Handles a plain client that lost its history and sends its first commands again. If all their ids are in the log
+    /// already, the batch is acknowledged without effect. If only some are, it is refused. In both cases the execution
+    /// is requeued and receives the missing history.
     fn token_less_repeat(
         &self,
         work: &mut Work<'_>,
@@ -261,7 +262,7 @@ impl SubmitActivation {
     }
 
     fn end(&self, work: &mut Work<'_>, execution: &mut Execution, unseen: bool) -> Result<(), Refusal> {
-        // What had come by the time of the claim was delivered with it.
+        // The signals that had arrived at the time of the claim were delivered with it.
         execution.buffered_signals -= execution.delivered_signals;
         let (unread_signals, undelivered) = (self.unread_signals.max(0), execution.buffered_signals);
         execution.delivered_signals = 0;
@@ -311,13 +312,13 @@ impl SubmitActivation {
         Ok(())
     }
 
-    /// After a cancel request: until when the workflow may go on.
+    /// After a cancel request: sets the time until which the clean-up may continue.
     fn clean_up_went_on(&self, work: &mut Work<'_>, execution: &mut Execution) {
         let (Some(asked_ms), Some(told)) = (execution.cancel_requested_ms, self.clean_up) else { return };
         if execution.cancel_grace_ms.is_none()
             && let Some(grace_ms) = told.grace_ms
         {
-            // As much as a start may ask for: a worker's definition is no reason to refuse its work.
+            // Clamped to the limit of a start: a worker's definition is no reason to refuse its work.
             let grace_ms = grace_ms.clamp(0, work.limits.duration_max_ms);
             execution.cancel_grace_ms = Some(grace_ms);
             execution.clean_up_until_ms = Some(asked_ms.saturating_add(grace_ms));
@@ -339,7 +340,7 @@ impl SubmitActivation {
     }
 
     /// The worker could not carry out the activation. The workflow has not failed: it is held back, visibly, and
-    /// tried again. Events do not shorten that; another build or an operator does.
+    /// retried. Events do not shorten the delay; a worker of another build or an operator does.
     pub(super) fn activation_failed(
         &self,
         work: &mut Work<'_>,
@@ -348,7 +349,7 @@ impl SubmitActivation {
         message: &crate::ids::Text,
     ) -> Result<(), Refusal> {
         if self.commands.iter().any(|command| !matches!(command, Command::RecordOperation { .. })) {
-            let message = "an activation that failed can record operations, nothing else";
+            let message = "a failed activation may only contain RecordOperation commands";
             return Err(Refusal::new(Code::InvalidCommand, message));
         }
         check::name("failure code", code, work.limits)?;
@@ -375,13 +376,13 @@ impl SubmitActivation {
     }
 }
 
-/// Whether its end was deferred as often as may be, and all its signals have been delivered: a worker that never says it has
-/// seen them would be asked without an end.
+/// Whether its end was deferred as often as allowed, and all its signals were delivered. A worker that never reports
+/// that it has seen them would otherwise be asked without end.
 fn was_asked_often(execution: &Execution, limits: &Limits) -> bool {
     execution.runs_again >= limits.deferred_ends && execution.buffered_signals == execution.delivered_signals
 }
 
-/// Ends the claim and has the execution claimed again: whoever sent this activation, its events are delivered once more.
+/// Ends the claim and requeues the execution: its events are delivered again, whoever sent this activation.
 fn run_again(work: &mut Work<'_>, mut execution: Execution) -> Reply {
     execution.runs_again += 1;
     execution::make_pending(work, &mut execution);

@@ -1,5 +1,5 @@
-//! The commands of an activation. Each accepted one writes exactly one row of the log, even when it has no effect;
-//! only a task or child that is already there is not announced twice.
+//! The commands of an activation. Each accepted command writes exactly one event, even if it has no effect. Exception:
+//! a task or child that already exists is not announced twice.
 
 use crate::check;
 use crate::code::{Code, Refusal};
@@ -15,7 +15,7 @@ use crate::state::{
 };
 use crate::working_set::Needs;
 
-/// What is wrong with the command itself; payloads are checked when they are taken in.
+/// Checks the command itself. Payloads are checked when the command is applied.
 pub(crate) fn check(command: &Command, limits: &Limits) -> Result<(), Refusal> {
     match command {
         Command::RecordOperation { name, .. } => check::name("operation name", name, limits),
@@ -92,11 +92,11 @@ pub(crate) fn needs(
     }
 }
 
-/// For commands that name an id: whether the log has it already.
+/// For a command that names an id: whether the log already has it. `None`: the command names no id.
 pub(crate) fn is_in_log(work: &Work<'_>, execution: &Execution, command: &Command) -> Option<bool> {
     let tenant_id = execution.tenant_id;
     match command {
-        // The same id for something else is not a repeat: it is refused where it is applied.
+        // If the id belongs to another task, it is no repeat: applying the command refuses it.
         Command::ScheduleTask { task_id, spec } => {
             Some(work.set.tasks.get(&(tenant_id, *task_id)).is_some_and(|task| {
                 let own = task.execution_id == Some(execution.id) && task.announced;
@@ -208,7 +208,7 @@ fn schedule_task(
     execution.open_tasks += 1;
     let data = EventData::new(EventKind::TaskScheduled).subject(task_id).name(task.task_type.clone());
     log(work, execution, data);
-    // The input is shown as part of the history, so it counts there.
+    // The input is shown as part of the history, so it adds to the history's size.
     execution::grow_history(work, execution, bytes(&task.input));
     task.announced = true;
     let not_before_ms = task.not_before_ms;
@@ -217,7 +217,7 @@ fn schedule_task(
     Ok(())
 }
 
-/// A task made ahead of this command was cancelled meanwhile: its workflow learns both at once.
+/// Announces a task that was created ahead of this command and cancelled meanwhile: both events are written at once.
 fn announce_ended(work: &mut Work<'_>, execution: &mut Execution, mut task: Task) -> Result<(), Refusal> {
     let scheduled = EventData::new(EventKind::TaskScheduled).subject(task.id).name(task.task_type.clone());
     log(work, execution, scheduled);
@@ -246,7 +246,10 @@ fn check_same_task(task: &Task, execution: &Execution, spec: &TaskSpec) -> Resul
 fn cancel_task(work: &mut Work<'_>, execution: &mut Execution, task_id: TaskId) -> Result<(), Refusal> {
     let own = work.set.tasks.get(&(execution.tenant_id, task_id)).cloned();
     let Some(mut task) = own.filter(|task| task.execution_id == Some(execution.id) && task.announced) else {
-        return Err(Refusal::new(Code::TaskNotFound, format!("task {task_id} is not one of this workflow")));
+        return Err(Refusal::new(
+            Code::TaskNotFound,
+            format!("task {task_id} does not belong to this workflow"),
+        ));
     };
     let at_once = task.status == TaskStatus::Pending;
     let data = EventData::new(EventKind::TaskCancelRequested).subject(task_id).flag(at_once);
@@ -344,7 +347,7 @@ fn create_promise(
     Ok(())
 }
 
-/// A key can be taken over once its promise is closed, or belongs to an execution that has finished.
+/// Whether a promise key can be taken: its promise is closed, or belongs to an execution that has finished.
 fn check_promise_key_free(work: &Work<'_>, execution: &Execution, name: &Text) -> Result<(), Refusal> {
     let Some(holder) = key::holder(work, KeySpace::Promise, name) else { return Ok(()) };
     let tenant_id = work.tenant_id;
@@ -371,7 +374,7 @@ fn resolve_promise(
     let value = check::payload("value", value, work.limits)?;
     let own = work.set.promises.get(&(execution.tenant_id, promise_id)).cloned();
     let Some(promise) = own.filter(|promise| promise.execution_id == execution.id) else {
-        let message = format!("promise {promise_id} is not one of this workflow");
+        let message = format!("promise {promise_id} does not belong to this workflow");
         return Err(Refusal::new(Code::PromiseNotFound, message));
     };
     let data = EventData::new(EventKind::PromiseResolved).subject(promise_id).name(promise.name.clone());
@@ -406,11 +409,12 @@ fn schedule_child(
     start.cancel_grace_ms = child.cancel_grace_ms;
     start.traceparent = execution.traceparent.clone();
     start_workflow::check_start(&start, work.limits)?;
-    // A child of the clean-up is younger than the cancel request, also within one millisecond: the request does not reach it.
+    // A child that was started during clean-up must be younger than the cancel request, even within one millisecond, so
+    // that the request does not cancel it.
     let after_ms = execution.cancel_requested_ms.map_or(i64::MIN, |asked| asked.saturating_add(1));
     let created_ms = work.now.ms.max(after_ms);
     let mut row = start_workflow::create(work, child.child_id, &start, None, created_ms)?;
-    // The parent's row is in hand here and written by the caller, so the link is made here as well.
+    // The parent's row is already loaded and the caller writes it, so the link is set here.
     let parent = Parent { id: execution.id, name: child.name.clone() };
     row.parent_id = Some(parent.id);
     row.parent_name = Some(parent.name);
@@ -440,13 +444,13 @@ fn cancel_child(
         EventData::new(EventKind::ChildCancelRequested).subject(child_id).name(name).text(reason.clone());
     log(work, execution, data);
     if open {
-        // Not here: parent and child would be locked in the opposite order to a child that finishes.
+        // As a follow-up: here, parent and child would be locked in the opposite order to a child that finishes.
         execution::follow_up(work, DueClass::CancelExecution, child_id, Some(reason.clone()));
     }
     Ok(())
 }
 
-/// Closes a timer that its execution has outlived.
+/// Closes a timer whose execution has ended.
 pub(crate) fn drop_timer(work: &mut Work<'_>, mut timer: Timer) {
     work.set.due.delete_known(timer.due_row());
     timer.status = TimerStatus::Cancelled;

@@ -1,4 +1,4 @@
-//! Progress and log lines of a task: accepted late, and never a reason to fail it.
+//! Progress and log lines of a task: accepted late, and never a reason to fail the task.
 
 use crate::check;
 use crate::code::{Code, Refusal};
@@ -26,7 +26,7 @@ impl Rule for ReportProgress {
 
     fn decide(&self, work: &mut Work<'_>) -> Result<Reply, Refusal> {
         if task::find(work, self.task_id)?.status.is_terminal() {
-            // The task's own end has overtaken it: it says nothing new.
+            // The task has ended since, so the progress is obsolete.
             return Ok(Reply::Done);
         }
         let mut row = task::find_claimed(work, self.task_id, self.token)?;
@@ -53,7 +53,7 @@ impl Rule for AppendLogLine {
             true => task::find_claimed(work, self.task_id, self.token)?,
             false => row.clone(),
         };
-        // A chatty task loses lines beyond the limit; it does not fail for them.
+        // Log lines beyond the limit are dropped; the task does not fail.
         if row.log_lines < work.limits.log_lines {
             row.log_lines += 1;
             work.set.task_logs.put(TaskLog {

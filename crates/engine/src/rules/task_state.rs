@@ -1,4 +1,4 @@
-//! Values a task keeps between its attempts.
+//! Values that a task keeps between its attempts.
 
 use crate::check;
 use crate::code::{Code, Refusal};
@@ -12,7 +12,7 @@ use crate::state::{Task, TaskState};
 use crate::working_set::{Needs, Scan};
 
 fn needs_entry(needs: &mut Needs<'_>, tenant_id: TenantId, task_id: TaskId, name: &Text) {
-    // The task's lock guards its entries.
+    // The task's lock also guards its entries.
     needs.row::<Task>((tenant_id, task_id));
     needs.row::<TaskState>((tenant_id, task_id, name.clone()));
 }

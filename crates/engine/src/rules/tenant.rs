@@ -1,4 +1,4 @@
-//! Tenants: created with a slug of their own, kept for ever.
+//! Tenants: created with a unique slug, and never removed.
 
 use crate::check;
 use crate::code::{Code, Refusal};
@@ -50,14 +50,14 @@ impl Rule for CreateTenant {
     }
 }
 
-/// A slug stands in paths: small letters, digits and hyphens.
+/// A slug is part of paths: lowercase letters, digits and hyphens only.
 fn check_slug(slug: &Text, limits: &Limits) -> Result<(), Refusal> {
     check::name("slug", slug, limits)?;
     let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     if slug.bytes().all(plain) {
         return Ok(());
     }
-    let message = format!("slug '{slug}' may hold only a-z, 0-9 and '-'");
+    let message = format!("slug '{slug}' may contain only a-z, 0-9 and '-'");
     Err(Refusal::new(Code::InvalidName, message))
 }
 

@@ -1,4 +1,4 @@
-//! The worker registry: who is there, what each can do, and when it was last heard of.
+//! The worker registry: live workers, their capabilities, and when each last showed life.
 
 use crate::check;
 use crate::code::{Code, Refusal};
@@ -11,8 +11,8 @@ use crate::state::{WorkClass, Worker, WorkerCapability};
 use crate::table::{Found, Known, Row};
 use crate::working_set::{Needs, Scan};
 
-/// The id of a process that runs a worker: when it registers again, it replaces itself and nobody else. A client that says
-/// nothing of its process goes by its name.
+/// The id of a process that runs a worker: if it registers again, it replaces its own row only. A client that does not
+/// describe its process is identified by its name.
 fn process_id(tenant_id: TenantId, name: &str, host: &str, process_id: &str) -> WorkerId {
     match host.is_empty() && process_id.is_empty() {
         true => named_id(tenant_id, name),
@@ -21,9 +21,9 @@ fn process_id(tenant_id: TenantId, name: &str, host: &str, process_id: &str) -> 
     }
 }
 
-/// Of the workers of one name, the processes that still live: those that have shown life shortly before the one that was heard
-/// of last. So a process that has gone is forgotten, and after a time without the server none is. Sessions on the stream
-/// do not poll.
+/// The live processes among the workers of one name: those that have shown life shortly before the newest of them did.
+/// So a process that has gone is dropped, but after an outage of the server none is. Sessions on the stream are left
+/// out, because they do not poll.
 pub fn live_processes(workers: Vec<Worker>, silence_ms: i64) -> Vec<Worker> {
     let polls = |worker: &Worker| worker.lease_until_ms.is_none();
     let newest_ms =
@@ -63,7 +63,7 @@ impl Rule for RegisterWorker {
             tenant_id,
             id,
             version: known.map_or(1, |known| known.version),
-            // The name is fixed: a session that reconnects keeps its row.
+            // The name is fixed: a session that reconnects keeps its name.
             name: known.map_or_else(|| self.name.clone(), |known| known.name.clone()),
             build_id: self.build_id.clone(),
             host: self.host.clone(),
@@ -90,12 +90,12 @@ fn check_capability(work: &Work<'_>, capability: &Capability) -> Result<(), Refu
         check::payload("schema", schema, work.limits)?;
     }
     if !matches!(capability.class, WorkClass::Workflow | WorkClass::Task) {
-        return Err(Refusal::new(Code::InvalidName, "a capability is of workflows or of tasks"));
+        return Err(Refusal::new(Code::InvalidName, "a capability must be for workflows or for tasks"));
     }
     Ok(())
 }
 
-/// Replaces what is known of one class; a class that is not mentioned keeps what it had.
+/// Replaces the capabilities of one class. A class that the request does not mention keeps its capabilities.
 fn replace_half(work: &mut Work<'_>, worker_id: WorkerId, class: WorkClass, capabilities: &[Capability]) {
     let mentioned: Vec<_> = capabilities.iter().filter(|capability| capability.class == class).collect();
     if mentioned.is_empty() {
@@ -122,7 +122,7 @@ fn replace_half(work: &mut Work<'_>, worker_id: WorkerId, class: WorkClass, capa
             input_schema: capability.input_schema.clone(),
             output_schema: capability.output_schema.clone(),
         };
-        // The scan brought all there are: what it did not bring is absent.
+        // The scan has loaded all capabilities, so a key that is still unknown is absent.
         if matches!(work.set.capabilities.known(&row.key(), false), Known::No) {
             work.set.capabilities.supply(row.key(), Found::Absent, true);
         }
@@ -154,7 +154,7 @@ impl Rule for ForgetWorkers {
             .current()
             .filter(silent)
             .map(Row::key)
-            // One that is being written to has been heard of after all.
+            // A worker whose row is locked is showing life just now.
             .filter(|key| matches!(work.set.workers.known(key, true), Known::Row(_)))
             .collect();
         for key in &forgotten {
@@ -193,7 +193,7 @@ impl Rule for SeeWorker {
 
     fn decide(&self, work: &mut Work<'_>) -> Result<Reply, Refusal> {
         let mut worker = find(work, self.worker_id)?;
-        // A session lives by its heartbeats alone.
+        // Only heartbeats keep a session alive.
         if worker.lease_until_ms.is_none() {
             worker.last_heartbeat_ms = work.now.lease_ms;
             work.set.workers.put(worker);

@@ -1,4 +1,4 @@
-//! Worker tokens: only a hash is kept; they expire and can be revoked.
+//! Worker tokens: only a hash is stored; a token can expire and can be revoked.
 
 use crate::check;
 use crate::code::{Code, Refusal};

@@ -1,4 +1,4 @@
-//! Who changed what: rows that are written beside a change and never changed themselves.
+//! The audit log, who changed what: rows that are written with a change and never changed themselves.
 
 use uuid::Uuid;
 
@@ -7,7 +7,7 @@ use crate::state::small_enum;
 use crate::table::Row;
 
 small_enum! {
-    /// What somebody has shown to be let in.
+    /// The kind of credential that authenticated the caller.
     CredentialKind {
         WorkerToken = 1 "worker_token",
         Jwt = 2 "jwt",
@@ -16,7 +16,7 @@ small_enum! {
 }
 
 small_enum! {
-    /// What somebody did. Starting workflows and creating tasks is not among them: their own rows tell.
+    /// The audited action. Starting workflows and creating tasks are not audited: their own rows record them.
     AuditAction {
         WorkflowCancel = 1 "workflow.cancel",
         WorkflowTerminate = 2 "workflow.terminate",
@@ -44,18 +44,18 @@ pub struct AuditEntry {
     pub tenant_id: TenantId,
     pub time_ms: i64,
     pub id: Uuid,
-    /// Subject of a JWT, name of an API key, id of a worker token.
+    /// The subject of a JWT, the name of an API key, or the id of a worker token.
     pub actor: Text,
     pub credential: CredentialKind,
     pub action: AuditAction,
-    /// Id of what was changed, or the name of a queue.
+    /// The id of the changed resource, or the name of a queue.
     pub target: Text,
     /// A small JSON object; never a payload or a secret.
     pub details: Option<Text>,
 }
 
 impl Row for AuditEntry {
-    /// In order of time within a tenant, as it is read and as it is forgotten.
+    /// Sorted by time within a tenant, because entries are read and removed in that order.
     type Key = (TenantId, i64, Uuid);
     const BLIND: bool = true;
     fn key(&self) -> Self::Key {

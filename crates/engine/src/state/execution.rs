@@ -1,13 +1,13 @@
-//! A workflow execution and the narrow rows that belong to it.
+//! A workflow execution and the small rows that belong to it.
 //!
 //! ```text
 //! PENDING --claim--> RUNNING --suspend, nothing new--> WAITING --external event--> PENDING
 //!    ^                  |--suspend, unseen event--> PENDING
 //!    |                  |--activation failed or refused--> PENDING, held back until `not_before`
-//!    |                  |--lease expired, given back--> PENDING
+//!    |                  |--lease expired, claim released--> PENDING
 //!    '------------------'
 //! RUNNING --complete--> COMPLETED    RUNNING --fail--> FAILED    any open --cancel, terminate--> CANCELLED
-//! any open --execution timeout--> FAILED    RUNNING --refused again and again--> FAILED
+//! any open --execution timeout--> FAILED    RUNNING --too many equal refusals--> FAILED
 //! ```
 
 use crate::ids::{ExecutionId, TenantId, Text, WorkerId};
@@ -32,8 +32,8 @@ impl ExecutionStatus {
     }
 }
 
-/// One run of a workflow. Input, output and error live in its first and last event, not here: this row is
-/// rewritten at every step and stays small.
+/// One run of a workflow. Input, output and error are in its first and last event, not here: this row is rewritten at
+/// every step, so it stays small.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Execution {
     pub tenant_id: TenantId,
@@ -43,20 +43,20 @@ pub struct Execution {
     // Fixed at start.
     pub kind: Text,
     pub queue: Text,
-    /// Only workers that registered this version of the kind may run it.
+    /// Only workers that registered this version of the kind may run it. `None`: any version.
     pub workflow_version: Option<Text>,
     pub priority_seconds: i64,
     pub parent_id: Option<ExecutionId>,
-    /// The name the parent knows it by.
+    /// The name under which its parent started it. `None`: it has no parent.
     pub parent_name: Option<Text>,
     pub retry_of: Option<ExecutionId>,
     pub idempotency_key: Option<Text>,
     pub traceparent: Option<Text>,
     pub created_ms: i64,
     pub scheduled_ms: Option<i64>,
-    /// Execution timeout, as a moment.
+    /// The time at which the execution timeout expires. `None`: no timeout.
     pub deadline_ms: Option<i64>,
-    /// Counted against its tenant's quota, which gets it back when it ends.
+    /// Counted in its tenant's quota as open until it ends.
     pub counted: bool,
 
     pub status: ExecutionStatus,
@@ -66,67 +66,70 @@ pub struct Execution {
     // The log.
     pub last_sequence: i64,
     pub last_external_sequence: i64,
-    /// Last event that the worker had seen at its last accepted submit.
+    /// The last event that the worker had seen at its last accepted submit.
     pub base_sequence: i64,
     pub last_event_ms: i64,
     pub history_bytes: i64,
     /// The history no longer fits into one reply of the plain public protocol.
     pub large: bool,
 
-    // The claim. Worker and session outlive it: the next activation prefers the same one.
+    // The claim. Worker and session are kept after it ends: the next activation prefers the same session.
     /// Number of the current or last claim: the fencing token.
     pub epoch: i64,
-    /// Claim whose submit was accepted last: a repeated batch carries it again.
+    /// The claim whose submit was accepted last. A repeated batch has this number.
     pub accepted_epoch: i64,
     pub worker: Option<Text>,
     pub session: Option<WorkerId>,
     /// Claimed by a client of the plain public protocol: no token, no base.
     pub plain: bool,
-    /// Fingerprint of the content that was accepted last, where the claim was a plain client's. `None`: nothing yet, or
-    /// a worker with tokens sent it.
+    /// Fingerprint of the last accepted content of a plain client. `None`: nothing was accepted yet, or a worker with
+    /// tokens sent it.
     pub accepted_digest: Option<i64>,
-    /// Who made the current or last claim, where a plain client did (see `Peer`).
+    /// The credential of the plain client that made the current or last claim (see `Peer`). `None`: not known.
     pub claim_credential: Option<i64>,
     pub claim_connection: Option<i64>,
-    /// When a claim of a plain client ended last without a report, on the clock of leases: its worker may still report.
+    /// When a plain client's claim last ended without a report, on the clock of leases. Its worker may still report.
     pub claim_lost_ms: Option<i64>,
     pub lease_until_ms: Option<i64>,
-    /// An external event came in since the claim.
+    /// An external event arrived since the claim.
     pub marked: bool,
-    /// The last claimer handles cancellation itself.
+    /// The worker of the last claim handles cancel requests itself.
     pub cooperative: bool,
     pub cancel_requested_ms: Option<i64>,
-    /// Time that clean-up after a cancel request may take in all. `None`: as long as it makes progress (`lifecycle/clean_up.rs`).
+    /// The total time for clean-up after a cancel request. `None`: no limit while it makes progress
+    /// (`lifecycle/clean_up.rs`).
     pub cancel_grace_ms: Option<i64>,
-    /// When it is force-stopped after a cancel request. `None`: nobody asked it to cancel, or its clean-up makes progress.
+    /// When it is force-stopped after a cancel request. `None`: there is no request, or its clean-up has no limit now.
     pub clean_up_until_ms: Option<i64>,
 
-    // Held back: delayed start, or back-off after failed activations.
+    // Delayed start, or held back after failed activations.
     pub not_before_ms: Option<i64>,
     pub activation_failures: i64,
     pub failure_code: Option<Text>,
     pub failure_message: Option<Text>,
-    /// Builds that have failed on it since its last accepted activation (`lifecycle/held_back.rs`). `None`: none is known.
+    /// Builds that have failed on it since its last accepted activation (`lifecycle/held_back.rs`). `None`: none known.
     pub failure_build: Option<Text>,
-    /// How often in a row an activation was refused with `failure_code`, if that is a code of this server. 0: not at all.
+    /// How often in a row the server refused an activation with `failure_code`. 0: the last failure was no such
+    /// refusal.
     pub equal_refusals: i64,
 
-    // Counts of what is open, for limits and for saying what it waits on.
+    // Counts of open items, for limits and for the answer to what it waits for.
     pub open_tasks: i64,
     pub open_timers: i64,
     pub open_promises: i64,
     pub open_children: i64,
-    /// Signals that no accepted activation has seen, and how many of them the current claim delivered.
+    /// `buffered_signals`: signals that no accepted activation has seen. `delivered_signals`: signals that the current
+    /// claim delivered.
     pub buffered_signals: i64,
     pub delivered_signals: i64,
     pub state_keys: i64,
     /// Sequence of the newest signal. 0: none.
     pub last_signal_sequence: i64,
-    /// How many activations in a row were not carried out, so that the workflow runs again: an end because of a signal that it
-    /// had not seen, or a suspend that may lack events.
+    /// How many activations in a row were not carried out and made the workflow run again: an end over an unseen
+    /// signal, or a suspend that may lack events.
     pub runs_again: i64,
 
-    /// When its row in `due` fires, on the product's clock and on the clock of leases.
+    /// When its rows in `due` fire, on the product's clock and on the clock of leases. `None`: there is no such row.
     pub alarm_ms: Option<i64>,
     pub lease_alarm_ms: Option<i64>,
     /// Deleted; its rows are being removed.
@@ -134,7 +137,7 @@ pub struct Execution {
 }
 
 impl Execution {
-    /// Position in its lane: older first, priority as an offset in time.
+    /// Its place in its lane: older first; priority shifts it in time.
     pub fn sort_ms(&self) -> i64 {
         self.scheduled_ms
             .unwrap_or(self.created_ms)
@@ -161,7 +164,7 @@ impl Execution {
         Ready { lane: self.lane(class), sort_ms: self.sort_ms(), id: self.id }
     }
 
-    /// Whether it has a row in the ready table. A delayed start has none: only its alarm brings it there.
+    /// Whether it has a row in the ready table. A delayed start has none until its alarm fires.
     pub fn is_in_ready(&self) -> bool {
         self.status == ExecutionStatus::Pending
             && (self.not_before_ms.is_none() || self.activation_failures > 0)
@@ -194,7 +197,7 @@ pub struct Label {
     pub execution_id: ExecutionId,
     pub name: Text,
     pub value: Text,
-    /// The execution's: listings by label are in order of creation too.
+    /// Creation time of the execution, because listings by label are also in order of creation.
     pub created_ms: i64,
 }
 
@@ -206,7 +209,7 @@ impl Row for Label {
     }
 }
 
-/// Where a state key's value is: in the payload of the event with this sequence.
+/// The place of a state key's value: the payload of the event with this sequence.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StateEntry {
     pub tenant_id: TenantId,

@@ -13,7 +13,7 @@ pub struct Tenant {
     pub slug: Text,
     pub name: Text,
     pub created_ms: i64,
-    /// How long finished executions and tasks are kept; `None`: for ever.
+    /// How long finished executions and tasks are kept. `None`: without a limit.
     pub retention_ms: Option<i64>,
 }
 
@@ -32,7 +32,7 @@ impl Row for Tenant {
     }
 }
 
-/// A credential of workers. Only its hash is kept.
+/// A credential for workers. Only its hash is stored.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WorkerToken {
     pub tenant_id: TenantId,
@@ -72,11 +72,11 @@ pub struct Worker {
     pub process_id: Text,
     pub queue: Option<Text>,
     pub registered_ms: i64,
-    /// When it last showed life: a heartbeat, a poll, a report. On the clock of leases.
+    /// When it last showed life by a heartbeat, a poll or a report. On the clock of leases.
     pub last_heartbeat_ms: i64,
-    /// It has sent a heartbeat since it registered: from then on its silence says that it is gone.
+    /// It has sent a heartbeat since it registered. From then on, silence means that it is gone.
     pub heartbeats: bool,
-    /// Claims of this session hold until then; `None` for workers of the plain public protocol.
+    /// Claims of this session hold until this time. `None` for workers of the plain public protocol.
     pub lease_until_ms: Option<i64>,
 }
 
@@ -95,14 +95,14 @@ impl Row for Worker {
     }
 }
 
-/// A kind of workflow or a task type that a worker has.
+/// A workflow kind or a task type that a worker can run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WorkerCapability {
     pub tenant_id: TenantId,
     pub worker_id: WorkerId,
     pub class: WorkClass,
     pub kind: Text,
-    /// Empty where the worker named none.
+    /// Empty if the worker named no version.
     pub kind_version: Text,
     pub timeout_ms: Option<i64>,
     pub input_schema: Option<Payload>,
@@ -116,7 +116,7 @@ impl Row for WorkerCapability {
     }
 }
 
-/// A queue from which nothing is handed out. A queue that runs has no row.
+/// A paused queue: its work is not handed out. A queue that is not paused has no row.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PausedQueue {
     pub tenant_id: TenantId,

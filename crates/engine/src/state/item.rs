@@ -12,8 +12,8 @@ small_enum! {
     }
 }
 
-/// A timer of an execution. Its id is unique only there. The row stays until the execution is purged, so that
-/// a repeated command is recognised.
+/// A timer of an execution. Its id is unique only within the execution. The row is kept until the execution is purged,
+/// so that a repeated command is recognised.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Timer {
     pub tenant_id: TenantId,
@@ -25,7 +25,7 @@ pub struct Timer {
 }
 
 impl Timer {
-    /// The row that fires it.
+    /// The row in `due` that fires the timer.
     pub fn due_row(&self) -> Due {
         let mut due = Due::new(DueClass::Timer, self.fire_ms, self.tenant_id, self.execution_id);
         due.name = self.name.clone();
@@ -53,12 +53,12 @@ small_enum! {
         Resolved = 1 "RESOLVED",
         Rejected = 2 "REJECTED",
         TimedOut = 3 "TIMED_OUT",
-        /// Its execution finished before anybody answered.
+        /// Its execution finished before anyone answered.
         Abandoned = 4 "ABANDONED",
     }
 }
 
-/// Something an execution waits for that the outside world answers. The answer is in the log.
+/// A promise: an execution waits for an answer from outside. The answer is in the log.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Promise {
     pub tenant_id: TenantId,
@@ -66,7 +66,7 @@ pub struct Promise {
     pub version: i64,
     pub execution_id: ExecutionId,
     pub name: Text,
-    /// The name by which outsiders may answer it.
+    /// The key by which clients may answer it. `None`: only by its id.
     pub external_key: Option<Text>,
     pub created_ms: i64,
     pub deadline_ms: Option<i64>,
@@ -74,7 +74,7 @@ pub struct Promise {
 }
 
 impl Promise {
-    /// The row that fires its timeout, if it has one.
+    /// The row in `due` that fires its timeout. `None`: it has no timeout.
     pub fn due_row(&self) -> Option<Due> {
         Some(Due::new(DueClass::PromiseTimeout, self.deadline_ms?, self.tenant_id, self.id))
     }
@@ -96,7 +96,7 @@ impl Row for Promise {
 }
 
 small_enum! {
-    /// Keys of work and keys of promises are different names.
+    /// Keys of work and keys of promises are separate namespaces.
     KeySpace {
         Work = 0 "WORK",
         Promise = 1 "PROMISE",
@@ -111,8 +111,8 @@ small_enum! {
     }
 }
 
-/// Who holds a key. Never locked: insert, overwrite and delete are compare-and-swap, so a busy key never looks
-/// free.
+/// The holder of a key. The row is never locked: insert, overwrite and delete are compare-and-swap, so a busy key never
+/// looks free.
 #[derive(Debug, Clone, PartialEq)]
 pub struct IdempotencyKey {
     pub tenant_id: TenantId,
@@ -122,15 +122,15 @@ pub struct IdempotencyKey {
     pub holder_class: HolderClass,
     pub holder_id: uuid::Uuid,
     pub created_ms: i64,
-    /// When the key is free again. [`IdempotencyKey::NEVER`] while `ttl_after_end_ms` is set.
+    /// When the key expires. [`IdempotencyKey::NEVER`] while `ttl_after_end_ms` is set.
     pub expires_ms: i64,
-    /// How long the key outlives the end of its execution, which holds it as long as it is open: a workflow key, taken by
-    /// signal-with-start. `None`: an idempotency key, which is free at `expires_ms` whether or not its work has ended.
+    /// For a workflow key, taken by signal-with-start: its execution holds it while it is open, and for this time after
+    /// the end. `None`: an idempotency key, which is free at `expires_ms` whether or not its work has ended.
     pub ttl_after_end_ms: Option<i64>,
 }
 
 impl IdempotencyKey {
-    /// An expiry that never comes. A key that its execution holds is removed with the execution, if nobody takes it before.
+    /// An expiry that never comes. Such a key is removed with its execution, unless other work takes it before.
     pub const NEVER: i64 = i64::MAX;
 }
 

@@ -1,4 +1,4 @@
-//! The rows of the product, as data. What may happen to them is in `rules` and `lifecycle`.
+//! The rows of the product, as data. Their rules are in `rules` and `lifecycle`.
 
 mod audit;
 mod execution;

@@ -1,13 +1,13 @@
-//! What a tenant may use: its limits, what it has used of them, and the bucket that its requests are paid from.
+//! A tenant's quota: its limits, its usage, and the token bucket of its rate limit.
 //!
-//! Only tenants that were given a quota have a row. Once made it stays, so that its counts stay right: a limit that is
-//! taken away is set to none.
+//! Only tenants that were given a quota have a row. The row is never removed, so that its counts stay right: removing a
+//! limit sets it to `None`.
 
 use crate::ids::TenantId;
 use crate::table::Row;
 
 const DAY_MS: i64 = 24 * 60 * 60 * 1_000;
-/// Tokens are kept in thousandths: so many flow in per millisecond as requests are allowed per second.
+/// Tokens are stored in thousandths: the refill per millisecond then equals the allowed requests per second.
 const TOKEN: i64 = 1_000;
 
 #[derive(Debug, Clone, PartialEq)]
@@ -15,35 +15,36 @@ pub struct Quota {
     pub tenant_id: TenantId,
     pub version: i64,
 
-    // Limits; `None`: none.
+    // Limits. `None`: unlimited.
     pub monthly_workflow_runs: Option<i64>,
     pub concurrent_workflows: Option<i64>,
     pub requests_per_second: Option<i64>,
-    /// How many requests may come at once after a pause; `None`: those of one second.
+    /// How many requests may arrive at once after a pause. `None`: the requests of one second.
     pub burst: Option<i64>,
 
     /// The month that `runs` counts, as yyyymm in UTC.
     pub month: i64,
-    /// Workflows started in that month.
+    /// Workflows that were started in `month`.
     pub runs: i64,
-    /// Counted executions that have not finished.
+    /// Counted executions that are open.
     pub open_workflows: i64,
 
-    /// What is in the bucket, in thousandths of a request, at `refilled_ms` on the clock of leases.
+    /// The content of the bucket at `refilled_ms`, in thousandths of a request. `refilled_ms` is on the clock of
+    /// leases.
     pub bucket: i64,
     pub refilled_ms: i64,
 }
 
-/// What came out of the bucket.
+/// The result of taking tokens from the bucket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Taken {
     pub granted: i64,
-    /// How long until there is as much as was asked for; 0 where something was granted.
+    /// How long until the requested number is available. 0 if tokens were granted.
     pub wait_ms: i64,
 }
 
 impl Quota {
-    /// A tenant without limits of which nothing has been counted yet.
+    /// A tenant without limits and without usage.
     pub(crate) fn unlimited(tenant_id: TenantId) -> Self {
         Self {
             tenant_id,
@@ -60,7 +61,7 @@ impl Quota {
         }
     }
 
-    /// Workflows started in the month of this moment. A clock that steps back leads into no month before.
+    /// Workflows started in the month of `now_ms`. If the clock steps back, the stored month still counts.
     pub fn runs_at(&self, now_ms: i64) -> i64 {
         if month_of(now_ms) > self.month { 0 } else { self.runs }
     }
@@ -71,28 +72,28 @@ impl Quota {
         self.open_workflows += 1;
     }
 
-    /// How many requests may come at once.
+    /// How many requests may arrive at once. `None`: there is no rate limit.
     pub fn burst_or_default(&self) -> Option<i64> {
         self.burst.or(self.requests_per_second)
     }
 
-    /// Lets flow in what has come since the last time, as far as the bucket holds it.
+    /// Adds the tokens for the time since the last refill, up to the size of the bucket.
     pub(crate) fn refill(&mut self, now_ms: i64) {
         let (Some(rate), Some(burst)) = (self.requests_per_second, self.burst_or_default()) else { return };
-        // A clock that steps back brings nothing and takes nothing.
+        // If the clock steps back, nothing is added and nothing is removed.
         let passed_ms = now_ms.saturating_sub(self.refilled_ms).max(0);
         let flown_in = rate.saturating_mul(passed_ms);
         self.bucket = self.bucket.saturating_add(flown_in).min(burst.saturating_mul(TOKEN));
         self.refilled_ms = now_ms;
     }
 
-    /// A bucket that was not there before begins full.
+    /// Fills the bucket: a new bucket starts full.
     pub(crate) fn fill(&mut self, now_ms: i64) {
         self.bucket = self.burst_or_default().map_or(0, |burst| burst.saturating_mul(TOKEN));
         self.refilled_ms = now_ms;
     }
 
-    /// Takes up to `most` requests out of the bucket.
+    /// Takes up to `most` tokens from the bucket.
     pub(crate) fn take(&mut self, most: i64, now_ms: i64) -> Taken {
         self.refill(now_ms);
         let granted = most.min(self.bucket / TOKEN).max(0);
@@ -119,9 +120,9 @@ impl Row for Quota {
     }
 }
 
-/// The month of a moment, as yyyymm in UTC.
+/// The month of a time, as yyyymm in UTC.
 pub fn month_of(ms: i64) -> i64 {
-    // Counted in years that begin in March, so that the leap day comes last.
+    // Years are counted from March, so that the leap day is the last day.
     let days = ms.div_euclid(DAY_MS) + 719_468;
     let (era, day_of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
     let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
@@ -131,11 +132,11 @@ pub fn month_of(ms: i64) -> i64 {
     (year_of_era + era * 400 + i64::from(month <= 2)) * 100 + month
 }
 
-/// The moment at which the month after the one of `ms` begins, in UTC.
+/// The start of the month after the month of `ms`, in UTC.
 pub fn next_month_ms(ms: i64) -> i64 {
     let (year, month) = (month_of(ms) / 100, month_of(ms) % 100);
     let (year, from_march) = match month {
-        // The month after, counted from March.
+        // The following month, counted from March.
         1 => (year - 1, 11),
         12 => (year, 10),
         month => (year, month - 2),
@@ -152,7 +153,7 @@ mod tests {
 
     #[test]
     fn months_follow_each_other_without_a_gap() {
-        // From the epoch, month by month, against plain counting.
+        // From the epoch, month by month, compared with plain counting.
         let (mut year, mut month, mut begins_ms) = (1970, 1, 0);
         while year < 2110 {
             let leap = (year % 4 == 0 && year % 100 != 0) || year % 400 == 0;

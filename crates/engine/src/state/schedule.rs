@@ -1,4 +1,4 @@
-//! What claims and loops search: narrow rows, only ever inserted and deleted.
+//! The tables that claims and loops search: small rows, only inserted and deleted.
 
 use uuid::Uuid;
 
@@ -10,16 +10,15 @@ small_enum! {
     WorkClass {
         Workflow = 0 "WORKFLOW",
         Task = 1 "TASK",
-        /// Executions in back-off after a failed activation: not claimable, but findable by a worker with
-        /// another build.
+        /// Executions that are held back after a failed activation: not claimable, except by a worker of another build.
         HeldBack = 2 "HELD_BACK",
-        /// Workflows whose history does not fit into one reply of the plain public protocol: only for workers on
-        /// the stream.
+        /// Workflows whose history does not fit into one reply of the plain public protocol: only for workers on the
+        /// stream.
         LargeWorkflow = 3 "LARGE_WORKFLOW",
     }
 }
 
-/// Work of one kind, in one queue of one tenant: what a worker either can do or cannot.
+/// Work of one kind in one queue of one tenant. A given worker can run all of it or none.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Lane {
     pub tenant_id: TenantId,
@@ -27,12 +26,12 @@ pub struct Lane {
     pub queue: Text,
     /// Workflow kind or task type.
     pub kind: Text,
-    /// Required version of the kind; empty (no legal version is) for any.
+    /// The required version of the kind. Empty means any version; an empty version is not legal.
     pub version: Text,
 }
 
 impl Lane {
-    /// Where those wait who take any kind of work in this lane's queue. No work has an empty kind.
+    /// The lane of pollers that take any kind of work in this lane's queue. No work has an empty kind.
     pub fn of_any_kind(&self) -> Self {
         Self { kind: Text::default(), version: Text::default(), ..self.clone() }
     }
@@ -50,7 +49,7 @@ pub struct Ready {
     pub id: Uuid,
 }
 
-/// Where something stands in its lane: by time, then by id.
+/// The place of work in its lane: by time, then by id.
 pub type PlaceInLane = (i64, Uuid);
 
 impl Ready {
@@ -68,7 +67,7 @@ impl Row for Ready {
 }
 
 small_enum! {
-    /// Which clock a due time is read on.
+    /// The clock of a due time.
     ClockKind {
         Product = 0 "PRODUCT",
         Lease = 1 "LEASE",
@@ -79,13 +78,13 @@ small_enum! {
     DueClass {
         Timer = 0 "TIMER",
         PromiseTimeout = 1 "PROMISE_TIMEOUT",
-        /// Delayed start, back-off, cancel grace, execution timeout: whichever is first.
+        /// Delayed start, back-off, cancel grace, execution timeout: the earliest of them.
         ExecutionAlarm = 2 "EXECUTION_ALARM",
-        /// Delayed task, retry delay, task timeouts: whichever is first.
+        /// Delayed task, retry delay, task timeouts: the earliest of them.
         TaskAlarm = 3 "TASK_ALARM",
         ExecutionLease = 4 "EXECUTION_LEASE",
         TaskLease = 5 "TASK_LEASE",
-        // Follow-ups: effects too large or too far away for the transaction that caused them.
+        // Follow-ups: effects too large or too distant for the transaction that caused them.
         CancelChildren = 6 "CANCEL_CHILDREN",
         CancelExecution = 7 "CANCEL_EXECUTION",
         CloseItems = 8 "CLOSE_ITEMS",
@@ -95,7 +94,7 @@ small_enum! {
 }
 
 impl DueClass {
-    /// An effect of an earlier commit that is worked off page by page.
+    /// An effect of an earlier commit that is carried out page by page.
     pub fn is_follow_up(self) -> bool {
         matches!(
             self,
@@ -115,7 +114,7 @@ impl DueClass {
     }
 }
 
-/// Something a loop has to do at a time.
+/// Something that a loop has to do at a time.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Due {
     pub clock: ClockKind,
@@ -123,11 +122,11 @@ pub struct Due {
     pub tenant_id: TenantId,
     pub class: DueClass,
     pub id: Uuid,
-    /// A timer's name; empty for all others.
+    /// The timer's name. Empty in all other classes.
     pub name: Text,
-    /// Follow-ups: where to go on.
+    /// For follow-ups: where to continue. `None`: at the beginning.
     pub cursor: Option<Uuid>,
-    /// Follow-ups: the reason given by whoever caused it.
+    /// For follow-ups: the reason, from the request that caused it.
     pub note: Option<Text>,
 }
 

@@ -1,4 +1,4 @@
-//! Enumerations that are stored as small numbers and shown by a stable name.
+//! Enumerations that are stored as small numbers and displayed by a stable name.
 
 /// An enumeration stored as a small number. Numbers and names are part of the stored format: never reuse one.
 pub trait SmallEnum: Copy + Sized + 'static {

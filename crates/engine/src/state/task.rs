@@ -3,9 +3,9 @@
 //! ```text
 //! PENDING --claim--> RUNNING --complete--> COMPLETED
 //!    ^                  |--fail, timeout, lease expired; attempts left--> PENDING (after a delay)
-//!    '------------------|--fail, timeout, lease expired; none left------> FAILED --by hand--> PENDING
+//!    '------------------|--fail, timeout, lease expired; none left------> FAILED --manual retry--> PENDING
 //! PENDING --late success of a lost claim--> COMPLETED
-//! PENDING --cancel--> CANCELLED    RUNNING --stops when asked, or its execution ends--> CANCELLED
+//! PENDING --cancel--> CANCELLED    RUNNING --stops after a cancel request, or its execution ends--> CANCELLED
 //! PENDING --schedule-to-start, total timeout--> FAILED
 //! ```
 
@@ -48,7 +48,7 @@ small_enum! {
     }
 }
 
-/// How long to wait between attempts.
+/// The delays between attempts.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RetryPolicy {
     pub initial_ms: i64,
@@ -95,19 +95,20 @@ pub struct Task {
     pub scheduled_ms: Option<i64>,
 
     pub status: TaskStatus,
-    /// Its TASK_SCHEDULED event is in the log; before that it may not be claimed. Standalone tasks need none.
+    /// Its TASK_SCHEDULED event is in the log. Before that, it may not be claimed. A standalone task is always
+    /// announced.
     pub announced: bool,
     /// Number of the current or last attempt; counted when delivered.
     pub execution_count: i64,
-    /// `execution_count` when it was last retried by hand: the policy counts from there.
+    /// `execution_count` at the last manual retry: the retry policy counts from there.
     pub retry_base: i64,
-    /// Waiting for its time: `scheduled_at`, or the delay before the next attempt.
+    /// Waits until this time: `scheduled_at`, or the end of the retry delay. `None`: it does not wait for a time.
     pub not_before_ms: Option<i64>,
     pub started_ms: Option<i64>,
     pub finished_ms: Option<i64>,
     pub output: Option<Payload>,
     pub error: Option<Text>,
-    /// What else is known of the failure: see [`StoredFailure`](crate::failure::StoredFailure). `None`: nothing.
+    /// The other parts of the failure: see [`StoredFailure`](crate::failure::StoredFailure). `None`: there are none.
     pub failure: Option<Payload>,
 
     pub epoch: i64,
@@ -115,13 +116,13 @@ pub struct Task {
     pub worker: Option<Text>,
     pub session: Option<WorkerId>,
     pub plain: bool,
-    /// Fingerprint of the content that was accepted last, where the claim was a plain client's. `None`: nothing yet, or
-    /// a worker with tokens sent it.
+    /// Fingerprint of the last accepted content of a plain client. `None`: nothing was accepted yet, or a worker with
+    /// tokens sent it.
     pub accepted_digest: Option<i64>,
-    /// Who made the current or last claim, where a plain client did (see `Peer`).
+    /// The credential of the plain client that made the current or last claim (see `Peer`). `None`: not known.
     pub claim_credential: Option<i64>,
     pub claim_connection: Option<i64>,
-    /// When a claim of a plain client ended last without a report, on the clock of leases: its worker may still report.
+    /// When a plain client's claim last ended without a report, on the clock of leases. Its worker may still report.
     pub claim_lost_ms: Option<i64>,
     pub lease_until_ms: Option<i64>,
     pub cancel_requested: bool,
@@ -137,7 +138,7 @@ pub struct Task {
 }
 
 impl Task {
-    /// From when its timeouts count.
+    /// The time from which its timeouts count.
     pub fn scheduled_or_created_ms(&self) -> i64 {
         self.scheduled_ms.unwrap_or(self.created_ms)
     }
@@ -173,10 +174,10 @@ impl Task {
         (self.tenant_id, self.id)
     }
 
-    /// All attempts that have ended, given those that have rows, in order. The one that succeeded has none: nearly every task has
-    /// just that one, and its own row tells all of it.
+    /// All attempts that have ended, in order. `rows`: the stored attempts. The successful attempt has no row: most
+    /// tasks have only that attempt, and the task's own row has all its facts.
     pub fn ended_attempts(&self, mut rows: Vec<Attempt>) -> Vec<Attempt> {
-        // Databases of earlier versions have a row for it.
+        // Databases of earlier versions have a row for the successful attempt.
         let has_row = rows.iter().any(|row| row.attempt == self.execution_count);
         if self.status == TaskStatus::Completed && !has_row {
             let finished_ms = self.finished_ms.unwrap_or(self.created_ms);
@@ -185,7 +186,7 @@ impl Task {
         rows
     }
 
-    /// The last attempt that began.
+    /// The latest attempt that began.
     pub(crate) fn attempt(&self, finished_ms: i64, status: AttemptStatus, error: Option<Text>) -> Attempt {
         let started_ms = self.started_ms.unwrap_or(self.created_ms);
         Attempt {
@@ -217,7 +218,7 @@ impl Row for Task {
     }
 }
 
-/// One finished attempt of a task. The one that succeeded has no row: see [`Task::ended_attempts`].
+/// A finished attempt of a task. The successful attempt has no row: see [`Task::ended_attempts`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct Attempt {
     pub tenant_id: TenantId,
@@ -227,7 +228,7 @@ pub struct Attempt {
     pub finished_ms: i64,
     pub status: AttemptStatus,
     pub error: Option<Text>,
-    /// What else is known of its failure: see [`StoredFailure`](crate::failure::StoredFailure). `None`: nothing.
+    /// The other parts of the failure: see [`StoredFailure`](crate::failure::StoredFailure). `None`: there are none.
     pub failure: Option<Payload>,
     pub worker: Option<Text>,
 }
@@ -240,7 +241,7 @@ impl Row for Attempt {
     }
 }
 
-/// A value a task keeps between its attempts.
+/// A value that a task keeps between its attempts.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TaskState {
     pub tenant_id: TenantId,

@@ -1,4 +1,4 @@
-//! Who changed what: one row for each change of somebody, none for anything else.
+//! The audit log: one row for each change of a caller, none for anything else.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ fn somebody() -> Arc<Actor> {
     Arc::new(Actor::new("somebody", CredentialKind::ApiKey))
 }
 
-/// What the last row says.
+/// The content of the last row.
 fn last(world: &World) -> (&'static str, String, Value) {
     let rows = world.snapshot().audit;
     let row = rows.last().unwrap();
@@ -29,8 +29,8 @@ fn count(world: &World) -> usize {
     world.snapshot().audit.len()
 }
 
-/// Every request that is carried out for somebody adds this row, the same for nobody adds none, and doing it again, or
-/// asking for what is not there, adds none either.
+/// A caller's request adds this row. Without a caller it adds none. A repeat, or a request for something that does not
+/// exist, adds none either.
 fn audited(world: &mut World, op: impl Into<Op>) -> (&'static str, String, Value) {
     let op = op.into();
     let before = count(world);
@@ -43,7 +43,7 @@ fn audited(world: &mut World, op: impl Into<Op>) -> (&'static str, String, Value
     last(world)
 }
 
-/// Refused, or without any effect.
+/// The request is refused, or has no effect.
 fn leaves_none(world: &mut World, op: impl Into<Op>) {
     let (before, op) = (count(world), op.into());
     let answer = world.ask_by(&somebody(), op.clone());

@@ -37,7 +37,7 @@ fn the_delay_stays_within_one_millisecond_and_its_cap_for_every_attempt_and_poli
 #[test]
 fn the_delay_grows_by_the_factor_until_the_cap() {
     let policy = RetryPolicy::default();
-    // In the middle of its spread the delay is the plain one.
+    // In the middle of the spread, the delay has its exact value.
     let delays: Vec<i64> = (1..=9).map(|attempt| backoff_ms(policy, attempt, 0.5)).collect();
     assert_eq!(delays, [1_000, 2_000, 4_000, 8_000, 16_000, 32_000, 60_000, 60_000, 60_000]);
 }

@@ -1,4 +1,4 @@
-//! Text, payloads, ids and durations that nobody may send, in every place where they could stand.
+//! Invalid texts, payloads, ids and durations, in every field that can contain them.
 
 use flovyn_engine::ids::{Payload, Text};
 use flovyn_engine::request::*;
@@ -123,7 +123,7 @@ fn a_nul_in_any_text_that_is_written_is_refused() {
     }
 }
 
-/// A database refuses such a text when it is looked up as well as when it is written.
+/// A database refuses such a text in a query as well as in a write.
 #[test]
 fn a_nul_in_any_text_that_is_looked_up_is_refused() {
     let scene = Scene::new(Limits::default());
@@ -173,7 +173,7 @@ fn a_payload_that_is_not_json_is_refused_wherever_it_stands() {
         CompleteTask { task_id, token: None, output: broken(), next: None }.into(),
         HeartbeatTask { task_id, token: None, details: Some(broken()) }.into(),
         SetTaskState { task_id, token: None, name: "s".into(), value: broken() }.into(),
-        // Other things that are not what they should be.
+        // Other values that are refused with the code of an invalid payload.
         ReportProgress { task_id, token: None, progress: f64::NAN, details: None }.into(),
         ReportProgress { task_id, token: None, progress: 1.5, details: None }.into(),
         CreateWorkerToken { name: "t".into(), hash: Payload::from_static(&[7; 31]), expires_ms: None }.into(),

@@ -1,4 +1,4 @@
-//! Requests that are well formed and do not fit the state: each code is raised, and nothing changes.
+//! Requests that are well formed but not possible in the current state: each code is raised, and nothing changes.
 
 use std::collections::BTreeSet;
 
@@ -36,7 +36,7 @@ const NOT_FROM_RULES: [Code; 19] = [
     Code::Internal,
 ];
 
-/// Those of the tests of bad input and of quotas.
+/// Raised in the tests of bad input and of quotas.
 const SHOWN_ELSEWHERE: [Code; 18] = [
     Code::InvalidValue,
     Code::MonthlyQuotaExceeded,
@@ -60,7 +60,7 @@ const SHOWN_ELSEWHERE: [Code; 18] = [
 
 struct Scene {
     world: World,
-    /// Runs.
+    /// RUNNING.
     running: Activation,
     /// Its first activation scheduled a task, a timer, a child and a promise with the key `door`.
     waiting: uuid::Uuid,

@@ -28,7 +28,7 @@ fn a_due_row_whose_time_has_not_come_does_nothing() {
     ];
     for class in classes {
         let due = rows.iter().find(|row| row.class == class).unwrap().clone();
-        // The very last millisecond before its time.
+        // The last millisecond before the row is due.
         world.now = Now::same(due.due_ms - 1);
         let before = world.snapshot();
         assert_eq!(world.must(FireDue { due: due.clone() }), Reply::Fired(Fired::Stale), "{class}");
@@ -56,7 +56,7 @@ fn timers_keep_their_time_and_logs_their_order_when_the_clock_steps_back() {
     let id = world.suspended("parent", vec![start_timer("soon", 1_000)]);
     world.advance(900);
     world.must(SignalWorkflow { execution_id: id, name: "go".into(), value: json("1") });
-    // An hour back: what was logged stays, and the timer is not due.
+    // One hour back: the logged events keep their times, and the timer is not due.
     world.now = Now::same(BEGIN_MS - 3_600_000);
     let due = world.due(DueClass::Timer);
     assert_eq!(world.must(FireDue { due: due.clone() }), Reply::Fired(Fired::Stale));

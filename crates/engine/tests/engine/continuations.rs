@@ -1,5 +1,5 @@
-//! A workflow's next step that comes with the success of its task: accepted if it is what an activation would have come to,
-//! left out otherwise. The success counts either way.
+//! Continuations: a workflow's next step that is sent with the success of its task. It is accepted if the next
+//! activation would have the same result, and left out otherwise. The success counts in both cases.
 
 use flovyn_engine::ids::ExecutionId;
 use flovyn_engine::reply::TaskDelivery;
@@ -12,7 +12,7 @@ use crate::world::{BEGIN_MS, QUEUE, World, claim, complete, done, id, json, sche
 
 const SESSION: Uuid = Uuid::from_u128(7);
 
-/// A workflow that waits for the task that the same session runs.
+/// A workflow that waits for a task that the same session runs.
 struct Scene {
     world: World,
     id: ExecutionId,
@@ -29,7 +29,7 @@ impl Scene {
         Self { world, id, delivery }
     }
 
-    /// The success of the task, with the step that follows it as things stand.
+    /// The success of the task, with the step that follows from the current state.
     fn success(&self, commands: Vec<Command>, outcome: Outcome) -> CompleteTask {
         let execution = self.world.execution(self.id);
         let step = SubmitActivation {
@@ -47,7 +47,7 @@ impl Scene {
         CompleteTask { next: Some(Box::new(Continuation { claimer, step })), ..complete(&self.delivery) }
     }
 
-    /// The success counts, the step does not: the workflow stands in line, as if it had come alone.
+    /// The success counts, the step does not: the workflow is enqueued, as if the success had come alone.
     #[track_caller]
     fn left_out(&mut self, success: CompleteTask) {
         let mut alone = self.world.clone();
@@ -89,12 +89,12 @@ fn the_next_step_is_taken_with_the_success() {
     let row = scene.world.execution(scene.id);
     assert_eq!((row.base_sequence, row.epoch, row.accepted_epoch), (3, 2, 2));
     assert!(scene.world.claim(of_session(WorkClass::Workflow, "order")).is_empty(), "it waits");
-    // Sent again because the answer got lost: the success is known, the step is not done twice.
+    // Sent again because the answer was lost: the success is known, and the step is not done twice.
     let before = scene.world.snapshot();
     let again = scene.world.must(success);
     assert_eq!(again, Reply::TaskReported { status: TaskStatus::Completed, repeated: true });
     assert!(before == scene.world.snapshot());
-    // And on it goes, to its end.
+    // The workflow continues to its end.
     scene.delivery = scene.world.claim(of_session(WorkClass::Task, "ship")).tasks.remove(0);
     let last = scene.success(Vec::new(), done());
     assert_eq!(scene.world.must(last), Reply::Continued { execution: ExecutionStatus::Completed });
@@ -124,7 +124,7 @@ fn a_step_behind_one_that_was_not_accepted_is_left_out() {
     let signal = SignalWorkflow { execution_id: scene.id, name: "go".into(), value: json("1") };
     scene.world.must(signal.clone());
     let second = scene.world.claim(of_session(WorkClass::Workflow, "order")).workflows.remove(0);
-    // It comes to a step with one command, which never arrives; instead there is another signal.
+    // The step with one command never arrives; instead there is another signal.
     scene.world.must(GiveBackWorkflow { execution_id: scene.id, token: second.token });
     scene.world.must(signal);
     let success = scene.success(Vec::new(), done());
@@ -168,12 +168,12 @@ fn a_step_of_another_workflow_is_left_out() {
 
 #[test]
 fn a_step_that_is_refused_does_not_take_the_success_along() {
-    // The id of another task, behind a command that would have been accepted.
+    // The id of another task, after a command that would have been accepted.
     let mut scene = Scene::new(Limits::default());
     let commands = vec![schedule_task(2, "ship"), schedule_task(1, "ship")];
     let success = scene.success(commands, Outcome::Suspended);
     scene.left_out(success);
-    // More than the history has room for.
+    // More events than the history has room for.
     let mut scene = Scene::new(Limits { history_events: 7, ..Limits::default() });
     let commands = (2..6).map(|number| schedule_task(number, "ship")).collect();
     let success = scene.success(commands, Outcome::Suspended);

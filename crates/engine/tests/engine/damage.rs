@@ -1,4 +1,4 @@
-//! A world with one of everything, and every kind of damage to plant in it by hand.
+//! A world with at least one row of each kind, and every kind of damage that a test can plant in it.
 
 use flovyn_engine::invariants::Promised;
 use flovyn_engine::request::*;
@@ -10,7 +10,7 @@ use crate::world::{
     submit,
 };
 
-/// One of everything: open, running, delayed, held back, finished and being deleted.
+/// A world with executions and tasks in every state: open, running, delayed, held back, finished and being deleted.
 pub(crate) fn sound() -> World {
     let mut world = World::new();
     let (slug, name) = ("acme".into(), "Acme".into());
@@ -104,7 +104,7 @@ fn remove_ready(snapshot: &mut Snapshot, class: WorkClass) {
     assert!(snapshot.ready.len() < before, "there was no {class}");
 }
 
-/// Takes the alarm of an execution away as if it had never been set.
+/// Removes the alarm of an execution as if it had never been set.
 pub(crate) fn forget_alarm(snapshot: &mut Snapshot, kind: &str) {
     let row = execution(snapshot, kind);
     assert!(row.alarm_ms.take().is_some());

@@ -132,7 +132,7 @@ fn signals_that_were_not_read_are_counted_in_the_last_event() {
     assert_eq!(world.events(id).last().unwrap().number, Some(1));
 }
 
-/// A worker with a fault: it says again and again that it has seen nothing but the start.
+/// A worker with a bug: it always reports that it has seen only the start.
 #[test]
 fn an_end_that_never_sees_the_signal_stands_at_last() {
     let mut world = World::new();
@@ -160,7 +160,7 @@ fn a_deferred_batch_without_a_token_is_not_taken_for_the_next_one() {
     assert_eq!(world.ask(end.clone()).unwrap_err().code, Code::EndDeferred);
     world.claim(plain_claim(WorkClass::Workflow, "cart")).workflows.remove(0);
     world.refused(end.clone(), Code::StaleClaim);
-    // The history has three events by now: that is where its next batch counts from.
+    // The history has three events now, so the next batch counts from there.
     world.must(SubmitActivation { first_number: Some(4), ..end });
     assert_eq!(world.execution(id).status, ExecutionStatus::Completed);
 }
@@ -174,7 +174,7 @@ fn a_step_along_with_a_success_never_ends_over_a_signal() {
     let row = world.execution(id);
     let step = SubmitActivation {
         token: Some(row.epoch + 1),
-        // What the worker believes: the success follows what it has seen.
+        // In the worker's view, the success follows what it has seen.
         base_sequence: Some(row.last_sequence),
         ..submit(
             &Activation {
@@ -206,7 +206,7 @@ fn a_child_tells_its_parent_once_its_end_stands() {
     assert_eq!(world.execution(parent).status, ExecutionStatus::Pending);
 }
 
-/// A run that was asked to cancel and returns something else sees its signals first, within its grace time.
+/// After a cancel request, an execution that ends in another way sees its signals first, within its grace time.
 #[test]
 fn a_cancel_request_ends_the_run_in_time_although_signals_come() {
     let mut world = World::new();

@@ -1,4 +1,4 @@
-//! What is said of a failure beside its message is kept with the attempt, the task and the history, and told to the parent.
+//! The parts of a failure beside its message are kept with the attempt, the task and the history, and reach the parent.
 
 use flovyn_engine::event::{Event, EventKind, TaskPayloads};
 use flovyn_engine::failure::StoredFailure;
@@ -39,7 +39,7 @@ fn attempts(world: &World, id: TaskId) -> Vec<StoredFailure> {
         .collect()
 }
 
-/// The last event of this kind as clients are shown it.
+/// The last event of this kind, as clients see it.
 fn shown(world: &World, id: ExecutionId, kind: EventKind) -> Value {
     let event: Event = world.events(id).into_iter().rev().find(|event| event.kind == kind).unwrap();
     let task = event.task_needed().map(|id| {

@@ -1,4 +1,4 @@
-//! Who may end a claim: its token, or a plain client the claim that a plain client made. Nobody else.
+//! Fencing: a claim is ended only by its token, or, if a plain client made it, by a plain client.
 
 use flovyn_engine::Code;
 use flovyn_engine::request::*;
@@ -112,11 +112,11 @@ fn an_end_that_crosses_an_older_report_of_its_own_client_is_asked_for_again() {
     world.must(nothing.clone());
     world.must(signal.clone());
     claims(&mut world);
-    // The first report comes again, late: the claim ends, and another one has the same events.
+    // The first report arrives again, late: the claim ends, and another claim has the same events.
     world.must(nothing.clone());
     world.must(signal);
     claims(&mut world);
-    // The report of the second claim counts for the third, which has seen a signal more.
+    // The report of the second claim counts for the third, which has seen one more signal.
     world.must(nothing.clone());
     assert_eq!(world.execution(execution_id).status, ExecutionStatus::Waiting);
     let end = SubmitActivation { outcome: done(), ..nothing };

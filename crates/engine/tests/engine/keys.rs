@@ -29,7 +29,7 @@ fn signal() -> KeyedAction {
     KeyedAction::Signal { name: "add".into(), value: json("2") }
 }
 
-/// The execution that got the signal, and whether it was started for it.
+/// The execution that received the signal, and whether it was started for it.
 fn send(world: &mut World, op: impl Into<Op>) -> (ExecutionId, bool) {
     match world.must(op) {
         Reply::Signalled { execution_id, created, .. } => (execution_id, created),
@@ -111,7 +111,7 @@ fn an_end_from_outside_frees_the_key_for_the_next_one() {
             true => CancelWorkflow { execution_id: id, reason: "stop".into(), cascade: true }.into(),
             false => TerminateWorkflow { execution_id: id, reason: "stop".into() }.into(),
         };
-        // In one transaction: the end, and whoever comes right behind it.
+        // In one transaction: the end, and the next holders right after it.
         let answers = world.batch(vec![stop, with_start(None).into(), with_start(None).into()]);
         let Ok(Reply::Signalled { execution_id: next, created: true, .. }) = answers[1] else {
             panic!("{answers:?}");
@@ -123,7 +123,7 @@ fn an_end_from_outside_frees_the_key_for_the_next_one() {
     }
 }
 
-/// A trigger took the key for a day; from the signal on it is the key of an entity.
+/// A trigger took the key for a day; after the signal it is a workflow key.
 #[test]
 fn a_signal_with_start_makes_the_key_of_a_started_execution_a_workflow_key() {
     let mut world = World::new();
@@ -191,7 +191,7 @@ fn a_deleted_execution_leaves_its_key() {
     world.must(DeleteWorkflow { execution_id: id });
     assert!(world.snapshot().keys.is_empty());
     let (next, _) = send(&mut world, with_start(None));
-    // The first one's rows go; the key of the second one stays.
+    // The rows of the first execution are removed; the key of the second one stays.
     world.fire_all();
     assert_eq!(send(&mut world, with_start(None)), (next, false));
     world.refused(by_key(KeyedAction::Signal { name: "".into(), value: json("1") }), Code::InvalidName);
@@ -216,7 +216,7 @@ fn a_held_key_is_a_conflict_for_tasks_old_and_new() {
     let (id, _) = send(&mut world, with_start(None));
     world.advance(2 * DAY);
     world.refused(CreateTask::standalone(spec), Code::KeyConflict);
-    // Its failure had freed the key. It runs again, without it.
+    // Its failure had freed the key. The task runs again without a key.
     world.must(RetryTask { task_id: task });
     assert_eq!(send(&mut world, with_start(None)), (id, false));
 }
@@ -234,7 +234,7 @@ fn a_key_names_the_open_execution_or_else_the_last_one() {
     assert_eq!((id, reply), (first, Reply::Signalled { execution_id: first, sequence: 3, created: false }));
     let (id, reply) = named(&mut world, KeyedAction::Terminate { reason: "stop".into() });
     assert_eq!((id, reply), (first, Reply::Cancelled { status: ExecutionStatus::Cancelled }));
-    // Nobody holds the key; the last one that did has finished.
+    // Nobody holds the key; its last holder has finished.
     world.refused(by_key(signal()), Code::ExecutionFinished);
     world.refused(
         by_key(KeyedAction::Cancel { reason: "stop".into(), cascade: true }),
@@ -263,7 +263,7 @@ fn an_action_by_key_meets_whoever_has_the_key_by_then() {
     );
 }
 
-/// A started execution whose idempotency key has run out is still found by it.
+/// A started execution is still found by its idempotency key after the key has expired.
 #[test]
 fn a_key_that_has_run_out_names_the_last_one_that_had_it() {
     let mut world = World::new();

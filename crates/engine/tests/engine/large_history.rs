@@ -1,4 +1,4 @@
-//! A history that outgrows one reply of the plain protocol, at whatever moment that happens.
+//! A history becomes too large for one reply of the plain protocol, in every state of its execution.
 
 use flovyn_engine::Limits;
 use flovyn_engine::request::*;
@@ -14,7 +14,7 @@ fn much() -> flovyn_engine::ids::Payload {
     json(&format!("\"{}\"", "x".repeat(2_000)))
 }
 
-/// Only a worker on the stream gets it.
+/// Only a worker on the stream can claim it.
 fn assert_large(world: &mut World) {
     assert!(world.claim(plain_claim(WorkClass::Workflow, "order")).is_empty());
     let activation = world.claim(claim(WorkClass::Workflow, "order")).workflows.remove(0);
@@ -66,7 +66,7 @@ fn while_it_is_held_back() {
     assert_large(&mut world);
 }
 
-/// `check` inside the world finds whatever is left in line.
+/// `check` inside the world finds rows that are wrongly left in the ready table.
 #[test]
 fn by_the_reason_of_its_own_end() {
     let reason = "x".repeat(2_000);

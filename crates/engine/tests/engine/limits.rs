@@ -1,5 +1,5 @@
-//! Every limit refuses what exceeds it, by name, and a refused request leaves every row as it was, but for the
-//! claim of a report.
+//! Every limit refuses what exceeds it, with a code. A refused request leaves every row unchanged, except that a
+//! refused report ends its claim.
 
 use flovyn_engine::ids::{Payload, Text};
 use flovyn_engine::request::*;
@@ -34,7 +34,7 @@ fn many_claims(kinds: usize, max: usize) -> Op {
     Claim { kinds: vec![one.kinds[0].clone(); kinds], max, ..one }.into()
 }
 
-/// A limit, what just fits, what exceeds it after some requests, and the code.
+/// A limit: a request that just fits, a request that exceeds it after some preparation, and the code.
 struct Case {
     limit: &'static str,
     tweak: fn(&mut Limits),
@@ -186,7 +186,7 @@ fn what_exceeds_a_limit_is_refused_by_name_and_changes_nothing() {
     }
 }
 
-/// Does not compile when a limit is added: it belongs into the table above, or beside it with a test of its own.
+/// Does not compile when a limit is added: a new limit belongs into the table above, or here with a test of its own.
 #[test]
 fn every_limit_has_its_case() {
     let Limits {
@@ -210,7 +210,7 @@ fn every_limit_has_its_case() {
         ttl_min_ms: _,
         ttl_max_ms: _,
         duration_max_ms: _,
-        // Not refusals: lines beyond the limit are dropped, the others are durations and sizes of steps.
+        // These limits refuse nothing: lines beyond the limit are dropped; the others are durations and sizes of steps.
         log_lines: _,
         // See endings.rs and refusals.rs.
         deferred_ends: _,

@@ -1,4 +1,4 @@
-//! The rules on the memory tables, one question at a time: no clock, no thread, no database.
+//! The rules on the memory tables, one rule or promise per file: no clock, no thread, no database.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails right there")]
 

@@ -1,5 +1,5 @@
-//! Every kind of damage, planted by hand in a sound snapshot, is found by the checker under its promise; and what is
-//! an orphan can be mended.
+//! Every kind of damage, planted in a sound snapshot, is found by the checker under its promise; and every orphan can
+//! be repaired.
 
 use flovyn_engine::Reply;
 use flovyn_engine::invariants::{self, Promised};
@@ -55,7 +55,7 @@ fn every_planted_orphan_can_be_mended() {
             }
         }
         let left = invariants::check(&world.snapshot(), world.now);
-        // A finding that is no orphan tells what else the damage broke: it stays.
+        // Other findings show what else the damage broke. They remain.
         let left: Vec<_> = left.iter().filter(|found| found.promise == Promised::P6).collect();
         assert!(left.is_empty(), "{what} is not mended: {left:?}");
     }

@@ -1,5 +1,5 @@
-//! Quotas: what is counted when, what is refused, what is given back. That the count of open workflows is right is
-//! checked after every batch, like every promise.
+//! Quotas: what is counted when, what is refused, what is released. Like every promise, the count of open workflows is
+//! checked after every batch.
 
 use std::sync::Arc;
 
@@ -63,7 +63,7 @@ fn refusal(world: &mut World, op: impl Into<Op>) -> Refusal {
     refusal
 }
 
-/// Loads that a start takes, and of the first one how many quotas it looks at and how many it locks.
+/// The loads that a start takes; and for the first load, how many quotas it reads and how many it locks.
 fn loads(found: Option<Quota>) -> (usize, usize, usize) {
     let request = Arc::new(Request::new(TENANT, 1, start()));
     let mut batch = Batch::new(vec![request], Arc::new(Limits::default()));
@@ -104,7 +104,7 @@ fn a_month_has_its_runs_and_the_next_one_has_them_again() {
     world.advance(1);
     world.must(start());
     assert_eq!(counts(&world), (1, 3), "what runs on from last month is still open");
-    // A clock that steps back a little does not lead back into the month before.
+    // If the clock steps back a little, the stored month still counts.
     world.advance(-10);
     world.must(start());
     assert_eq!(counts(&world), (2, 4));
@@ -180,7 +180,7 @@ fn a_bulk_start_is_counted_as_many_and_refused_as_one() {
     let refused = refusal(&mut world, StartWorkflows { items: vec![start(), start()] });
     assert_eq!(refused.code, Code::ConcurrentQuotaExceeded);
     assert_eq!(refused.exceeded.map(|exceeded| (exceeded.limit, exceeded.current)), Some((6, Some(5))));
-    // Two that have one key are one.
+    // Two starts with one key count once.
     world.must(StartWorkflows { items: vec![keyed("key"), keyed("key")] });
     assert_eq!(counts(&world), (6, 6));
 }
@@ -191,7 +191,7 @@ fn requests_of_one_batch_see_each_other() {
     let answers = world.batch(vec![start().into(), start().into(), start().into(), keyed("key").into()]);
     let let_in: Vec<bool> = answers.iter().map(Result::is_ok).collect();
     assert_eq!(let_in, [true, true, false, false]);
-    // An end makes room for whoever comes after it in the same batch.
+    // An end makes room for a later request in the same batch.
     let execution_id = world.snapshot().executions[0].id;
     let end = TerminateWorkflow { execution_id, reason: "no".into() };
     let answers = world.batch(vec![start().into(), end.into(), start().into(), start().into()]);
@@ -259,7 +259,7 @@ fn a_bucket_is_emptied_by_all_who_ask_and_fills_with_time() {
         Reply::RequestsTaken { limit: 100, taken } => taken,
         other => panic!("{other:?}"),
     };
-    // A tenth of a second's worth at a time, whatever is asked for, and at least one.
+    // At most a tenth of a second's requests at a time, and at least one.
     assert_eq!(take(&mut world, 1_000).granted, 10);
     assert_eq!(take(&mut world, -5).granted, 1);
     assert_eq!(take(&mut world, 10).granted, 10);
@@ -271,7 +271,7 @@ fn a_bucket_is_emptied_by_all_who_ask_and_fills_with_time() {
     assert_eq!(take(&mut world, 1), Taken { granted: 0, wait_ms: 1 });
     world.advance(1);
     assert_eq!(take(&mut world, 10).granted, 1);
-    // A smaller bucket holds less, at once.
+    // A smaller bucket has less at once.
     world.advance(60_000);
     world.must(rate(100, Some(3)));
     assert_eq!(take(&mut world, 10).granted, 3);

@@ -1,4 +1,4 @@
-//! What moves on after a refusal: each row of the page about it is provoked, and what it says is looked at.
+//! What happens after a refusal: each row of the page about refusals is provoked and compared with the outcome.
 
 use std::collections::BTreeSet;
 
@@ -51,13 +51,13 @@ fn rows() -> Vec<Row> {
     rows.collect()
 }
 
-/// Codes of which the page says that no report is refused with them.
+/// Codes that, according to the page, never refuse a report.
 fn others() -> BTreeSet<Code> {
     let list = PAGE.split("other codes:").nth(1).unwrap();
     list.split('[').skip(1).map(|part| Code::parse(&part[..7]).unwrap()).collect()
 }
 
-/// A report that is refused, in a world in which it is the holder's.
+/// A report of the claim's holder that is refused.
 struct Provoked {
     world: World,
     code: Code,
@@ -84,7 +84,7 @@ fn key(name: &str, ttl_ms: Option<i64>) -> Option<KeySpec> {
     Some(KeySpec { name: name.into(), ttl_ms })
 }
 
-/// An execution that runs, with a promise of another one that holds a key.
+/// A running execution, and a promise of another execution that holds a key.
 fn running() -> (World, flovyn_engine::reply::Activation) {
     let mut world = World::with(limits());
     let door = Command::CreatePromise { name: "p".into(), timeout_ms: None, key: key("door", None) };
@@ -104,7 +104,7 @@ fn activation(code: Code, commands: Vec<Command>, outcome: Outcome) -> Provoked 
 }
 
 fn command(code: Code, command: Command) -> Provoked {
-    // What comes before it is not carried out either.
+    // The command before it is not carried out either.
     activation(code, vec![start_timer("before", 1), command], Outcome::Suspended)
 }
 
@@ -227,7 +227,8 @@ fn base_of_another_history() -> Provoked {
     Provoked { world, code: Code::InvalidSequence, report: ACTIVATION, op, about }
 }
 
-/// 17 events of 20 are there. Room for a cancel request, a deferral and the end is kept, so nothing else fits.
+/// The history has 17 of 20 events. Room for a cancel request, a deferral and the end is reserved, so nothing else
+/// fits.
 fn full_history() -> Provoked {
     let operations = |count| vec![Command::RecordOperation { name: "o".into(), result: json("1") }; count];
     let (mut world, mut activation) = running();
@@ -296,7 +297,7 @@ fn execution_of(rows: &Snapshot, id: uuid::Uuid) -> &Execution {
     rows.executions.iter().find(|row| row.id == id).unwrap()
 }
 
-/// What has moved on, in the words of the page.
+/// The outcome, in the words of the page.
 fn moved_on(before: &Snapshot, after: &Snapshot, provoked: &Provoked) -> String {
     let by_name = |name: &str| name.to_owned();
     if before == after {
@@ -311,7 +312,7 @@ fn moved_on(before: &Snapshot, after: &Snapshot, provoked: &Provoked) -> String 
         assert_eq!(task.status, TaskStatus::Failed);
         let error = task.error.clone().unwrap();
         assert!(error.starts_with(&format!("{}: ", provoked.code)), "{error}");
-        // Its workflow has been told, and runs again.
+        // The task's workflow has its event, and is enqueued.
         assert_eq!(execution_of(after, task.execution_id.unwrap()).status, ExecutionStatus::Pending);
         return by_name("the task fails");
     }
@@ -327,7 +328,7 @@ fn moved_on(before: &Snapshot, after: &Snapshot, provoked: &Provoked) -> String 
     by_name(if row.equal_refusals == 1 { "held back, then failed" } else { "held back" })
 }
 
-/// Rows that no rule can be asked for: what is wrong is found by the transport or the service, and nothing is decided.
+/// Rows that the engine cannot reproduce: the transport or the service finds the error, and no rule decides.
 fn outside(row: &Row) -> bool {
     let at_the_door =
         [Code::NotRegistered, Code::TooManyTries, Code::Unauthenticated, Code::PermissionDenied];
@@ -367,7 +368,7 @@ fn the_page_of_refusals_says_what_moves_on() {
     }
 }
 
-/// An execution whose first activation is refused with this code whenever it is tried.
+/// An execution whose first activation is refused with this code at every attempt.
 struct Refused {
     world: World,
     execution_id: uuid::Uuid,
@@ -384,7 +385,7 @@ impl Refused {
         self.world.execution(self.execution_id)
     }
 
-    /// Waits out the delay and tries once more.
+    /// Waits until the delay is over and tries once more.
     fn again(&mut self, commands: Vec<Command>, outcome: Outcome) -> Result<Reply, Refusal> {
         let wait_ms = self.row().not_before_ms.map_or(0, |at| at - self.world.now.ms);
         self.world.advance(wait_ms);
@@ -418,7 +419,7 @@ fn equal_refusals_in_a_row_fail_the_execution() {
     let mut refused = Refused::new(limits());
     for (count, delay_ms) in [(1, 1_000), (2, 2_000), (3, 4_000), (4, 8_000)] {
         let refusal = refused.too_large();
-        let told = format!("refusal {count} of 5: tried again in {delay_ms} ms");
+        let told = format!("refusal {count} of 5: retry in {delay_ms} ms");
         assert!(refusal.message.ends_with(&told), "{refusal}");
         let Waiting::ActivationBackoff { code, message, refusals, until_ms, .. } = refused.waiting() else {
             panic!("{:?}", refused.waiting());
@@ -507,7 +508,7 @@ fn an_end_by_refusals_is_told_to_the_parent_and_frees_the_key() {
     let parent = world.suspended("parent", vec![child, schedule_task(1, "mail")]);
     let mut refused = Refused { world, execution_id: id(10) };
     let signal = SignalWorkflow { execution_id: id(10), name: "go".into(), value: json("1") };
-    // Signals that it has never seen do not hold it up.
+    // Unseen signals do not delay this end.
     refused.world.must(signal.clone());
     for _ in 0..4 {
         refused.too_large();
@@ -521,7 +522,7 @@ fn an_end_by_refusals_is_told_to_the_parent_and_frees_the_key() {
     assert!(matches!(refused.world.ask(signal), Err(refusal) if refusal.code == Code::ExecutionFinished));
 }
 
-/// A history in which nothing but what has room of its own fits.
+/// A history that is full except for the reserved room.
 fn full(cooperative: bool) -> (World, uuid::Uuid) {
     let Provoked { mut world, op, about, .. } = full_history();
     assert_eq!(world.ask(op).unwrap_err().code, Code::HistoryFull);
@@ -595,7 +596,7 @@ fn a_plain_clients_refusals_move_on_too() {
     let refusal = world.ask(submit(&activation, vec![set("a", text(101))], Outcome::Suspended)).unwrap_err();
     assert_eq!(refusal.code, Code::PayloadTooLarge);
     assert_eq!(world.execution(about).equal_refusals, 1);
-    // Sent again, because its reply got lost: it holds nothing any more.
+    // Sent again, because its reply was lost: the client does not hold the claim any more.
     let again = submit(&activation, vec![set("a", text(101))], Outcome::Suspended);
     world.refused(again, Code::StaleClaim);
     let task_id = world.create_task("mail");
@@ -613,7 +614,7 @@ fn who_does_not_hold_the_claim_fails_nothing() {
     let mut report = submit(&activation, vec![set("a", text(101))], Outcome::Suspended);
     report.token = Some(activation.token + 1);
     world.refused(report.clone(), Code::StaleClaim);
-    // Nothing was looked at but what it contains.
+    // The content is checked before the claim.
     report.commands = vec![set("", json("1"))];
     world.refused(report, Code::InvalidName);
     let task_id = world.create_task("mail");

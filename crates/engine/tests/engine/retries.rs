@@ -1,4 +1,4 @@
-//! A failed execution is retried as often as it is asked for, and once for each key.
+//! A failed execution is retried whenever a client asks for it, but only once for each key.
 
 use flovyn_engine::request::*;
 use flovyn_engine::{Code, Op, Reply};

@@ -1,4 +1,4 @@
-//! An execution and a task that run, and requests about them that are right but for what a test changes.
+//! A running execution and a running task, with valid requests about them that a test changes in one place.
 
 use flovyn_engine::ids::Payload;
 use flovyn_engine::request::*;
@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use crate::world::{QUEUE, World, json, submit};
 
-/// A world with one execution and one task that run, and what it takes to talk about them.
+/// A world with one running execution and one running task, and builders of requests about them.
 pub(crate) struct Scene {
     pub(crate) world: World,
     pub(crate) activation: flovyn_engine::reply::Activation,

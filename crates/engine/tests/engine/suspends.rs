@@ -1,5 +1,5 @@
-//! Which suspends of clients without tokens an execution waits on. A copy of an older one, sent again, must not count for a
-//! claim that has been lost on its way: nobody would wake the execution.
+//! For which suspends of clients without tokens an execution waits. A late copy of an older suspend must not end a
+//! claim that was lost before the client received it: nobody would wake the execution.
 
 use flovyn_engine::ids::ExecutionId;
 use flovyn_engine::request::{Outcome, SignalWorkflow, SubmitActivation};
@@ -21,7 +21,7 @@ fn suspend(execution_id: ExecutionId, first_number: Option<i64>) -> SubmitActiva
     }
 }
 
-/// An execution that has suspended once, got a signal, and has been claimed again. Nobody has received that claim.
+/// An execution that has suspended once, received a signal, and was claimed again. The claim never reached the client.
 fn lost_claim(first_number: Option<i64>) -> (World, SubmitActivation) {
     let mut world = World::new();
     let execution_id = world.start("parent");
@@ -45,7 +45,7 @@ fn status(world: &World, sent: &SubmitActivation) -> ExecutionStatus {
 #[test]
 fn a_number_says_which_events_its_client_has_read() {
     let (mut world, first) = lost_claim(Some(2));
-    // However often it comes again, and on whichever connection: it had not read the signal.
+    // However often the copy arrives, and on any connection: the client had not read the signal.
     for connection in [1, 2, 3, 3] {
         world.peer = peer(connection);
         world.must(first.clone());
@@ -74,7 +74,7 @@ fn without_a_number_another_connection_is_asked_twice() {
         world.peer = peer(connection);
         world.must(first.clone());
         assert_eq!(status(&world, &first), ExecutionStatus::Pending);
-        // The claim of this server is lost too: it dies before the client has received it.
+        // This server's claim is lost too: the server dies before the client has received the claim.
         claim(&mut world);
     }
     world.peer = peer(4);

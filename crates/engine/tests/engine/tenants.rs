@@ -1,4 +1,4 @@
-//! An id of another tenant is no id at all: nothing can be learnt or changed by it.
+//! Ids of another tenant are unknown: a caller can neither learn nor change anything by them.
 
 use flovyn_engine::request::*;
 use flovyn_engine::state::*;
@@ -92,7 +92,7 @@ fn a_stranger_is_given_no_work_of_another_tenant() {
     }
 }
 
-/// The same ids in the commands of both are rows of their own.
+/// Equal ids in the commands of two tenants name different rows.
 #[test]
 fn two_tenants_may_use_the_same_ids() {
     let mut world = World::new();
@@ -122,7 +122,7 @@ fn commands_reach_nothing_of_another_tenant() {
         let op = submit(&claimed.workflows[0], vec![command], Outcome::Suspended);
         let mut tried = world.clone();
         assert_eq!(tried.ask_as(STRANGER, op).unwrap_err().code.class(), Class::NotFound);
-        // Its own claim has ended; the other tenant has what it had.
+        // The tenant's own claim has ended; the other tenant's rows are unchanged.
         let after = tried.snapshot();
         let of_tenant =
             |rows: Vec<Execution>| rows.into_iter().filter(|row| row.tenant_id == TENANT).collect();

@@ -1,4 +1,4 @@
-//! No wake-up gets lost: whatever happens in whatever order, an execution that waits has seen every event.
+//! No wake-up is lost: in every order of events, an execution that waits has seen every event.
 
 use flovyn_engine::ids::ExecutionId;
 use flovyn_engine::reply::{Activation, TaskDelivery};
@@ -12,7 +12,7 @@ use crate::world::{
     start_timer, submit,
 };
 
-/// Everything that can come from outside.
+/// Every kind of external event.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Happens {
     TaskCompletes,
@@ -38,7 +38,7 @@ const ALL: [Happens; 9] = [
     Happens::Cancel,
 ];
 
-/// An execution with one of everything open, in line, and its worker about to fetch it.
+/// An enqueued execution with one open item of each kind, and a worker that is about to fetch it.
 #[derive(Clone)]
 struct Scene {
     world: World,
@@ -48,7 +48,7 @@ struct Scene {
     bad: TaskDelivery,
     child: Activation,
     claimed: Option<Activation>,
-    /// Last event that the worker knew when a submit of its was accepted last.
+    /// The last event that the worker knew at its last accepted submit.
     seen: i64,
     asked: Vec<Op>,
 }
@@ -111,7 +111,7 @@ impl Scene {
         self.ask(op).unwrap();
     }
 
-    /// The worker fetches, if there is something to fetch.
+    /// The worker fetches the execution if it can be claimed.
     fn fetch(&mut self) {
         let claimed = match self.ask(parent_claim(self.plain)) {
             Ok(flovyn_engine::Reply::Claimed(claimed)) => claimed,
@@ -127,7 +127,7 @@ impl Scene {
         self.seen = activation.execution.last_sequence;
     }
 
-    /// Status, and the last event from outside.
+    /// The status, and the last external event.
     fn look(&self) -> (ExecutionStatus, i64) {
         let row = self.world.execution(self.id);
         (row.status, row.last_external_sequence)
@@ -151,7 +151,7 @@ enum Step {
     Event(Happens),
 }
 
-/// Every way to put any two kinds of events among two activations.
+/// Every order of any two kinds of events around two activations.
 fn stories() -> Vec<Vec<Step>> {
     let mut stories = Vec::new();
     for (index, first) in ALL.into_iter().enumerate() {
@@ -169,7 +169,7 @@ fn stories() -> Vec<Vec<Step>> {
     stories
 }
 
-/// Rows without the counters that depend on how requests are cut into batches.
+/// Rows without the counters that depend on how requests are grouped into batches.
 fn without_versions(mut snapshot: Snapshot) -> Snapshot {
     snapshot.executions.iter_mut().for_each(|row| row.version = 0);
     snapshot.tasks.iter_mut().for_each(|row| row.version = 0);
@@ -190,14 +190,14 @@ fn no_wake_up_is_lost(plain: bool) {
             }
             told.assert_nothing_unseen(&story);
         }
-        // The same requests in one transaction come to the same.
+        // The same requests in one transaction have the same result.
         let mut at_once = scene.world.clone();
         at_once.batch(told.asked.clone());
         assert!(
             without_versions(at_once.snapshot()) == without_versions(told.world.snapshot()),
             "in one batch it ends otherwise: {story:?}"
         );
-        // Left alone with a worker, it comes to rest and has seen all there is.
+        // With a worker and without further events, it comes to rest and has seen every event.
         for _ in 0..3 {
             told.suspend();
             told.fetch();
@@ -238,7 +238,7 @@ fn an_event_in_the_batch_that_takes_the_claim_away_is_delivered_by_the_next_clai
     }
 }
 
-/// The base is what the worker had really seen, which may be older than its claim.
+/// The base is what the worker has really seen, which may be older than its claim.
 #[test]
 fn a_suspend_with_an_older_base_than_the_last_event_goes_back_in_line() {
     let mut world = World::new();

@@ -1,4 +1,4 @@
-//! One tenant on the memory tables, with a clock that moves when told. After every batch the promises hold.
+//! One tenant on the memory tables, with a clock that tests move. After every batch all promises are checked.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ pub(crate) struct World {
     pub(crate) now: Now,
     pub(crate) limits: Arc<Limits>,
     seed: u64,
-    /// The client that asks.
+    /// The client that sends the requests.
     pub(crate) peer: Peer,
 }
 
@@ -40,12 +40,12 @@ impl World {
         self.now = Now { ms: self.now.ms + ms, lease_ms: self.now.lease_ms + ms };
     }
 
-    /// Decides all of them as one transaction.
+    /// Decides all requests as one transaction.
     pub(crate) fn batch(&mut self, ops: Vec<Op>) -> Vec<Result<Reply, Refusal>> {
         self.batch_of(TENANT, ops)
     }
 
-    /// One request of somebody whom the audit log names.
+    /// One request of a caller whom the audit log names.
     pub(crate) fn ask_by(&mut self, actor: &Arc<Actor>, op: impl Into<Op>) -> Result<Reply, Refusal> {
         let mut answers = self.batch_as(Some(actor), TENANT, vec![op.into()]);
         answers.pop().unwrap()
@@ -66,12 +66,12 @@ impl World {
         answers
     }
 
-    /// The same world with other rows, sound or not.
+    /// A world with other rows, sound or not.
     pub(crate) fn with_rows(&self, snapshot: Snapshot) -> Self {
         Self { tables: MemoryTables::with_rows(snapshot), ..self.clone() }
     }
 
-    /// Asked while not every promise holds.
+    /// Sends a request while a promise is broken.
     #[track_caller]
     pub(crate) fn unsound(&mut self, op: impl Into<Op>) -> Reply {
         self.unchecked(None, TENANT, vec![op.into()]).remove(0).unwrap()
@@ -106,7 +106,7 @@ impl World {
         self.batch(vec![op.into()]).remove(0)
     }
 
-    /// Asked by somebody else.
+    /// Sends a request of another tenant.
     pub(crate) fn ask_as(&mut self, tenant_id: TenantId, op: impl Into<Op>) -> Result<Reply, Refusal> {
         self.batch_of(tenant_id, vec![op.into()]).remove(0)
     }
@@ -117,8 +117,8 @@ impl World {
         self.ask(op.clone()).unwrap_or_else(|refusal| panic!("{refusal} for {op:?}"))
     }
 
-    /// The request is refused with this code, and leaves every row as it was: here in any case. A report that nothing helps
-    /// would also end the claim of its sender, who is the holder, and nothing else.
+    /// The request is refused with this code and leaves every row unchanged. Exception: a refused report of the claim's
+    /// holder may end that claim, and changes nothing else.
     #[track_caller]
     pub(crate) fn refused(&mut self, op: impl Into<Op>, code: Code) {
         let (op, before, mut tried) = (op.into(), self.snapshot(), self.clone());
@@ -201,7 +201,7 @@ impl World {
         self.snapshot().due.into_iter().find(|row| row.class == class).unwrap()
     }
 
-    /// Fires everything whose time has come, also what comes of it.
+    /// Fires everything that is due, also what becomes due by that.
     pub(crate) fn fire_all(&mut self) {
         for _ in 0..1_000 {
             let now = self.now;
@@ -234,7 +234,7 @@ fn is_held(rows: &Snapshot, op: &Op) -> bool {
     }
 }
 
-/// A client with the usual credential, on a connection of its own.
+/// A client with the default credential, on its own connection.
 pub(crate) fn peer(connection: i64) -> Peer {
     Peer { credential: Some(1), connection: Some(connection), worker: None }
 }
@@ -263,7 +263,7 @@ pub(crate) fn plain_claim(class: WorkClass, kind: &str) -> Claim {
     Claim { claimer, ..claim(class, kind) }
 }
 
-/// What whoever got the activation sends back: with token and base, unless it speaks the plain protocol.
+/// The report of the worker that received the activation: with token and base, unless it uses the plain protocol.
 pub(crate) fn submit(activation: &Activation, commands: Vec<Command>, outcome: Outcome) -> SubmitActivation {
     let execution = &activation.execution;
     SubmitActivation {

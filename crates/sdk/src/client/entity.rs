@@ -1,4 +1,4 @@
-//! Entities: executions that are known by a key rather than by an id, at most one of them open.
+//! Entities: executions identified by a workflow key instead of an id. At most one execution of a key is open.
 
 use flovyn_proto::v1;
 use flovyn_proto::v1::workflow_client_client::WorkflowClientClient;
@@ -13,32 +13,33 @@ use crate::definition::WorkflowDefinition;
 use crate::error::{Error, Result};
 use crate::wire::{json_bytes, milliseconds, refused};
 
-/// Largest page that a server gives.
+/// The server's maximum page size.
 const PAGE: u32 = 100;
 
-/// Which executions to list. What is not set does not restrict; all that is set must match.
+/// Filters for a list of executions. All filters that are set must match; `None` does not filter.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ListOptions {
     pub kind: Option<String>,
     /// PENDING, RUNNING, WAITING, COMPLETED, FAILED or CANCELLED.
     pub status: Option<String>,
     pub queue: Option<String>,
-    /// Name and value.
+    /// Name and value of a label.
     pub label: Option<(String, String)>,
-    /// The workflow key or idempotency key that they were started with.
+    /// The workflow key or idempotency key of the start.
     pub key: Option<String>,
     /// Only children of this execution.
     pub parent: Option<Uuid>,
-    /// Maximum number of executions. 0: 50.
+    /// Maximum number of executions. 0: the default of 50.
     pub limit: u32,
 }
 
 impl Client {
-    /// Sends a signal to the open execution that holds the key, and starts one if there is none. The execution holds the key
-    /// until it has ended, so at most one execution of a key is open.
+    /// Signal-with-start: sends a signal to the open execution that holds the key. If there is none, starts an
+    /// execution and sends the signal to it. The execution holds the key until it ends, so at most one execution of a
+    /// key is open.
     ///
     /// # Errors
-    /// When the server refuses it or cannot be reached.
+    /// Fails if the server refuses the request or cannot be reached.
     pub async fn signal_with_start<W: WorkflowDefinition, S: Serialize>(
         &self,
         key: &str,
@@ -49,11 +50,13 @@ impl Client {
         self.signal_with_start_with_options::<W, S>(key, input, signal, value, StartOptions::default()).await
     }
 
-    /// [`signal_with_start`](Self::signal_with_start) with options for the start. They count only if it starts one.
-    /// `idempotency_key_ttl` is how long the key is remembered after the end, for starts with the same idempotency key.
+    /// [`signal_with_start`](Self::signal_with_start) with options for the start. They apply only if an execution is
+    /// started. `idempotency_key_ttl` is how long the key is remembered after the end, for starts with the same
+    /// idempotency key.
     ///
     /// # Errors
-    /// When the server refuses it or cannot be reached, or when the options name an idempotency key: the key is an argument.
+    /// Fails if the server refuses the request or cannot be reached, or if the options contain an idempotency key.
+    /// The key is an argument.
     pub async fn signal_with_start_with_options<W: WorkflowDefinition, S: Serialize>(
         &self,
         key: &str,
@@ -67,10 +70,11 @@ impl Client {
         Ok(self.handle(id))
     }
 
-    /// [`signal_with_start_with_options`](Self::signal_with_start_with_options) by the kind's name, with plain JSON.
+    /// [`signal_with_start_with_options`](Self::signal_with_start_with_options) by the name of the kind, with JSON
+    /// values.
     ///
     /// # Errors
-    /// As [`signal_with_start_with_options`](Self::signal_with_start_with_options).
+    /// Fails like [`signal_with_start_with_options`](Self::signal_with_start_with_options).
     pub async fn signal_with_start_raw(
         &self,
         kind: &str,
@@ -117,11 +121,11 @@ impl Client {
         id(&answer.map_err(refused)?.into_inner().workflow_execution_id)
     }
 
-    /// A handle to the execution that has this workflow key or idempotency key: the open one, or else the last one. It stays
-    /// a handle to that execution when another one takes over the key.
+    /// A handle to the execution that has this workflow key or idempotency key: the open execution, or else the last
+    /// one. The handle stays with that execution, even if another execution takes over the key.
     ///
     /// # Errors
-    /// When no execution has or had the key, or the server cannot be reached.
+    /// Fails if no execution has or had the key, or the server cannot be reached.
     pub async fn handle_by_key<T: DeserializeOwned>(&self, key: &str) -> Result<WorkflowHandle<T>> {
         let get = v1::GetExecutionRequest { key: key.to_owned(), ..v1::GetExecutionRequest::default() };
         let mut client = WorkflowClientClient::new(self.channel.transport());
@@ -129,10 +133,10 @@ impl Client {
         Ok(self.handle(id(&found.id)?))
     }
 
-    /// The newest executions that match, in pages of up to 100.
+    /// Lists the newest executions that match. Fetches pages of up to 100.
     ///
     /// # Errors
-    /// When the server refuses it or cannot be reached.
+    /// Fails if the server refuses the request or cannot be reached.
     pub async fn list_with_options(&self, options: ListOptions) -> Result<Vec<Execution>> {
         let mut client = WorkflowClientClient::new(self.channel.transport());
         let limit = if options.limit == 0 { 50 } else { options.limit };

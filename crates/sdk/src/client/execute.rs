@@ -1,5 +1,5 @@
-//! Starting workflows and waiting for their results over one stream: what many callers ask for goes out in one frame, and
-//! what is done comes back in one.
+//! Starts workflows and waits for their results over one stream. The starts of concurrent callers share frames, and
+//! so do the results.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,38 +17,38 @@ use super::wait::Ending;
 use crate::error::{Error, Result};
 use crate::wire::{Channel, MAX_FRAME_BYTES, failure, refused};
 
-/// Items in one frame, and frames that wait for the connection.
+/// Maximum number of items in one frame, and of frames that wait for the connection.
 const MAX_ITEMS: usize = 200;
 const OUTBOUND_FRAMES: usize = 16;
 
-/// How far one item has come.
+/// The outcome of one start.
 #[derive(Debug)]
 pub(super) enum Executed {
     Ended(Ending),
-    /// It runs, but the connection broke: it has to be waited for in another way.
+    /// The execution runs, but the connection broke: wait for the result in another way.
     Runs(Uuid),
 }
 
 type Told = oneshot::Sender<Result<Executed>>;
 type Asked = (v1::StartWorkflowRequest, Told);
 
-/// The stream of a client. It is there while somebody uses it.
+/// The execute stream of a client. It is opened on first use, and reopened after it has ended.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Executor {
     asks: Arc<Mutex<Option<mpsc::UnboundedSender<Asked>>>>,
 }
 
 impl Executor {
-    /// Starts an execution and waits for its end.
+    /// Starts an execution and waits for its result.
     pub(super) async fn execute(
         &self,
         channel: &Channel,
         start: v1::StartWorkflowRequest,
     ) -> Result<Executed> {
-        // It would take the stream down, and everybody's results with it.
+        // A message that is too large would end the stream for all callers.
         if start.encoded_len() > MAX_FRAME_BYTES {
             let message = format!(
-                "the start has {} bytes, more than fits into a message: store the data elsewhere and pass a reference",
+                "the start request has {} bytes, which exceeds the message limit: store the data elsewhere and pass a reference",
                 start.encoded_len()
             );
             return Err(Error::Server { code: "FLV0020".into(), message });
@@ -64,36 +64,36 @@ impl Executor {
         if let Some(open) = asks.as_ref() {
             match open.send(item) {
                 Ok(()) => return,
-                // The stream has ended: the next one begins.
+                // The stream has ended: open a new one.
                 Err(back) => item = back.0,
             }
         }
         let (sender, receiver) = mpsc::unbounded_channel();
-        // It is in our hands: nobody can have closed it.
+        // The receiver is still here, so the send cannot fail.
         let _ = sender.send(item);
         tokio::spawn(run(channel.clone(), receiver));
         *asks = Some(sender);
     }
 }
 
-/// What was asked for and is not done.
+/// A start that has been sent and whose result has not arrived.
 #[derive(Debug)]
 struct Open {
     told: Told,
     execution_id: Option<Uuid>,
 }
 
-/// One stream, from the first item to its end. Whatever is open then is told so.
+/// Runs one stream from its first item to its end. Then all open starts receive the reason.
 async fn run(channel: Channel, mut asks: mpsc::UnboundedReceiver<Asked>) {
     let mut open: HashMap<u64, Open> = HashMap::new();
     let reason = match connect(&channel).await {
         Ok((outbound, inbound)) => serve(&mut asks, &mut open, outbound, inbound).await,
         Err(status) => status,
     };
-    // Nobody can ask this stream any more; what had been asked and not sent was not started.
+    // No more starts can be added. Starts that were not sent have not started an execution.
     asks.close();
     while let Ok((_, told)) = asks.try_recv() {
-        // Whoever asked may have gone.
+        // The caller may be gone.
         let _ = told.send(Err(refused(reason.clone())));
     }
     for (_, Open { told, execution_id }) in open {
@@ -106,8 +106,9 @@ async fn run(channel: Channel, mut asks: mpsc::UnboundedReceiver<Asked>) {
 }
 
 fn unknown(why: &str) -> Error {
-    let message =
-        format!("whether it was started is not known ({why}): start it with an idempotency key to ask again");
+    let message = format!(
+        "it is not known whether the workflow was started ({why}): use an idempotency key to start it again safely"
+    );
     Error::Server { code: "OUTCOME_UNKNOWN".into(), message }
 }
 
@@ -130,7 +131,7 @@ async fn serve(
     let mut asked = Vec::with_capacity(MAX_ITEMS);
     loop {
         tokio::select! {
-            // Only with room for a frame: a server that is behind is not sent more.
+            // Wait until a frame can be sent, so that a slow server is not sent more.
             permit = async {
                 if asked.is_empty() {
                     asks.recv_many(&mut asked, MAX_ITEMS).await;
@@ -139,8 +140,8 @@ async fn serve(
             } => {
                 let Ok(permit) = permit else { return Status::unavailable("the server closed the stream") };
                 if asked.is_empty() {
-                    // The client has gone, and everybody with it.
-                    return Status::cancelled("the client has gone");
+                    // The client was dropped, and all its callers are gone.
+                    return Status::cancelled("the client was dropped");
                 }
                 let fitting = fitting(&asked);
                 let mut items = Vec::with_capacity(fitting);
@@ -160,7 +161,7 @@ async fn serve(
     }
 }
 
-/// How many of them go into one frame. The others go with the next.
+/// How many of the starts fit into one frame, at least 1. The others go into the next frame.
 fn fitting(asked: &[Asked]) -> usize {
     let mut bytes = 0;
     let fits = |(start, _): &&Asked| {
@@ -178,7 +179,7 @@ fn take_in(open: &mut HashMap<u64, Open>, reply: v1::ExecuteReply) {
     }
     let tell = |open: &mut HashMap<u64, Open>, number, result| {
         if let Some(item) = open.remove(&number) {
-            // Whoever asked may have gone.
+            // The caller may be gone.
             let _ = item.told.send(result);
         }
     };

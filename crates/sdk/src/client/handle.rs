@@ -1,4 +1,4 @@
-//! One execution, from outside.
+//! The handle of an execution, for clients.
 
 use std::marker::PhantomData;
 use std::time::Duration;
@@ -18,10 +18,10 @@ use crate::error::{Error, Failure, Result};
 use crate::wire::{Channel, failure, json, json_bytes, refused};
 
 const PAGE: i32 = 1_000;
-/// How a server begins its answer about a key that is not set. The protocol has no field for it.
+/// The beginning of the server's answer for a key that is not set. The protocol has no field for it.
 const NO_STATE: &str = "no state has the key";
 
-/// An execution and what can be done with it.
+/// A handle to an execution: wait for its result, signal it, cancel it, read its state and history.
 #[derive(Debug, Clone)]
 pub struct WorkflowHandle<T> {
     channel: Channel,
@@ -29,7 +29,7 @@ pub struct WorkflowHandle<T> {
     output: PhantomData<fn() -> T>,
 }
 
-/// An execution as the server shows it.
+/// An execution, as the server reports it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Execution {
     pub id: Uuid,
@@ -37,14 +37,14 @@ pub struct Execution {
     /// PENDING, RUNNING, WAITING, COMPLETED, FAILED or CANCELLED.
     pub status: String,
     pub queue: String,
-    /// The workflow key or idempotency key that it was started with.
+    /// The workflow key or idempotency key of the start.
     pub key: Option<String>,
     pub created_at_ms: i64,
     pub output: Option<Value>,
     pub error: Option<String>,
-    /// Kind and details of its failure. Empty if nothing failed, and in lists.
+    /// Kind and details of the failure. Empty in lists, and if nothing failed.
     pub failure: Failure,
-    /// What it waits for, in words.
+    /// What the execution waits for, in words.
     pub waiting_on: Vec<String>,
 }
 
@@ -70,11 +70,11 @@ impl<T> WorkflowHandle<T> {
         WorkflowClientClient::new(self.channel.transport())
     }
 
-    /// Its output, once it has finished. The server waits; nothing is polled. A server that is away for a while is asked
-    /// again.
+    /// Waits for the execution to finish and returns its output. The server holds the request, so nothing is polled.
+    /// If the server cannot be reached for a while, the request is retried.
     ///
     /// # Errors
-    /// When it failed or was cancelled, or has not finished in time ([`Error::Timeout`]).
+    /// Fails if the workflow failed or was cancelled, or did not finish in time ([`Error::Timeout`]).
     pub async fn result(&self, timeout: Duration) -> Result<T>
     where
         T: DeserializeOwned,
@@ -89,10 +89,10 @@ impl<T> WorkflowHandle<T> {
         until_ended(timeout, wait).await
     }
 
-    /// Its current state: status, input, output, error and what it waits for.
+    /// The current state: status, input, output, error and what the execution waits for.
     ///
     /// # Errors
-    /// When there is no such execution, or the server cannot be reached.
+    /// Fails if the execution does not exist, or the server cannot be reached.
     pub async fn describe(&self) -> Result<Execution> {
         let workflow_execution_id = self.id.to_string();
         let get = v1::GetExecutionRequest { workflow_execution_id, ..v1::GetExecutionRequest::default() };
@@ -100,7 +100,7 @@ impl<T> WorkflowHandle<T> {
     }
 
     /// # Errors
-    /// When it has finished, or the server cannot be reached.
+    /// Fails if the execution has finished, or the server cannot be reached.
     pub async fn signal<S: Serialize + ?Sized>(&self, name: &str, value: &S) -> Result<()> {
         let signal = v1::SignalWorkflowRequest {
             workflow_execution_id: self.id.to_string(),
@@ -116,7 +116,7 @@ impl<T> WorkflowHandle<T> {
     /// Requests cancellation: the workflow may clean up first.
     ///
     /// # Errors
-    /// When it has finished, or the server cannot be reached.
+    /// Fails if the execution has finished, or the server cannot be reached.
     pub async fn cancel(&self, reason: &str) -> Result<()> {
         let cancel = v1::CancelExecutionRequest {
             workflow_execution_id: self.id.to_string(),
@@ -127,10 +127,10 @@ impl<T> WorkflowHandle<T> {
         Ok(())
     }
 
-    /// Force-stops the execution at once, without clean-up.
+    /// Force-stops the execution immediately, without clean-up.
     ///
     /// # Errors
-    /// When it has finished, or the server cannot be reached.
+    /// Fails if the execution has finished, or the server cannot be reached.
     pub async fn terminate(&self, reason: &str) -> Result<()> {
         let terminate = v1::TerminateExecutionRequest {
             workflow_execution_id: self.id.to_string(),
@@ -140,10 +140,11 @@ impl<T> WorkflowHandle<T> {
         Ok(())
     }
 
-    /// A value of its state. `None`: nothing is set under this key.
+    /// Reads a value of the execution's state. `None`: the key is not set.
     ///
     /// # Errors
-    /// When there is no such execution, the value is not of this type, or the server cannot be reached.
+    /// Fails if the execution does not exist, the value cannot be deserialized as `Q`, or the server cannot be
+    /// reached.
     pub async fn query<Q: DeserializeOwned>(&self, key: &str) -> Result<Option<Q>> {
         let query = v1::QueryWorkflowRequest {
             workflow_execution_id: self.id.to_string(),
@@ -159,10 +160,10 @@ impl<T> WorkflowHandle<T> {
         }
     }
 
-    /// Its whole history.
+    /// The complete history of the execution.
     ///
     /// # Errors
-    /// When there is no such execution, or the server cannot be reached.
+    /// Fails if the execution does not exist, or the server cannot be reached.
     pub async fn history(&self) -> Result<Vec<HistoryEvent>> {
         let events = pages(&self.channel, self.id, 0).await?;
         let read = |event: &v1::WorkflowEvent| {

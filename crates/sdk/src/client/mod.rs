@@ -1,4 +1,4 @@
-//! For applications: starting workflows and talking to them.
+//! The client: starts workflows and communicates with them.
 
 mod entity;
 mod execute;
@@ -41,41 +41,43 @@ pub struct Client {
 pub struct StartOptions {
     /// Workers of this queue run it. `None`: `default`.
     pub queue: Option<String>,
-    /// A second start with the same key returns the first execution, until the key's lifetime is over. `None`: every start is
-    /// a new execution.
+    /// A second start with the same key returns the first execution, until the key expires. `None`: every start
+    /// creates a new execution.
     pub idempotency_key: Option<String>,
-    /// How long the key is remembered: counted from the start, or, for signal-with-start, from the end. `None`: a day.
+    /// Lifetime of the idempotency key, counted from the start. For signal-with-start it is counted from the end of
+    /// the execution. `None`: one day.
     pub idempotency_key_ttl: Option<Duration>,
-    /// Only this version of the workflow runs it, now and later. `None`: the version of the definition for a typed start,
-    /// whichever the worker chooses for a start by name.
+    /// Only this version of the workflow runs the execution, now and later. `None`: the version of the definition for
+    /// a typed start, and any version that the worker has for a start by name.
     pub version: Option<String>,
     /// Labels to search by.
     pub labels: HashMap<String, String>,
-    /// Moves the execution in its queue, as if it had come so much later. Negative is sooner.
+    /// Shifts the execution in its queue, as if it had arrived that much later. A negative value runs sooner.
     pub priority_seconds: i32,
-    /// Not before this time, in milliseconds since the Unix epoch. `None` and past times: immediately.
+    /// Earliest start time, in milliseconds since the Unix epoch. `None` and past times: immediately.
     pub scheduled_at_ms: Option<i64>,
     /// Time limit of the whole execution. `None`: no limit.
     pub execution_timeout: Option<Duration>,
-    /// Total time for clean-up after a cancel request; zero for none. `None`: the value of the workflow's definition. If that has
-    /// none either, clean-up has no limit while it makes progress.
+    /// Total time for clean-up after a cancel request. Zero: no clean-up. `None`: the value of the workflow's
+    /// definition. If that is also `None`, clean-up has no limit while it makes progress.
     pub cancel_grace: Option<Duration>,
 }
 
 impl Client {
-    /// Connects when it is first used, and again whenever the connection has broken. A URL with `https://` uses TLS and trusts
-    /// the CAs of the system; see [`Tls`].
+    /// Creates a client. It connects on first use, and reconnects if the connection breaks. A URL with `https://`
+    /// uses TLS and trusts the system's CAs; see [`Tls`].
     ///
     /// # Errors
-    /// When the URL or the token is not valid.
+    /// Fails if the URL or the token is not valid.
     pub fn new(url: &str, token: &str) -> Result<Self> {
         Self::connect(url, token, None)
     }
 
-    /// [`new`](Self::new) with TLS settings, such as a private CA or a client certificate. A URL with `https://` needs no others.
+    /// [`new`](Self::new) with TLS settings, such as a private CA or a client certificate. Without special settings,
+    /// a URL with `https://` is enough.
     ///
     /// # Errors
-    /// When the URL, the token or a certificate cannot be used.
+    /// Fails if the URL, the token or a certificate cannot be used.
     pub fn with_tls(url: &str, token: &str, tls: Tls) -> Result<Self> {
         Self::connect(url, token, Some(&tls))
     }
@@ -91,13 +93,15 @@ impl Client {
     /// Starts a workflow. When this returns, the start is durable.
     ///
     /// # Errors
-    /// When the server refuses it or cannot be reached.
+    /// Fails if the server refuses the request or cannot be reached.
     pub async fn start<W: WorkflowDefinition>(&self, input: W::Input) -> Result<WorkflowHandle<W::Output>> {
         self.start_with_options::<W>(input, StartOptions::default()).await
     }
 
+    /// Starts a workflow with options. When this returns, the start is durable.
+    ///
     /// # Errors
-    /// When the server refuses it or cannot be reached.
+    /// Fails if the server refuses the request or cannot be reached.
     pub async fn start_with_options<W: WorkflowDefinition>(
         &self,
         input: W::Input,
@@ -107,10 +111,10 @@ impl Client {
         Ok(self.handle(id))
     }
 
-    /// Starts a workflow by its kind's name, with plain JSON.
+    /// Starts a workflow by the name of its kind, with JSON values as input and output.
     ///
     /// # Errors
-    /// When the server refuses it or cannot be reached.
+    /// Fails if the server refuses the request or cannot be reached.
     pub async fn start_raw(
         &self,
         kind: &str,
@@ -121,12 +125,15 @@ impl Client {
         Ok(self.handle(id))
     }
 
-    /// Starts a workflow and waits for its output. Concurrent calls share one stream, which makes this the fastest way to run
-    /// many short workflows. If the connection breaks before the server has answered a start without an idempotency key, it is
-    /// unknown whether the workflow was started. The error says so.
+    /// Starts a workflow and waits for its output. Concurrent calls share one stream, which makes this the fastest
+    /// way to run many short workflows.
+    ///
+    /// If a start without an idempotency key is not answered before the connection breaks, it is unknown whether the
+    /// workflow was started. Then the error has the code `OUTCOME_UNKNOWN`.
     ///
     /// # Errors
-    /// When the server refuses it or cannot be reached, or when the workflow fails, is cancelled or takes too long.
+    /// Fails if the server refuses the request or cannot be reached, or if the workflow fails, is cancelled or takes
+    /// too long.
     pub async fn execute<W: WorkflowDefinition>(
         &self,
         input: W::Input,
@@ -137,10 +144,10 @@ impl Client {
         self.execute_any(start, timeout).await
     }
 
-    /// [`execute`](Self::execute) by the kind's name, with plain JSON.
+    /// [`execute`](Self::execute) by the name of the kind, with JSON values as input and output.
     ///
     /// # Errors
-    /// As [`execute`](Self::execute).
+    /// Fails like [`execute`](Self::execute).
     pub async fn execute_raw(
         &self,
         kind: &str,
@@ -172,15 +179,15 @@ impl Client {
         id(&started.into_inner().workflow_execution_id)
     }
 
-    /// A handle to an execution that exists already.
+    /// A handle to an existing execution.
     pub fn handle<T>(&self, execution_id: Uuid) -> WorkflowHandle<T> {
         WorkflowHandle::new(self.channel.clone(), execution_id)
     }
 
-    /// Answers a promise: by its id, or by `key:` and its key.
+    /// Resolves a promise, given its id, or `key:` followed by its key.
     ///
     /// # Errors
-    /// When there is no such promise, or it is closed.
+    /// Fails if the promise does not exist or is closed.
     pub async fn resolve_promise<T: Serialize + ?Sized>(&self, promise: &str, value: &T) -> Result<()> {
         let value = json_bytes(&serde_json::to_value(value)?);
         let resolve = v1::ResolvePromiseRequest { promise_id: promise.to_owned(), value };
@@ -188,8 +195,10 @@ impl Client {
         Ok(())
     }
 
+    /// Rejects a promise, given its id, or `key:` followed by its key.
+    ///
     /// # Errors
-    /// When there is no such promise, or it is closed.
+    /// Fails if the promise does not exist or is closed.
     pub async fn reject_promise(&self, promise: &str, error: &str) -> Result<()> {
         let reject = v1::RejectPromiseRequest { promise_id: promise.to_owned(), error: error.to_owned() };
         self.dispatch().reject_promise(self.channel.signed(reject)).await.map_err(refused)?;
@@ -199,13 +208,15 @@ impl Client {
     /// Submits a standalone task and returns its id.
     ///
     /// # Errors
-    /// When the server refuses it or cannot be reached.
+    /// Fails if the server refuses the request or cannot be reached.
     pub async fn submit_task<T: TaskDefinition>(&self, input: T::Input) -> Result<Uuid> {
         self.submit_task_raw(T::KIND, serde_json::to_value(input)?, T::options()).await
     }
 
+    /// Submits a standalone task by the name of its type and returns its id.
+    ///
     /// # Errors
-    /// When the server refuses it or cannot be reached.
+    /// Fails if the server refuses the request or cannot be reached.
     pub async fn submit_task_raw(&self, task_type: &str, input: Value, options: TaskOptions) -> Result<Uuid> {
         let submit = submission(task_type, &input, &options);
         let mut tasks = TaskExecutionClient::new(self.channel.transport());
@@ -213,10 +224,10 @@ impl Client {
         id(&made.into_inner().task_execution_id)
     }
 
-    /// Submits many standalone tasks of one type, all of them or none, and returns their ids in the same order.
+    /// Submits many standalone tasks of one type, all or none, and returns their ids in the same order.
     ///
     /// # Errors
-    /// When the server refuses them or cannot be reached.
+    /// Fails if the server refuses the request or cannot be reached.
     pub async fn submit_tasks_raw(
         &self,
         task_type: &str,
@@ -230,15 +241,15 @@ impl Client {
         made.items.iter().map(|item| id(&item.task_execution_id)).collect()
     }
 
-    /// A handle to a task that exists already.
+    /// A handle to an existing task.
     pub fn task<T>(&self, task_id: Uuid) -> TaskHandle<T> {
         TaskHandle::new(self.channel.clone(), task_id)
     }
 
-    /// The newest executions, of one kind and in one status if these are given.
+    /// Lists the newest executions. `None`: any kind, any status.
     ///
     /// # Errors
-    /// When the server refuses it or cannot be reached.
+    /// Fails if the server refuses the request or cannot be reached.
     pub async fn list(&self, kind: Option<&str>, status: Option<&str>, limit: u32) -> Result<Vec<Execution>> {
         let mut client = WorkflowClientClient::new(self.channel.transport());
         let list = v1::ListExecutionsRequest {
@@ -252,7 +263,7 @@ impl Client {
     }
 }
 
-/// A typed start asks for the version of its definition.
+/// Adds the version of the definition, if the options set none.
 fn named<W: WorkflowDefinition>(options: StartOptions) -> StartOptions {
     let version = options.version.or_else(|| W::VERSION.map(str::to_owned));
     StartOptions { version, ..options }
@@ -296,5 +307,5 @@ fn seconds(duration: Duration) -> i64 {
 }
 
 pub(crate) fn id(text: &str) -> Result<Uuid> {
-    Uuid::try_parse(text).map_err(|_| Error::failed(format!("the server sent {text:?} as an id")))
+    Uuid::try_parse(text).map_err(|_| Error::failed(format!("the server sent an invalid id: {text:?}")))
 }

@@ -1,4 +1,4 @@
-//! One standalone task, from outside.
+//! The handle of a standalone task, for clients.
 
 use std::marker::PhantomData;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use super::wait::{Ending, until_ended};
 use crate::error::{Failure, Result};
 use crate::wire::{Channel, failure};
 
-/// A task and what can be asked about it.
+/// A handle to a standalone task: wait for its result.
 #[derive(Debug, Clone)]
 pub struct TaskHandle<T> {
     channel: Channel,
@@ -29,11 +29,12 @@ impl<T> TaskHandle<T> {
         self.id
     }
 
-    /// Its output, once it has finished. The server waits; nothing is polled. A server that is away for a while is asked
-    /// again.
+    /// Waits for the task to finish and returns its output. The server holds the request, so nothing is polled. If
+    /// the server cannot be reached for a while, the request is retried.
     ///
     /// # Errors
-    /// When it failed for good or was cancelled, or has not finished in time ([`Error::Timeout`](crate::Error::Timeout)).
+    /// Fails if the task failed permanently or was cancelled, or did not finish in time
+    /// ([`Error::Timeout`](crate::Error::Timeout)).
     pub async fn result(&self, timeout: Duration) -> Result<T>
     where
         T: DeserializeOwned,

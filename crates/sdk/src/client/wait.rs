@@ -1,4 +1,4 @@
-//! Waiting for something to end, however often the server goes away meanwhile.
+//! Waits for a result, across restarts of the server.
 
 use std::future::Future;
 use std::time::{Duration, Instant};
@@ -12,23 +12,23 @@ use crate::error::{Error, Failure, Result};
 use crate::reason::lasts;
 use crate::wire::{ERROR_CODE, json, refused};
 
-/// One wait that the server holds; longer ones are made of several.
+/// Longest wait of one request. Longer waits use several requests.
 const WAIT: Duration = Duration::from_secs(60);
 
-/// How something stands that may have ended.
+/// The state of an execution or task that may have ended.
 #[derive(Debug)]
 pub(super) struct Ending {
     pub(super) status: String,
     pub(super) output: Option<Bytes>,
     pub(super) error: Option<String>,
-    /// Of one that has failed.
+    /// Details of a failure.
     pub(super) failure: Failure,
-    /// `None`: it is a workflow.
+    /// `None`: this is a workflow.
     pub(super) task_type: Option<String>,
 }
 
 impl Ending {
-    /// Its output or its error; nothing if it has not ended.
+    /// The output or the error. `None`: it has not ended.
     pub(super) fn into_result<T: DeserializeOwned>(self) -> Result<Option<T>> {
         match self.status.as_str() {
             "COMPLETED" => Ok(Some(serde_json::from_value(json(&self.output.unwrap_or_default())?)?)),
@@ -45,7 +45,8 @@ impl Ending {
     }
 }
 
-/// The output, once it has ended. `wait` asks the server to hold the question for so many milliseconds.
+/// Waits for the end and returns the output. `wait` sends a request that the server holds for the given number of
+/// milliseconds.
 pub(super) async fn until_ended<T: DeserializeOwned, F>(
     timeout: Duration,
     wait: impl Fn(i64) -> F,
@@ -60,7 +61,8 @@ where
         let timeout_ms = i64::try_from(left.min(WAIT).as_millis()).unwrap_or(i64::MAX).max(1);
         let ending = match wait(timeout_ms).await {
             Ok(ending) => ending,
-            // The server is away, or restarts: what we wait for is not, and asking again changes nothing.
+            // The server is unavailable or restarting. The work continues, and repeating the request has no side
+            // effect.
             Err(status) if is_away(&status) && Instant::now() < until => {
                 tokio::time::sleep(backoff.pause(random()).min(left)).await;
                 continue;
@@ -76,8 +78,8 @@ where
     }
 }
 
-/// Whether the server could not be reached, or is about to stop. What the connection itself reports comes under several
-/// codes, and never with one of the server's own.
+/// Whether the server is unreachable or stopping. Errors of the connection have various status codes, but never an
+/// error code of the server.
 fn is_away(status: &Status) -> bool {
     use tonic::Code::{Cancelled, Internal, Unavailable, Unknown};
     if lasts(status) {

@@ -1,7 +1,7 @@
-//! Waiting for several things. What comes first in the log wins, live and on replay.
+//! Waiting for several futures. The event that comes first in the log wins, live and on replay.
 //!
-//! One rule for all of it: a future that was passed by value and has lost is cancelled, and so are all futures in it. One that was
-//! passed as `&mut` is kept: it goes on and can be awaited again.
+//! One rule applies to all combinators: a future that was passed by value and loses is cancelled, and so are all
+//! futures in it. A future that was passed as `&mut` is kept: it continues and can be awaited again.
 
 use std::future::{Future, IntoFuture};
 use std::pin::Pin;
@@ -16,13 +16,14 @@ use super::WorkflowContext;
 use super::futures::abandon;
 use crate::error::{Error, Result};
 
-/// Waits for one of several branches, in the order they are written: the first that is ready is taken.
+/// Waits for one of several branches. The branches are polled in the order in which they are written, and the first
+/// that is ready wins.
 ///
-/// A branch that loses is cancelled: a task or a child workflow is asked to stop, a timer is stopped, a promise or a signal is no
-/// longer waited for. To keep one, pass it as `&mut` and await it again later.
+/// A losing branch is cancelled: the server asks its task or child workflow to stop and stops its timer. For a
+/// promise or a signal, only the wait ends. To keep a future, pass it as `&mut` and await it again later.
 ///
-/// Like `tokio::select!` with `biased`, but for that. Plain `tokio::select!` polls its branches in random order and must not be
-/// used in a workflow.
+/// Otherwise this macro works like `tokio::select!` with `biased`. Plain `tokio::select!` polls its branches in
+/// random order and must not be used in a workflow.
 ///
 /// ```
 /// # use serde_json::json;
@@ -33,7 +34,7 @@ use crate::error::{Error, Result};
 ///     charged = &mut charge => charged?,
 ///     _ = context.sleep(Duration::from_secs(60)) => {
 ///         context.set_state("step", "the bank is slow")?;
-///         // It was kept.
+/// The charge was kept, so it can be awaited again.
 ///         charge.await?
 ///     }
 /// };
@@ -48,7 +49,8 @@ macro_rules! select {
     }};
 }
 
-/// Wraps the future of each branch, so that it learns whether it has lost. Takes the forms that `tokio::select!` takes.
+/// Wraps the future of each branch, so that the future knows whether it has lost. Accepts the same syntax as
+/// `tokio::select!`.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! select_branches {
@@ -76,7 +78,8 @@ macro_rules! select_branches {
     };
 }
 
-/// Whether a `select!` has been decided. Until then nothing has lost: a workflow that is put out of memory cancels nothing.
+/// Whether a `select!` has been decided. Until then no branch has lost, so dropping a workflow from memory cancels
+/// nothing.
 #[doc(hidden)]
 #[derive(Debug, Clone, Default)]
 pub struct Race(Arc<AtomicBool>);
@@ -98,11 +101,11 @@ impl<F: IntoFuture> IntoFuture for Branch<F> {
     }
 }
 
-/// A future that is cancelled if another of its race ends before it.
+/// A future that is cancelled if another future of its race ends first.
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct Raced<F> {
-    /// Taken when it is dropped.
+    /// `None` only after the drop.
     future: Option<Pin<Box<F>>>,
     race: Race,
 }
@@ -128,8 +131,8 @@ impl<F> Drop for Raced<F> {
     }
 }
 
-/// The output of whichever of two futures ends first; of both at once, the first one's. As with [`select!`](macro@crate::select),
-/// the loser is cancelled, unless it was passed as `&mut`.
+/// Returns the output of the future that ends first. If both are ready at once, the first argument wins. As with
+/// [`select!`](macro@crate::select), the loser is cancelled, unless it was passed as `&mut`.
 ///
 /// ```
 /// # use serde_json::json;
@@ -144,7 +147,7 @@ impl<F> Drop for Raced<F> {
 /// # Ok(()) });
 /// ```
 pub async fn select<A: Future, B: Future>(first: A, second: B) -> Either<A::Output, B::Output> {
-    // In boxes, so that the loser can be dropped here.
+    // Boxed, so that the loser can be dropped here.
     let (mut first, mut second) = (Box::pin(first), Box::pin(second));
     let won = std::future::poll_fn(|context| match first.as_mut().poll(context) {
         Poll::Ready(output) => Poll::Ready(Either::Left(output)),
@@ -158,8 +161,8 @@ pub async fn select<A: Future, B: Future>(first: A, second: B) -> Either<A::Outp
     won
 }
 
-/// The future's result, or [`Error::Elapsed`] when it takes longer. Then the future is cancelled, unless it was passed as
-/// `&mut`. The timer is stopped if it is not needed.
+/// Returns the future's result, or [`Error::Elapsed`] if the future takes longer than `limit`. In that case the
+/// future is cancelled, unless it was passed as `&mut`. If the future ends first, the timer is cancelled.
 ///
 /// ```
 /// # use serde_json::json;
@@ -170,7 +173,7 @@ pub async fn select<A: Future, B: Future>(first: A, second: B) -> Either<A::Outp
 /// let charged = match with_timeout(&context, Duration::from_secs(60), &mut charge).await {
 ///     Err(Error::Elapsed(_)) => {
 ///         context.set_state("step", "the bank is slow")?;
-///         // It was kept.
+/// The charge was kept, so it can be awaited again.
 ///         charge.await?
 ///     }
 ///     result => result?,
@@ -180,8 +183,8 @@ pub async fn select<A: Future, B: Future>(first: A, second: B) -> Either<A::Outp
 /// ```
 ///
 /// # Errors
-/// With the future's own error, which may be [`Error::Timeout`] for a promise with a deadline of its own; or with
-/// [`Error::Elapsed`] when the time is up.
+/// Fails with [`Error::Elapsed`] when the limit is reached, or with the future's own error. The future's own error
+/// may be [`Error::Timeout`], for a promise with its own timeout.
 pub async fn with_timeout<T>(
     context: &WorkflowContext,
     limit: Duration,
@@ -194,7 +197,7 @@ pub async fn with_timeout<T>(
             abandon(future);
             Err(Error::Elapsed(limit))
         }
-        // The workflow was asked to cancel, which stopped the timer as well.
+        // The workflow was asked to cancel, which also cancelled the timer.
         Either::Right(Err(error)) => Err(error),
     }
 }

@@ -1,7 +1,9 @@
-//! The futures that a context returns. Each was asked for when it was made; awaiting it only waits.
+//! The futures that a context returns. A future's command is issued when the future is created; awaiting it only
+//! waits.
 //!
-//! One rule for all of them: a future gives its result once. To poll it again after that is a mistake of the workflow, and
-//! panics with a message that names the future: the activation fails visibly, and goes on when fixed code connects.
+//! One rule applies to all of them: a future returns its result once. Polling it again is a bug of the workflow and
+//! panics with a message that names the future. The activation fails visibly, and continues when a worker with fixed
+//! code connects.
 
 use std::cell::Cell;
 use std::future::Future;
@@ -18,12 +20,12 @@ use crate::replay::command::Kind;
 use crate::replay::{Command, Shared, SlotId};
 
 thread_local! {
-    /// Whether futures that are dropped on this thread have lost a race, and are cancelled for it.
+    /// Whether futures that are dropped on this thread have lost a race and must be cancelled.
     static ABANDONS: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Drops what has lost a race: all futures of a context in it that have not ended are cancelled, in the order in which they are
-/// dropped. Of a `&mut` future nothing is dropped, so it goes on.
+/// Drops the loser of a race. All open context futures in it are cancelled, in the order in which they are dropped. A
+/// future behind `&mut` is not dropped, so it continues.
 pub(crate) fn abandon<T>(loser: T) {
     struct Restore(bool);
     impl Drop for Restore {
@@ -48,7 +50,7 @@ pub(super) enum Awaited {
 }
 
 impl Awaited {
-    /// What tells the server that nobody waits for it any more.
+    /// The command that tells the server that the result is no longer needed. `None`: the server need not know.
     fn cancel(&self) -> Option<Command> {
         match self {
             Self::Task(id, _) => Some(Command::CancelTask { id: *id }),
@@ -71,7 +73,7 @@ impl Awaited {
     }
 }
 
-/// A slot and the way to it.
+/// A slot, with the core that it belongs to.
 #[derive(Debug)]
 pub(super) struct Pending {
     core: Shared,
@@ -89,7 +91,7 @@ impl Pending {
         match polled {
             Some(polled) => polled.map(|resolution| Ok(serde_json::from_value(resolution?)?)),
             None => panic!(
-                "the future of {} was polled after it had ended: it gives its result once; keep the result, or leave the future out of the next `select!` with a condition",
+                "the future of {} was polled after it had ended: a future returns its result once; keep the result, or leave the future out of the next `select!` with a condition",
                 self.awaited.describe()
             ),
         }
@@ -99,7 +101,7 @@ impl Pending {
         self.core.lock().slots.is_open(self.slot)
     }
 
-    /// Cancels what is waited for: at once here, and by command on the server.
+    /// Cancels the wait: locally at once, and on the server by a command.
     fn cancel(&self) {
         if !self.is_open() {
             return;
@@ -128,7 +130,7 @@ impl Drop for Pending {
 macro_rules! future {
     ($(#[$meta:meta])* $name:ident) => {
         $(#[$meta])*
-        #[must_use = "what was asked for happens anyway, but nobody waits for it"]
+        #[must_use = "the command is issued anyway, but the workflow does not wait for the result"]
         #[derive(Debug)]
         pub struct $name<T> {
             pending: Pending,
@@ -152,19 +154,19 @@ macro_rules! future {
 }
 
 future!(
-    /// The result of a task.
+    /// Resolves to the result of a task.
     TaskFuture
 );
 future!(
-    /// The result of a child workflow.
+    /// Resolves to the result of a child workflow.
     ChildFuture
 );
 future!(
-    /// The answer of the outside world.
+    /// Resolves to the value with which the promise is resolved from outside.
     PromiseFuture
 );
 future!(
-    /// The result of a step.
+    /// Resolves to the result of a step.
     OperationFuture
 );
 
@@ -177,7 +179,7 @@ impl<T> TaskFuture<T> {
         }
     }
 
-    /// Cancels the task: this future fails at once, a worker that runs it is asked to stop.
+    /// Cancels the task. This future fails at once, and the worker that runs the task is asked to stop.
     pub fn cancel(&self) {
         self.pending.cancel();
     }
@@ -192,28 +194,28 @@ impl<T> ChildFuture<T> {
         }
     }
 
-    /// Asks the child to cancel: this future fails at once.
+    /// Requests cancellation of the child. This future fails at once.
     pub fn cancel(&self) {
         self.pending.cancel();
     }
 }
 
 impl<T> PromiseFuture<T> {
-    /// Stops waiting: this future fails at once; whoever resolves the promise later finds nobody.
+    /// Stops waiting. This future fails at once; resolving the promise later has no effect on the workflow.
     pub fn cancel(&self) {
         self.pending.cancel();
     }
 }
 
 impl<T> OperationFuture<T> {
-    /// Stops waiting: the step runs on and is recorded.
+    /// Stops waiting. This future fails at once; the step continues and its result is recorded.
     pub fn cancel(&self) {
         self.pending.cancel();
     }
 }
 
-/// Completes when its time has come.
-#[must_use = "the timer runs anyway, but nobody waits for it"]
+/// Completes when the timer fires.
+#[must_use = "the timer runs anyway, but the workflow does not wait for it"]
 #[derive(Debug)]
 pub struct TimerFuture {
     pending: Pending,
@@ -224,7 +226,7 @@ impl TimerFuture {
         Self { pending }
     }
 
-    /// Stops the timer: this future fails at once.
+    /// Cancels the timer. This future fails at once.
     pub fn cancel(&self) {
         self.pending.cancel();
     }
@@ -238,8 +240,8 @@ impl Future for TimerFuture {
     }
 }
 
-/// The next signal of a name.
-#[must_use = "a signal is only taken by who waits for it"]
+/// Resolves to the next signal of a name.
+#[must_use = "a signal is received only when the future is awaited"]
 #[derive(Debug)]
 pub struct SignalFuture<T> {
     pending: Pending,
@@ -252,7 +254,7 @@ impl<T> SignalFuture<T> {
         Self { pending, name: name.to_owned(), output: PhantomData }
     }
 
-    /// Stops waiting: this future fails at once, and who comes after it is next.
+    /// Stops waiting. This future fails at once, and the next waiter for the name can receive the signal.
     pub fn cancel(&self) {
         self.pending.cancel();
         self.pending.core.lock().wake_waiter(&self.name);
@@ -282,7 +284,7 @@ impl<T> Drop for SignalFuture<T> {
     }
 }
 
-/// Completes, with the reason, when the workflow is asked to cancel.
+/// Completes, with the reason, when cancellation of the workflow is requested.
 #[derive(Debug)]
 pub struct CancellationFuture {
     pending: Pending,

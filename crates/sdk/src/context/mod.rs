@@ -1,4 +1,4 @@
-//! What a workflow sees of the world.
+//! The workflow context: the functions that a workflow may use.
 
 mod combinators;
 mod futures;
@@ -25,10 +25,10 @@ use crate::error::{Error, Result};
 use crate::replay::{ChildOptions, Command, Core, Shared, SlotId, Started, TaskOptions};
 use crate::size;
 
-/// The workflow's only door to the world. Cheap to clone.
+/// The context of a workflow: all commands and all inputs from outside go through it. Cheap to clone.
 ///
-/// Everything it offers is the same on every replay. Scheduling is synchronous: a call returns a future at once, and
-/// what was asked for is sent when the workflow waits. Nothing else may be awaited in a workflow: put other async calls
+/// Its functions return the same values on every replay. Scheduling is synchronous: a call returns a future at once,
+/// and the command is sent when the workflow waits. A workflow must not await any other future: put other async calls
 /// into tasks, or into [`run_async`](Self::run_async).
 #[derive(Debug, Clone)]
 pub struct WorkflowContext {
@@ -39,9 +39,9 @@ pub struct WorkflowContext {
 /// Options of a promise. Every field has a default.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct PromiseOptions {
-    /// After this time the promise is closed and fails with [`Error::Timeout`]. `None`: never.
+    /// After this time the promise is closed and fails with [`Error::Timeout`]. `None`: no limit.
     pub timeout: Option<Duration>,
-    /// A key by which the promise can be resolved without its id. `None`: by its id only.
+    /// A key with which the promise can be resolved instead of its id. `None`: only by its id.
     pub key: Option<String>,
 }
 
@@ -75,8 +75,8 @@ impl WorkflowContext {
 
     // Tasks.
 
-    /// Schedules a task. If the input is larger than 1 MiB, nothing is scheduled, and the future ends with the code
-    /// `FLV0020`.
+    /// Schedules a task with its default options. If the input is larger than 1 MiB, the task is not scheduled and
+    /// the future fails with the code `FLV0020`.
     ///
     /// ```
     /// # use flovyn_sdk::{Result, TaskContext, TaskDefinition};
@@ -96,7 +96,7 @@ impl WorkflowContext {
         self.schedule_with_options::<T>(input, T::options())
     }
 
-    /// Schedules a task with options of its own.
+    /// Schedules a task with the given options.
     ///
     /// ```
     /// # use flovyn_sdk::{Result, TaskContext, TaskDefinition};
@@ -127,14 +127,14 @@ impl WorkflowContext {
         }
     }
 
-    /// Schedules a task by its type's name, with plain JSON.
+    /// Schedules a task by the name of its type, with JSON values as input and output.
     ///
     /// ```
     /// # use serde_json::{Value, json};
     /// # flovyn_sdk::testing::example(|context| async move {
     /// let one = context.schedule_raw("charge", json!({ "amount": 1 }));
     /// let two = context.schedule_raw("charge", json!({ "amount": 2 }));
-    /// // Both are on their way; their results come in any order.
+    /// Both tasks are in flight; their results may arrive in any order.
     /// let (one, two) = (one.await?, two.await?);
     /// # assert_eq!(two["amount"], 2);
     /// # Ok(()) });
@@ -143,7 +143,7 @@ impl WorkflowContext {
         self.schedule_with_options_raw(task_type, input, TaskOptions::default())
     }
 
-    /// [`schedule_raw`](Self::schedule_raw) with options of its own.
+    /// [`schedule_raw`](Self::schedule_raw) with options.
     ///
     /// ```
     /// # use serde_json::{Value, json};
@@ -182,7 +182,7 @@ impl WorkflowContext {
 
     // Timers.
 
-    /// Completes when the time has passed; also when the workflow sleeps over restarts and for months.
+    /// Completes when the duration has passed. The timer is durable: it survives restarts and may run for months.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -203,7 +203,7 @@ impl WorkflowContext {
 
     // Child workflows.
 
-    /// Starts a child workflow. The name is how this workflow knows it.
+    /// Starts a child workflow. `name` identifies the child in this workflow's history and errors.
     ///
     /// ```
     /// # use flovyn_sdk::{Result, WorkflowContext, WorkflowDefinition};
@@ -227,7 +227,7 @@ impl WorkflowContext {
         self.schedule_workflow_with_options::<W>(name, input, ChildOptions::default())
     }
 
-    /// Starts a child workflow with options of its own: see [`ChildOptions`].
+    /// Starts a child workflow with options: see [`ChildOptions`].
     ///
     /// ```
     /// # use flovyn_sdk::{Result, WorkflowContext, WorkflowDefinition};
@@ -261,7 +261,7 @@ impl WorkflowContext {
         }
     }
 
-    /// Starts a child workflow by its kind's name, with plain JSON.
+    /// Starts a child workflow by the name of its kind, with JSON values as input and output.
     ///
     /// ```
     /// # use serde_json::{Value, json};
@@ -274,7 +274,7 @@ impl WorkflowContext {
         self.child(name, kind, input, ChildOptions::default())
     }
 
-    /// The same, started in another way than usual.
+    /// [`schedule_workflow_raw`](Self::schedule_workflow_raw) with options.
     ///
     /// ```
     /// # use serde_json::{Value, json};
@@ -315,7 +315,7 @@ impl WorkflowContext {
 
     // Promises.
 
-    /// Something that the outside world answers: a person, or another system.
+    /// Creates a promise: a value that a person or another system provides from outside.
     ///
     /// ```
     /// # flovyn_sdk::testing::example(|context| async move {
@@ -327,7 +327,7 @@ impl WorkflowContext {
         self.promise_with_options(name, PromiseOptions::default())
     }
 
-    /// The same with plain JSON.
+    /// [`promise`](Self::promise) with a JSON value.
     ///
     /// ```
     /// # use serde_json::{Value, json};
@@ -340,7 +340,7 @@ impl WorkflowContext {
         self.promise_with_options(name, PromiseOptions::default())
     }
 
-    /// A promise with a deadline, or with a key by which it can be answered.
+    /// Creates a promise with a timeout, or with a key with which it can be resolved.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -373,8 +373,8 @@ impl WorkflowContext {
 
     // Steps.
 
-    /// Runs a short, blocking step beside the workflow and records its result. It runs at least once until it is
-    /// recorded, and never again after that.
+    /// Runs a short, blocking step outside the workflow future and records its result. The step runs at least once.
+    /// After its result is recorded, it never runs again.
     ///
     /// ```
     /// # flovyn_sdk::testing::example(|context| async move {
@@ -392,7 +392,7 @@ impl WorkflowContext {
         })
     }
 
-    /// The same for an async step.
+    /// [`run`](Self::run) for an async step.
     ///
     /// ```
     /// # flovyn_sdk::testing::example(|context| async move {
@@ -434,7 +434,7 @@ impl WorkflowContext {
 
     // Slots.
 
-    /// A slot, unless the workflow was asked to cancel and this context is not shielded.
+    /// Opens a slot. `None`: cancellation was requested and this context is not shielded.
     fn open(&self, core: &mut Core) -> Option<SlotId> {
         (self.shielded || core.cancel_reason.is_none()).then(|| core.slot(self.shielded))
     }
@@ -449,7 +449,7 @@ impl WorkflowContext {
         self.failed(Error::Cancelled(reason), awaited)
     }
 
-    /// A future that has failed already.
+    /// Returns a future that has already failed.
     fn failed(&self, error: Error, awaited: Awaited) -> Pending {
         let mut core = self.core.lock();
         let slot = core.slot(true);

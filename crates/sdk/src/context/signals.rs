@@ -7,7 +7,7 @@ use super::futures::{Awaited, CancellationFuture, SignalFuture};
 use crate::error::{Error, Result};
 
 impl WorkflowContext {
-    /// The next signal of this name. Each signal goes to one waiter: the oldest.
+    /// Waits for the next signal of this name. Each signal goes to one waiter: the oldest.
     ///
     /// ```
     /// # flovyn_sdk::testing::example(|context| async move {
@@ -27,7 +27,7 @@ impl WorkflowContext {
         SignalFuture::new(self.pending(slot, awaited), name)
     }
 
-    /// Whether a signal of this name has come and nobody has taken it.
+    /// Whether a signal of this name has arrived and has not been received yet.
     ///
     /// ```
     /// # flovyn_sdk::testing::example(|context| async move {
@@ -38,10 +38,10 @@ impl WorkflowContext {
         self.core.lock().has_signal(name)
     }
 
-    /// All signals of this name that nobody has taken.
+    /// Takes all signals of this name that have arrived and have not been received.
     ///
     /// # Errors
-    /// When one of them is not of this type.
+    /// Fails if a signal cannot be deserialized as `T`. All signals of this name are taken even then.
     ///
     /// ```
     /// # flovyn_sdk::testing::example(|context| async move {
@@ -54,7 +54,7 @@ impl WorkflowContext {
         values.into_iter().map(|value| serde_json::from_value(value).map_err(Error::from)).collect()
     }
 
-    /// Whether somebody has asked this workflow to cancel.
+    /// Whether cancellation of this workflow was requested.
     ///
     /// ```
     /// # flovyn_sdk::testing::example(|context| async move {
@@ -65,7 +65,7 @@ impl WorkflowContext {
         self.core.lock().cancel_reason.is_some()
     }
 
-    /// Completes, with the reason, when somebody asks this workflow to cancel.
+    /// Completes, with the reason, when cancellation of this workflow is requested.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -84,14 +84,14 @@ impl WorkflowContext {
         CancellationFuture::new(self.pending(slot, Awaited::Cancellation))
     }
 
-    /// The same context for cleaning up: what is done through it goes on although the workflow was asked to cancel.
+    /// A context for clean-up: commands through it are carried out even after a cancel request.
     ///
     /// ```
     /// # use serde_json::{Value, json};
     /// # flovyn_sdk::testing::example(|context| async move {
     /// let seat = context.schedule_raw("book", json!("12A")).await?;
     /// if context.wait_for_signal::<Value>("never").await.is_err() {
-    ///     // Asked to cancel: this still runs.
+    /// Cancellation was requested: this task still runs.
     ///     context.shielded().schedule_raw("refund", seat).await?;
     /// }
     /// # Ok(()) });

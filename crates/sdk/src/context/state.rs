@@ -1,4 +1,4 @@
-//! Time, ids and numbers that are the same on every replay, and the workflow's state.
+//! Deterministic time, ids and random numbers, and the state of the workflow.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -10,7 +10,7 @@ use crate::replay::Command;
 use crate::size;
 
 impl WorkflowContext {
-    /// Time of the event that the workflow is at.
+    /// The time of the event that the workflow is processing, in Unix milliseconds. It is the same on every replay.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -24,7 +24,7 @@ impl WorkflowContext {
         self.core.lock().time_ms()
     }
 
-    /// An id that is the same on every replay.
+    /// A UUID that is the same on every replay.
     ///
     /// ```
     /// # flovyn_sdk::testing::example(|context| async move {
@@ -35,7 +35,7 @@ impl WorkflowContext {
         self.core.lock().random_uuid()
     }
 
-    /// A number in `0.0..1.0` that is the same on every replay.
+    /// A random number in `0.0..1.0` that is the same on every replay.
     ///
     /// ```
     /// # flovyn_sdk::testing::example(|context| async move {
@@ -47,10 +47,10 @@ impl WorkflowContext {
         self.core.lock().random()
     }
 
-    /// A value that was set before.
+    /// Reads a value of the workflow's state. `None`: the key is not set.
     ///
     /// # Errors
-    /// When it is not of this type.
+    /// Fails if the value cannot be deserialized as `T`.
     ///
     /// ```
     /// # flovyn_sdk::testing::example(|context| async move {
@@ -63,10 +63,11 @@ impl WorkflowContext {
         Ok(value.map(serde_json::from_value).transpose()?)
     }
 
-    /// Keeps a value; it can also be seen from outside.
+    /// Sets a value of the workflow's state. Clients can read the state.
     ///
     /// # Errors
-    /// When it is no JSON, or larger than 1 MiB: then nothing is kept, and the code is `FLV0020`.
+    /// Fails if the value cannot be serialized to JSON, or with the code `FLV0020` if it is larger than 1 MiB. The
+    /// state does not change then.
     ///
     /// ```
     /// # flovyn_sdk::testing::example(|context| async move {
@@ -83,7 +84,7 @@ impl WorkflowContext {
         Ok(())
     }
 
-    /// Forgets a value.
+    /// Removes a value from the state.
     ///
     /// ```
     /// # flovyn_sdk::testing::example(|context| async move {
@@ -98,7 +99,7 @@ impl WorkflowContext {
         core.emit(Command::ClearState { key: key.to_owned() });
     }
 
-    /// Forgets all values.
+    /// Removes all values from the state.
     ///
     /// ```
     /// # flovyn_sdk::testing::example(|context| async move {
@@ -113,7 +114,7 @@ impl WorkflowContext {
         }
     }
 
-    /// In order.
+    /// The keys of the state, sorted.
     ///
     /// ```
     /// # flovyn_sdk::testing::example(|context| async move {

@@ -1,4 +1,4 @@
-//! What is said of a failure beside its message.
+//! Data of a failure besides its message: kind, details, retryability and retry delay.
 
 use std::time::Duration;
 
@@ -7,23 +7,23 @@ use serde_json::{Value, json};
 
 use super::{Error, PLAIN};
 
-/// What a server keeps of a kind and of details.
+/// Limits of the server for the kind and the details.
 const MAX_KIND_CHARS: usize = 255;
 const MAX_DETAILS_BYTES: usize = 64 << 10;
-/// Longest delay that a server takes: ten years.
+/// The longest delay that the server accepts: ten years.
 const MAX_DELAY: Duration = Duration::from_secs(3_653 * 24 * 3_600);
 
-/// What is known of a failed task, child or workflow beside the message.
+/// Data of a failed task, child workflow or workflow besides the message.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Failure {
-    /// `None`: it was given none.
+    /// The kind given to [`Error::application`]. `None`: the failure has no kind.
     pub kind: Option<String>,
-    /// `None`: there are none.
+    /// The details of the failure. `None`: there are none.
     pub details: Option<Value>,
-    /// `false`: trying again cannot help, said whoever failed.
+    /// `false`: the failing code marked the error as not retryable.
     pub retryable: bool,
-    /// How often a task ran. `None`: it is no task, or the server does not say.
+    /// Number of attempts of a task. `None`: this is not a task, or the server did not report the number.
     pub attempts: Option<u32>,
 }
 
@@ -33,7 +33,8 @@ impl Default for Failure {
     }
 }
 
-/// An application's own failure. Made with [`Error::application`]; becomes an [`Error`] with `?` or `into()`.
+/// A failure that the application reports. Created with [`Error::application`]; converts to [`Error`] with `?`
+/// or `into()`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ApplicationError {
     kind: String,
@@ -48,24 +49,27 @@ impl ApplicationError {
         Self { kind: fit(kind), message, details: None, retryable: true, retry_after: None }
     }
 
-    /// Details for programs: up to 64 KiB of JSON. Longer details, and those that are not JSON, are replaced by a note.
+    /// Adds machine-readable details: up to 64 KiB of JSON. Details that are longer, or that cannot be
+    /// serialized, are replaced by a note.
     #[must_use]
     pub fn details<T: Serialize + ?Sized>(mut self, details: &T) -> Self {
         self.details = Some(match serde_json::to_value(details) {
             Ok(details) => bounded(details),
-            Err(error) => json!({ "omitted": format!("the details are no JSON: {error}") }),
+            Err(error) => json!({ "omitted": format!("the details cannot be serialized as JSON: {error}") }),
         });
         self
     }
 
-    /// Whether a task that fails with this is tried again, as far as its retry policy allows. The default is `true`.
+    /// Sets whether a task that fails with this error is retried, as far as its retry policy allows. The
+    /// default is `true`.
     #[must_use]
     pub fn retryable(mut self, retryable: bool) -> Self {
         self.retryable = retryable;
         self
     }
 
-    /// When a task that fails with this is tried again at the earliest, instead of after the delay of its retry policy.
+    /// Sets the delay before the next attempt of a task that fails with this error. It replaces the delay of
+    /// the retry policy. The longest delay is ten years.
     #[must_use]
     pub fn retry_after(mut self, delay: Duration) -> Self {
         self.retry_after = Some(delay.min(MAX_DELAY));
@@ -80,7 +84,7 @@ impl ApplicationError {
         &self.message
     }
 
-    /// The same with another message.
+    /// The same error with another message.
     pub(super) fn with_message(self, message: String) -> Self {
         Self { message, ..self }
     }
@@ -104,7 +108,7 @@ impl From<ApplicationError> for Error {
     }
 }
 
-/// As a server takes it.
+/// Shortens the kind to the server's limit and removes NUL characters. An empty kind becomes `ERROR`.
 fn fit(kind: String) -> String {
     let is_fit = !kind.is_empty() && kind.len() <= MAX_KIND_CHARS && !kind.contains('\0');
     if is_fit {

@@ -1,7 +1,8 @@
-//! From every other error and back.
+//! Conversions from every other error type to [`Error`], and back.
 //!
-//! One conversion covers errors of the standard library and of other crates, `anyhow::Error`, and texts: all that can be made
-//! into a boxed error. That is why [`Error`] is no such error itself: the conversion would then cover it too.
+//! One conversion covers errors of the standard library and of other crates, `anyhow::Error`, and strings:
+//! everything that converts to a boxed error. [`Error`] must not implement [`std::error::Error`] itself,
+//! because the conversion would then also cover [`Error`] and conflict with `From<T> for T`.
 
 use std::error::Error as Std;
 use std::fmt;
@@ -28,7 +29,7 @@ impl<E: Into<Boxed>> From<E> for Error {
     }
 }
 
-/// The error of ours that this one was made of, if there is one.
+/// The [`Error`] that this error or one of its causes carries. `None`: there is none.
 fn carried<'a>(error: &'a (dyn Std + 'static)) -> Option<&'a Error> {
     let mut next = Some(error);
     while let Some(cause) = next {
@@ -41,7 +42,8 @@ fn carried<'a>(error: &'a (dyn Std + 'static)) -> Option<&'a Error> {
 }
 
 impl Error {
-    /// The same with what was said on its way as its message, where it has one of its own.
+    /// Replaces the message, if the variant has one. The new message includes the context that other error
+    /// types added.
     fn with_message(self, message: String) -> Self {
         match self {
             Self::Application(error) => Self::Application(Box::new(error.with_message(message))),
@@ -52,7 +54,7 @@ impl Error {
             Self::Payload(_) => Self::Payload(message),
             Self::NonRetryable(_) => Self::NonRetryable(message),
             Self::Failed(_) => Self::Failed(message),
-            // Their text is made of parts.
+            // These variants build their text from their fields.
             other => other,
         }
     }
@@ -80,13 +82,14 @@ impl fmt::Display for StdError {
 }
 
 impl Std for StdError {
-    /// Found by way of the causes also where the error itself is packed into another type.
+    /// The source carries the [`Error`]. So the conversion finds it even if another error type wraps this one.
     fn source(&self) -> Option<&(dyn Std + 'static)> {
         Some(&self.0)
     }
 }
 
-/// The cause of a [`StdError`], by which it is recognised. It shows what [`StdError`] does not: the kind.
+/// The source of a [`StdError`]. The conversion back recognises a [`StdError`] by it. It displays the kind,
+/// which [`StdError`] does not.
 #[derive(Debug, Clone)]
 pub(crate) struct Carried(Error);
 
@@ -154,23 +157,26 @@ mod tests {
     }
 
     #[test]
-    fn an_error_of_ours_is_the_same_after_a_journey_through_others() {
+    fn an_error_survives_conversion_to_other_error_types_and_back() {
         let declined = Error::application("DECLINED", "no funds").details(&7).retryable(false);
         let declined: Error = declined.retry_after(Duration::from_secs(3)).into();
         let boxed: Box<dyn Std + Send + Sync> = declined.clone().into_std().into();
         assert_eq!(Error::from(boxed), declined);
         let same: Error = anyhow::Error::new(declined.clone().into_std()).into();
         assert_eq!(same.kind(), "DECLINED");
-        let told = anyhow::Error::new(declined.clone().into_std()).context("cannot charge");
-        let told: Error = told.into();
-        assert_eq!((told.kind(), told.details(), told.is_retryable()), ("DECLINED", Ok(Some(7)), false));
-        assert_eq!(told.retry_delay(), Some(Duration::from_secs(3)));
-        assert_eq!(told.to_string(), "cannot charge: no funds");
+        let wrapped = anyhow::Error::new(declined.clone().into_std()).context("cannot charge");
+        let wrapped: Error = wrapped.into();
+        assert_eq!(
+            (wrapped.kind(), wrapped.details(), wrapped.is_retryable()),
+            ("DECLINED", Ok(Some(7)), false)
+        );
+        assert_eq!(wrapped.retry_delay(), Some(Duration::from_secs(3)));
+        assert_eq!(wrapped.to_string(), "cannot charge: no funds");
         let cancelled = anyhow::Error::new(Error::Cancelled("stop".into()).into_std()).context("waiting");
         assert_eq!(
             Error::from(cancelled),
             Error::Cancelled("stop".into()),
-            "a run ends cancelled, not failed"
+            "the run must end CANCELLED, not FAILED"
         );
     }
 
@@ -181,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_server_would_refuse_is_left_out() {
+    fn kinds_and_details_beyond_the_limits_of_the_server_are_shortened() {
         let kinds = [("", "ERROR"), ("\0", "ERROR"), ("A\0B", "AB")];
         for (given, kept) in kinds {
             assert_eq!(Error::from(Error::application(given, "no")).kind(), kept);

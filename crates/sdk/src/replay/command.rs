@@ -1,4 +1,4 @@
-//! What a workflow asks the server to do, and how a command is recognised in the log.
+//! The commands that a workflow sends to the server, and how a command is matched with its row in the log.
 
 use std::time::Duration;
 
@@ -7,48 +7,48 @@ use uuid::Uuid;
 
 use super::event::LogEvent;
 
-/// How a task is to be run. Everything has a default.
+/// Options of a task. All have defaults.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct TaskOptions {
-    /// The workflow's queue.
+    /// The queue of the task. `None`: the workflow's queue.
     pub queue: Option<String>,
-    /// How often it runs at most; 3.
+    /// Maximum number of attempts. `None`: 3.
     pub max_retries: Option<u32>,
-    /// For one attempt; none.
+    /// Time limit of one attempt. `None`: no limit.
     pub timeout: Option<Duration>,
-    /// Across all attempts; none.
+    /// Time limit of all attempts together. `None`: no limit.
     pub total_timeout: Option<Duration>,
-    /// How long it may wait for a worker; without end.
+    /// How long the task may wait for a worker. `None`: no limit.
     pub schedule_to_start: Option<Duration>,
-    /// How long it may go without a heartbeat; without end.
+    /// Maximum time between heartbeats. `None`: no limit.
     pub heartbeat_timeout: Option<Duration>,
-    /// Negative is sooner; 0.
+    /// Priority as a shift in seconds: a negative value runs sooner. Default 0.
     pub priority_seconds: i32,
-    /// Delays between attempts; 1 s, doubled up to 60 s.
+    /// Delays between attempts. `None`: 1 s, doubled up to 60 s.
     pub retry: Option<RetryPolicy>,
 }
 
-/// How a child workflow is to be started. Everything has a default.
+/// Options of a child workflow. All have defaults.
 ///
-/// The protocol has no labels and no idempotency key for children: the id of a child follows from its parent's history, so a
-/// parent starts each child once.
+/// The protocol has no labels and no idempotency key for children. The id of a child is derived from its parent's
+/// history, so a parent starts each child once.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ChildOptions {
-    /// Workers of this queue run it. `None`: the parent's queue.
+    /// Workers of this queue run the child. `None`: the parent's queue.
     pub queue: Option<String>,
-    /// Only this version of the workflow runs it. `None`: the version of the definition for a typed child, whichever the worker
-    /// chooses for a child by name.
+    /// Only this version of the workflow runs the child. `None`: the version of the definition for a typed child, and
+    /// any version that the worker has for a child by name.
     pub version: Option<String>,
     /// Time limit of the whole child. `None`: no limit.
     pub execution_timeout: Option<Duration>,
-    /// Total time for its clean-up after a cancel request. `None`: the value of its definition. If that has none either,
-    /// clean-up has no limit while it makes progress.
+    /// Total time for the child's clean-up after a cancel request. `None`: the value of its definition. If that is
+    /// also `None`, clean-up has no limit while it makes progress.
     pub cancel_grace: Option<Duration>,
-    /// Negative is sooner; 0.
+    /// Priority as a shift in seconds: a negative value runs sooner. Default 0.
     pub priority_seconds: i32,
 }
 
-/// Delays between attempts.
+/// The delays between attempts: `initial` first, then multiplied by `factor` after each attempt, up to `cap`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RetryPolicy {
     pub initial: Duration,
@@ -56,7 +56,7 @@ pub struct RetryPolicy {
     pub cap: Duration,
 }
 
-/// As the server does it when nothing is said: 1 s, doubled up to 60 s.
+/// The server's default: 1 s, doubled up to 60 s.
 impl Default for RetryPolicy {
     fn default() -> Self {
         Self { initial: Duration::from_secs(1), factor: 2.0, cap: Duration::from_secs(60) }
@@ -77,11 +77,11 @@ pub(crate) enum Command {
     CancelChild { id: Uuid, name: String },
 }
 
-/// Commands are matched with the log's rows by their number within a kind.
+/// The kinds of commands. A command is matched with the log's row that has the same number within its kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Kind {
     Operation,
-    /// Setting and clearing count together.
+    /// Set and clear share one count.
     State,
     Task,
     CancelTask,
@@ -122,7 +122,7 @@ impl Command {
         }
     }
 
-    /// What it is, without the id that was made for it: equal for a command and its row in the log.
+    /// Describes the command without its id. The text is equal for a command and its row in the log.
     pub(crate) fn what(&self) -> String {
         match self {
             Self::RecordOperation { name, .. } => format!("operation {name:?}"),
@@ -138,7 +138,8 @@ impl Command {
         }
     }
 
-    /// The id that was made for it, or that of what it cancels. `None`: it has none, or the server makes it.
+    /// The id that the SDK generated for the command, or the id of the item that the command cancels. `None`: the
+    /// command has no id, or the server generates it.
     pub(crate) fn id(&self) -> Option<String> {
         match self {
             Self::ScheduleTask { id, .. } | Self::CancelTask { id } => Some(id.to_string()),
@@ -148,14 +149,14 @@ impl Command {
         }
     }
 
-    /// For people.
+    /// Describes the command for error messages.
     pub(crate) fn describe(&self) -> String {
         self.kind().describe(&self.what(), self.id().as_deref())
     }
 }
 
 impl Kind {
-    /// A command or a row, for people.
+    /// Describes a command or a row for error messages.
     pub(crate) fn describe(self, what: &str, id: Option<&str>) -> String {
         match (self, id) {
             (Self::Task, Some(id)) => format!("{what} with id {id}"),
@@ -165,7 +166,7 @@ impl Kind {
         }
     }
 
-    /// Of a command that cancels something: how that was asked for.
+    /// For a command that cancels something: the kind of the cancelled command. `None`: the command cancels nothing.
     pub(crate) fn cancels(self) -> Option<Self> {
         match self {
             Self::CancelTask => Some(Self::Task),
@@ -177,7 +178,7 @@ impl Kind {
 }
 
 impl Command {
-    /// Its input, as far as the log has it too.
+    /// The command's input, for the kinds whose input is also in the log. `None`: other kinds.
     pub(crate) fn input(&self) -> Option<Value> {
         match self {
             Self::SetState { value, .. } => Some(value.clone()),
@@ -188,7 +189,7 @@ impl Command {
         }
     }
 
-    /// For people, with its input.
+    /// Describes the command for error messages, with its input.
     pub(crate) fn describe_fully(&self) -> String {
         fully(self.describe(), self.input().as_ref())
     }
@@ -205,23 +206,24 @@ pub(super) fn fully(description: String, input: Option<&Value>) -> String {
     }
 }
 
-/// A command of this workflow as the log has it.
+/// A command of this workflow, read from the log.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Row {
     pub(crate) sequence: i64,
     pub(crate) kind: Kind,
-    /// What it is, without its id: equal to that of its command.
+    /// Description without the id: equal to `Command::what` of the same command.
     pub(crate) what: String,
-    /// Its id as the log has it: one's own, that of another SDK, or what the server gave a promise. `None`: it has none.
+    /// The id in the log: generated by this SDK, by another SDK, or by the server (promises). `None`: the command has
+    /// no id.
     pub(crate) id: Option<String>,
-    /// What was given with it, if it came along.
+    /// The command's input. `None`: the event does not include it.
     pub(crate) input: Option<Value>,
-    /// Result of an operation, if it came along.
+    /// Result of an operation. `None`: another kind of command, or the event does not include the result.
     pub(crate) result: Option<Value>,
 }
 
 impl Row {
-    /// `None`: an event that stands for no command that is matched, such as the end of the workflow.
+    /// `None`: the event is not from a command that is matched, such as the end of the workflow.
     pub(crate) fn read(event: &LogEvent) -> Option<Self> {
         let name = |key: &str| event.text(key);
         let (kind, what, id) = match event.kind.as_str() {
@@ -260,12 +262,12 @@ impl Row {
         })
     }
 
-    /// For people.
+    /// Describes the row for error messages.
     pub(crate) fn describe(&self) -> String {
         self.kind.describe(&self.what, self.id.as_deref())
     }
 
-    /// For people, with its input.
+    /// Describes the row for error messages, with its input.
     pub(crate) fn describe_fully(&self) -> String {
         fully(self.describe(), self.input.as_ref())
     }

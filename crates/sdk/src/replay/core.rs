@@ -1,4 +1,5 @@
-//! The state of the fold: what the workflow has asked for, what the log says, and who waits for what.
+//! The state of a workflow during replay: the commands it has emitted, the rows of the log, and the futures that
+//! wait.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -15,7 +16,7 @@ use super::operations::{Operation, Started};
 use super::slots::{SlotId, Slots};
 use crate::error::Error;
 
-/// Shared between the driver, the context and every future.
+/// The core, shared by the driver, the context and every future.
 #[derive(Debug, Clone)]
 pub(crate) struct Shared(Arc<Mutex<Core>>);
 
@@ -24,7 +25,7 @@ impl Shared {
         Self(Arc::new(Mutex::new(core)))
     }
 
-    /// Held for a moment, never across an await or a call into user code.
+    /// The guard is held briefly, never across an await or a call into user code.
     pub(crate) fn lock(&self) -> MutexGuard<'_, Core> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -34,9 +35,10 @@ impl Shared {
 #[derive(Debug)]
 struct Asked {
     what: String,
-    /// The id that was made for it, or that of what it cancels. `None`: it has none, or the server makes it.
+    /// The id that the SDK generated for the command, or the id of the item that the command cancels. `None`: the
+    /// command has no id, or the server generates it.
     id: Option<String>,
-    /// Where inputs are compared.
+    /// The input. `None`: inputs are not compared, or the command has none.
     input: Option<Value>,
 }
 
@@ -47,19 +49,19 @@ pub(crate) enum Waiting {
         id: String,
         kind: String,
     },
-    /// In words.
+    /// Anything else, described in words.
     Other(String),
 }
 
-/// Whether the workflow goes ahead of its log, with events that are not durable yet.
+/// Whether the workflow runs on events that are not durable yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Ahead {
     No,
-    /// With one that the server has yet to put into it.
+    /// On an event that the server has not yet written to the log.
     Yes,
-    /// With those that the server is about to write: it knows their time.
+    /// On events that the server is about to write and whose times it has already set.
     Provisional,
-    /// It has asked for what only the log can give: this cannot be gone on with.
+    /// The workflow needs a value that only the log can provide, so it cannot continue ahead of the log.
     NeedsLog,
 }
 
@@ -72,39 +74,38 @@ pub(crate) struct Core {
     now_ms: i64,
     ahead: Ahead,
     pub(crate) slots: Slots,
-    /// What identifies each emitted command, by kind, in order.
+    /// The emitted commands, by kind, in order.
     emitted: [Vec<Asked>; Kind::COUNT],
     /// Rows of the log, by kind, in order.
     logged: [Vec<Row>; Kind::COUNT],
     ids: LoggedIds,
-    /// Emitted, and not in the log when it was emitted.
+    /// Commands that had no row in the log when they were emitted.
     pub(crate) new_commands: Vec<Command>,
-    /// Those that have not ended.
+    /// Tasks that have not ended, by id.
     tasks: HashMap<String, (SlotId, String)>,
     timers: HashMap<String, SlotId>,
-    /// By number; the server's id is in the row of the same number.
+    /// Promises by number. The server's id is in the row with the same number.
     promises: Vec<(SlotId, String)>,
     children: HashMap<String, (SlotId, String)>,
     signals: HashMap<String, VecDeque<Value>>,
-    /// Who waits for signals of a name, in order of creation.
+    /// The slots that wait for signals of a name, in order of creation.
     waiters: HashMap<String, Vec<SlotId>>,
     pub(crate) state: BTreeMap<String, Value>,
     pub(crate) cancel_reason: Option<String>,
-    /// Time that the definition gives clean-up after a cancel request.
+    /// Time for clean-up after a cancel request, as the definition sets it.
     pub(crate) cancel_grace: Option<Duration>,
-    /// Futures that resolve when a cancel request comes.
+    /// Futures that resolve on a cancel request.
     cancel_waiters: Vec<SlotId>,
-    /// Slots that a cancel request does not touch.
+    /// Slots that a cancel request does not resolve.
     shielded: Vec<SlotId>,
-    /// Steps that were created and whose results have not been delivered.
+    /// Steps (`run`) that were created and whose results have not been delivered.
     pub(crate) operations: VecDeque<Operation>,
     operation_count: usize,
     random_uuids: u64,
     randoms: u64,
     /// The first mismatch between code and log.
     pub(crate) violation: Option<(i64, String)>,
-    /// Whether inputs are compared as well as what identifies a command. In tests: to change an input in running code is
-    /// no mistake.
+    /// Whether inputs are compared too. Only for tests: in production, changing an input in running code is allowed.
     strict: bool,
 }
 
@@ -146,7 +147,7 @@ impl Core {
         self
     }
 
-    /// Before anything is asked for.
+    /// Turns on the comparison of inputs. Call this before the first command.
     pub(crate) fn be_strict(&mut self) {
         self.strict = true;
     }
@@ -171,7 +172,7 @@ impl Core {
         waiting.into_iter().map(|(_, waiting)| waiting).collect()
     }
 
-    /// Whether it waits for a task, timer or child. After a cancel request those are the clean-up's: nothing else waits.
+    /// Whether the workflow waits for a task, timer or child. After a cancel request only clean-up waits for these.
     pub(crate) fn waits_for_work(&self) -> bool {
         let tasks = self.tasks.values().map(|(slot, _)| *slot);
         let children = self.children.values().map(|(slot, _)| *slot);
@@ -179,7 +180,8 @@ impl Core {
         all.any(|slot| self.slots.is_waiting(slot))
     }
 
-    /// Emits a command: matched with the log if the log has it, else new.
+    /// Emits a command. If the log has a row for it, the command is compared with the row; otherwise the command is
+    /// new.
     pub(crate) fn emit(&mut self, mut command: Command) {
         let kind = command.kind();
         self.ids.translate(&mut command);
@@ -193,7 +195,7 @@ impl Core {
         self.emitted[kind as usize].push(asked);
     }
 
-    /// Takes in a row of the log that a command of this workflow made.
+    /// Reads a row of the log that was written for a command of this workflow.
     pub(crate) fn learn(&mut self, event: &LogEvent) {
         let Some(row) = Row::read(event) else { return };
         let kind = row.kind;
@@ -203,7 +205,7 @@ impl Core {
             if let (Some(own), Some(logged), None) = (&asked.id, &row.id, kind.cancels())
                 && own != logged
             {
-                // It was asked for before its row was read: whoever wrote the row has made another id.
+                // The command was emitted before its row was read, and the writer of the row used another id.
                 let (own, logged) = (own.clone(), logged.clone());
                 self.follow(kind, &own, canonical(&logged).into_owned());
                 self.ids.rename(kind, own, logged);
@@ -212,7 +214,7 @@ impl Core {
         self.logged[kind as usize].push(row);
     }
 
-    /// What was waited for under one id is waited for under another.
+    /// Moves a waiting future from the SDK's own id to the id in the log.
     fn follow(&mut self, kind: Kind, own: &str, logged: String) {
         fn under<T>(waiting: &mut HashMap<String, T>, own: &str, logged: String) {
             let waits = waiting.remove(own);
@@ -226,12 +228,12 @@ impl Core {
         }
     }
 
-    /// The id of a task or child as the log has it.
+    /// The id of a task or child in the log.
     pub(crate) fn logged_id(&self, kind: Kind, id: Uuid) -> Uuid {
         self.ids.logged(kind, &id.to_string()).and_then(|id| Uuid::try_parse(id).ok()).unwrap_or(id)
     }
 
-    /// Takes in rows that commands of these kinds made, in order, without having read them.
+    /// Adds the rows that commands of these kinds produced, in order, without reading the events.
     pub(crate) fn learn_own(&mut self, kinds: &[Kind], mut sequence: i64) {
         for kind in kinds {
             let rows = &mut self.logged[*kind as usize];
@@ -243,7 +245,7 @@ impl Core {
         }
     }
 
-    /// Whether this task is all that could be reported to the workflow by a worker.
+    /// Whether this task is the only open task of the workflow, so no other task result can arrive from a worker.
     pub(crate) fn waits_only_for(&self, task_id: &str) -> bool {
         let open = |(slot, _): &(SlotId, String)| self.slots.is_open(*slot);
         self.tasks.get(task_id).is_some_and(open)
@@ -254,17 +256,17 @@ impl Core {
         self.ahead = Ahead::Yes;
     }
 
-    /// Goes on with events that the server has not written yet.
+    /// Continues on events that the server has not written yet.
     pub(crate) fn go_provisionally(&mut self) {
         self.ahead = Ahead::Provisional;
     }
 
-    /// Back to the log. Whether nothing was asked for that only the log can give.
+    /// Returns to the log. `false`: the workflow needed a value that only the log can provide.
     pub(crate) fn came_through(&mut self) -> bool {
         std::mem::replace(&mut self.ahead, Ahead::No) != Ahead::NeedsLog
     }
 
-    /// Time of the last event, without asking for it.
+    /// Time of the last event. Unlike `time_ms`, this does not count as a use of the time.
     pub(crate) fn last_time_ms(&self) -> i64 {
         self.now_ms
     }
@@ -272,13 +274,14 @@ impl Core {
     /// Time of the last event that was applied.
     pub(crate) fn time_ms(&mut self) -> i64 {
         if self.ahead == Ahead::Yes {
-            // The server has yet to say it.
+            // The server has not set the time of this event yet.
             self.ahead = Ahead::NeedsLog;
         }
         self.now_ms
     }
 
-    /// Whether steps may run: what they do cannot be taken back, so what led to them must be durable.
+    /// Whether steps (`run`) may execute. Their effects cannot be undone, so all events that led to them must be
+    /// durable.
     pub(crate) fn may_act(&mut self) -> bool {
         if self.ahead != Ahead::No {
             self.ahead = Ahead::NeedsLog;
@@ -286,7 +289,7 @@ impl Core {
         self.ahead == Ahead::No
     }
 
-    /// Rows before this sequence that the workflow should have asked for by now and has not.
+    /// Reports rows before this sequence whose commands the workflow should have emitted by now but has not.
     pub(crate) fn check_matched(&mut self, before: i64) {
         for kind in Kind::ALL {
             let emitted = self.emitted[kind as usize].len();
@@ -294,7 +297,7 @@ impl Core {
             if let Some(row) = row.filter(|row| row.sequence < before) {
                 let asked = self.new_commands.first().map(Command::describe);
                 let message = format!(
-                    "the log has {}, which the workflow no longer asks for: it asked for {} instead",
+                    "the history has {}, which the workflow code no longer requests: it requested {} instead",
                     row.describe(),
                     asked.as_deref().unwrap_or("nothing"),
                 );
@@ -307,7 +310,7 @@ impl Core {
         self.emitted[kind as usize].len() as u64
     }
 
-    /// The id that the log has for the next command of this kind; else one of our own.
+    /// The log's id for the next command of this kind. If the log has none, an id of our own.
     fn next_id(&mut self, kind: Kind, own: impl Fn(u64) -> String) -> String {
         let number = self.number(kind);
         let row = self.logged[kind as usize].get(self.emitted[kind as usize].len());
@@ -342,7 +345,7 @@ impl Core {
         ids::fraction(self.execution_id, self.randoms)
     }
 
-    /// A new slot. After a cancel request only shielded ones are left to wait.
+    /// Adds a slot. A cancel request resolves all slots except shielded ones.
     pub(crate) fn slot(&mut self, shielded: bool) -> SlotId {
         let slot = self.slots.add();
         if shielded {
@@ -375,7 +378,7 @@ impl Core {
         }
     }
 
-    /// Number of the next step, and its result if the log has it.
+    /// The recorded result of the next step. `None`: the step is not in the log. Advances the step number.
     pub(crate) fn next_operation(&mut self) -> Option<Value> {
         let number = self.operation_count;
         self.operation_count += 1;
@@ -391,7 +394,8 @@ impl Core {
         self.waiters.entry(name.to_owned()).or_default().push(slot);
     }
 
-    /// A signal for this waiter: the oldest one that is still there gets the oldest signal.
+    /// Takes a signal for this waiter. The oldest open waiter receives the oldest signal. `None`: no signal, or
+    /// another waiter comes first.
     pub(crate) fn take_signal(&mut self, name: &str, slot: SlotId) -> Option<Value> {
         let slots = &self.slots;
         let waiters = self.waiters.entry(name.to_owned()).or_default();
@@ -405,7 +409,7 @@ impl Core {
         Some(value)
     }
 
-    /// Wakes who is next for a signal of this name, if there is one.
+    /// Wakes the next waiter for a signal of this name, if there is one.
     pub(crate) fn wake_waiter(&mut self, name: &str) {
         if let Some(waiter) = self.next_waiter(name) {
             self.slots.wake(waiter);
@@ -433,7 +437,7 @@ impl Core {
         self.signals.remove(name).map(Vec::from).unwrap_or_default()
     }
 
-    /// Applies one event of the world outside.
+    /// Applies one external event.
     pub(crate) fn apply(&mut self, event: &LogEvent) {
         self.now_ms = event.time_ms;
         match event.kind.as_str() {
@@ -465,19 +469,20 @@ impl Core {
             }),
             "SIGNAL_RECEIVED" => self.receive(event),
             "CANCELLATION_REQUESTED" => self.cancel_requested(event.text("reason")),
-            // Kinds that say nothing to the workflow, and kinds of later servers: by rule, not by guess.
+            // Ignored by rule: kinds that do not concern the workflow, and kinds of later servers.
             _ => {}
         }
     }
 
-    /// Buffers a signal. The time stays as it is: signals that held up an end come before their time.
+    /// Buffers a signal. The workflow's time does not change: signals that deferred an end are delivered before their
+    /// time.
     pub(crate) fn receive(&mut self, signal: &LogEvent) {
         let name = signal.text("signalName").to_owned();
         self.signals.entry(name.clone()).or_default().push_back(signal.value("signalValue"));
         self.wake_waiter(&name);
     }
 
-    /// Signals that nobody has taken: how many of each name.
+    /// Signals that the workflow has not received: the number for each name.
     pub(crate) fn untaken_signals(&self) -> BTreeMap<String, usize> {
         let buffered = self.signals.iter().filter(|(_, values)| !values.is_empty());
         buffered.map(|(name, values)| (name.clone(), values.len())).collect()
@@ -506,14 +511,14 @@ impl Core {
         }
     }
 
-    /// Everything that waits unshielded is cancelled; clean-up is shielded.
+    /// Cancels all unshielded waits. Clean-up is shielded.
     fn cancel_requested(&mut self, reason: &str) {
         if self.cancel_reason.is_some() {
             return;
         }
         self.cancel_reason = Some(reason.to_owned());
         let told = std::mem::take(&mut self.cancel_waiters);
-        // In one pass: wakes go out in order of creation.
+        // In one pass, so that wakes happen in order of creation.
         for slot in self.slots.open() {
             if told.contains(&slot) {
                 self.slots.resolve(slot, Ok(Value::String(reason.to_owned())));
@@ -521,7 +526,7 @@ impl Core {
                 self.slots.resolve(slot, Err(Error::Cancelled(reason.to_owned())));
             }
         }
-        // Shielded waiters may have stood behind others that are gone now.
+        // Shielded waiters may have waited behind others that are closed now.
         let mut next: Vec<SlotId> = self.signals.keys().filter_map(|name| self.next_waiter(name)).collect();
         next.sort_unstable();
         for slot in next {
@@ -530,7 +535,7 @@ impl Core {
     }
 }
 
-/// An id of a task or child as we write it.
+/// An id of a task or child in lower case, as this SDK writes ids.
 fn canonical(id: &str) -> Cow<'_, str> {
     match id.bytes().any(|byte| byte.is_ascii_uppercase()) {
         true => Cow::Owned(id.to_ascii_lowercase()),
@@ -538,14 +543,15 @@ fn canonical(id: &str) -> Cow<'_, str> {
     }
 }
 
-/// Kind, order and type have to match. Ids do not: the log's count. But a command that cancels something has to cancel the same.
+/// Kind, order and type must match. Ids may differ, and the ids in the log count. A command that cancels something
+/// must cancel the same item as in the log.
 fn compare(violation: &mut Option<(i64, String)>, ids: &LoggedIds, row: &Row, asked: &Asked, strict: bool) {
     let own = asked.id.as_deref();
     let same_target = row.kind.cancels().is_none_or(|kind| {
         let target = own.map(|own| ids.logged(kind, own).unwrap_or(own));
         target == row.id.as_deref().map(canonical).as_deref()
     });
-    // Not every log has the inputs.
+    // Some logs do not include the inputs.
     let inputs = strict && row.input.is_some();
     if row.what == asked.what && same_target && (!inputs || row.input == asked.input) {
         return;
@@ -555,6 +561,6 @@ fn compare(violation: &mut Option<(i64, String)>, ids: &LoggedIds, row: &Row, as
         true => (row.describe_fully(), fully(description, asked.input.as_ref())),
         false => (row.describe(), description),
     };
-    let message = format!("the log has {logged}, but the workflow asked for {asked}");
+    let message = format!("the history has {logged}, but the workflow code requested {asked}");
     violation.get_or_insert((row.sequence, message));
 }

@@ -1,22 +1,22 @@
-//! One row of a log, as the fold sees it.
+//! One event of a log, as replay sees it.
 
 use serde_json::Value;
 
 use crate::error::Failure;
 
-/// Who caused an event.
+/// The cause of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Origin {
     /// A command of this workflow.
     Command,
-    /// The world outside.
+    /// Something outside the workflow.
     External,
 }
 
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct LogEvent {
     pub(crate) sequence: i64,
-    /// As on the wire, such as `TASK_COMPLETED`.
+    /// The name on the wire, such as `TASK_COMPLETED`.
     pub(crate) kind: String,
     pub(crate) origin: Origin,
     pub(crate) time_ms: i64,
@@ -32,7 +32,8 @@ impl LogEvent {
         self.data.get(key).cloned().unwrap_or(Value::Null)
     }
 
-    /// Of an end that did not stand, since a signal had come first: the last event that the workflow had seen when it ended.
+    /// For a deferred end (refused because a signal arrived first): the last event that the workflow had seen when it
+    /// ended. `None`: another event.
     pub(crate) fn deferred_end(&self) -> Option<i64> {
         let seen = (self.kind == "WORKFLOW_SUSPENDED").then(|| self.data.get("seenThrough"))?;
         seen.and_then(Value::as_i64)
@@ -42,12 +43,12 @@ impl LogEvent {
         self.kind == "SIGNAL_RECEIVED"
     }
 
-    /// Of a task or child that failed.
+    /// The failure of a task or child.
     pub(crate) fn failure(&self) -> Failure {
         let kind = self.data.get("failureType").and_then(Value::as_str);
         let attempts = self.data.get("attempts").and_then(Value::as_u64);
         Failure {
-            // A child that was cancelled has no failure of its own.
+            // A cancelled child has no failure of its own.
             kind: kind.or(self.flag("cancelled").then_some("CANCELLED")).map(str::to_owned),
             details: self.data.get("failureDetails").cloned(),
             retryable: self.data.get("retryable").and_then(Value::as_bool).unwrap_or(true),
@@ -60,7 +61,7 @@ impl LogEvent {
     }
 }
 
-/// The origin of events whose log does not say: most kinds have only one.
+/// The origin of an event if its log does not say. Most kinds have only one possible origin.
 pub(crate) fn usual_origin(kind: &str) -> Origin {
     match kind {
         "OPERATION_COMPLETED"

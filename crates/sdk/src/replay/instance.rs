@@ -1,11 +1,11 @@
 //! One workflow in memory: its future, driven by the events of its log.
 //!
-//! It is polled when it starts, after each event, and for wakes that are raised while it is driven, on the thread that
-//! drives it; never for any other wake. Something else that wakes it is a foreign await, and named so.
+//! The future is polled at the start, after each event, and for wakes that occur on the driving thread while it is
+//! driven. It is never polled for any other wake. A wake from outside is reported as a foreign await.
 //!
-//! An end does not stand while the log has a signal that the workflow had not seen. The server refuses such an end and writes a
-//! deferral: from then on, in every replay, the signals before the deferral come together with the event at which the workflow
-//! ended, and it decides anew. So what a replay does still depends on the log alone.
+//! The server refuses an end if the log has a signal that the workflow had not seen, and writes a deferral. From then
+//! on, every replay delivers the signals before the deferral together with the event at which the workflow ended. The
+//! workflow then decides again, so a replay still depends on the log alone.
 
 use std::any::Any;
 use std::cell::Cell;
@@ -29,16 +29,16 @@ use super::operations::Started;
 use crate::error::{Error, Result};
 use crate::size;
 
-/// Polls in a row without coming to rest: the workflow wakes itself over and over.
+/// Maximum number of polls in a row. A workflow that exceeds it wakes itself endlessly and never waits.
 const MAX_POLLS: usize = 100_000;
 
-/// Why an activation failed. The workflow itself has not.
+/// Why an activation failed. The workflow itself has not failed.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[error("{code}: {message}")]
 pub(crate) struct ActivationError {
     pub(crate) code: &'static str,
     pub(crate) message: String,
-    /// Sequence of the event it happened at; 0 where there is none.
+    /// Sequence of the event at which the activation failed. 0: not known.
     pub(crate) position: i64,
 }
 
@@ -48,21 +48,21 @@ impl ActivationError {
     }
 }
 
-/// How far the workflow has come.
+/// The state of the workflow after an activation.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Outcome {
-    /// It waits.
+    /// The workflow waits.
     Suspended,
     Completed(Value),
     Failed(Error),
     Cancelled(String),
 }
 
-/// What the server is told of a workflow's clean-up after a cancel request.
+/// The state of a workflow's clean-up after a cancel request, as reported to the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct CleanUp {
     pub(crate) waits: bool,
-    /// Time that the definition gives it.
+    /// Time for clean-up, as the definition sets it. `None`: no limit.
     pub(crate) grace: Option<Duration>,
 }
 
@@ -72,30 +72,32 @@ pub(crate) struct Instance {
     waker: Arc<DriverWaker>,
     outcome: Outcome,
     started: bool,
-    /// Last event of the log that it has seen.
+    /// Sequence of the last event that the workflow has seen.
     pub(crate) seen: i64,
-    /// The event at which it has ended. 0: it has not.
+    /// Sequence of the event at which the workflow ended. 0: it has not ended.
     ended_at: i64,
-    /// Signals before this event have been received.
+    /// Signals before this sequence have been received.
     signals_before: i64,
-    /// The last deferral of an end that it has seen.
+    /// Sequence of the last deferral that the workflow has seen.
     last_deferral: i64,
-    /// Signals behind its end: how many of each name.
+    /// Signals after the workflow's end: the number for each name.
     behind: BTreeMap<String, usize>,
-    /// Kinds of the commands of its last step, in order: the rows that follow what it has seen, once the step is accepted.
+    /// Kinds of the commands of the last step, in order. Once the server accepts the step, their rows follow the last
+    /// seen event.
     unread: Vec<Kind>,
 }
 
-/// An end that did not stand.
+/// An end that the server refused because of a signal.
 struct Deferral {
-    /// Of the event that says so.
+    /// Sequence of the deferral event.
     sequence: i64,
-    /// The event at which the workflow had ended.
+    /// Sequence of the event at which the workflow had ended.
     ended_at: i64,
 }
 
 impl Deferral {
-    /// An end that was deferred again had seen everything up to the deferral before.
+    /// `None`: the event is not a deferral. If an end was deferred again, the workflow had seen everything up to the
+    /// previous deferral.
     fn read(event: &LogEvent, before: &[Self]) -> Option<Self> {
         let seen = event.deferred_end()?;
         let again = before.iter().find(|deferral| deferral.sequence == seen);
@@ -103,13 +105,14 @@ impl Deferral {
     }
 }
 
-/// What came of going ahead of the log.
+/// The result of running ahead of the log.
 #[derive(Debug)]
 pub(crate) enum WentAhead {
     Came(Vec<Command>, Outcome),
-    /// It asked for what only the log can give. It is of no more use.
+    /// The workflow needed a value that only the log can provide. The instance can no longer be used.
     NeedsLog,
-    /// It failed, and will fail in the same way when the log is there: to be told then. It is of no more use.
+    /// The workflow failed. It will fail in the same way with the log and is reported then. The instance can no
+    /// longer be used.
     Failed,
 }
 
@@ -127,7 +130,7 @@ thread_local! {
     static DRIVING: Cell<*const DriverWaker> = const { Cell::new(std::ptr::null()) };
 }
 
-/// Tells wakes of the driver's own making from all others, also from those of other threads at the same time.
+/// Tells wakes caused by the driver from all others, including wakes of other threads at the same time.
 #[derive(Debug, Default)]
 struct DriverWaker {
     woken: AtomicBool,
@@ -149,7 +152,7 @@ impl Wake for DriverWaker {
 }
 
 impl Instance {
-    /// The future is made already and runs with the first event.
+    /// Takes a future that is already created. The future runs with the first event.
     pub(crate) fn new(core: Shared, future: BoxFuture<'static, Result<Value>>) -> Self {
         Self {
             core,
@@ -166,7 +169,7 @@ impl Instance {
         }
     }
 
-    /// Goes on with the events that follow those seen. Returns the new commands and how far it has come.
+    /// Continues with the events that follow those seen. Returns the new commands and the state of the workflow.
     pub(crate) async fn advance(
         &mut self,
         events: &[LogEvent],
@@ -193,7 +196,7 @@ impl Instance {
                 }
                 continue;
             }
-            // Rows before this event were asked for before it came.
+            // Rows before this event belong to commands that must have been emitted before the event arrived.
             self.core.lock().check_matched(event.sequence);
             self.check()?;
             let with = self.signals_with(event, &events[place + 1..], &deferrals);
@@ -210,7 +213,7 @@ impl Instance {
         Ok((self.take_commands(), self.outcome.clone()))
     }
 
-    /// The signals that come together with this event, because an end at it was deferred for them.
+    /// The signals to deliver together with this event, because an end at this event was deferred for them.
     fn signals_with<'a>(
         &mut self,
         event: &LogEvent,
@@ -224,8 +227,8 @@ impl Instance {
         earlier.filter(|later| later.is_signal()).collect()
     }
 
-    /// How much of the log its last step has taken into account. An end has not seen what came behind it. Only a request to
-    /// cancel ends a workflow whatever else there is.
+    /// The last event that the last step has taken into account. An end has not seen events after it. Only a
+    /// cancellation ends the workflow regardless of newer events.
     pub(crate) fn base(&self) -> i64 {
         match self.outcome {
             Outcome::Suspended | Outcome::Cancelled(_) => self.seen,
@@ -233,14 +236,14 @@ impl Instance {
         }
     }
 
-    /// How far it has come with its clean-up. `None`: it has not seen a cancel request.
+    /// The state of its clean-up. `None`: the workflow has not seen a cancel request.
     pub(crate) fn clean_up(&self) -> Option<CleanUp> {
         let core = self.core.lock();
         core.cancel_reason.as_ref()?;
         Some(CleanUp { waits: core.waits_for_work(), grace: core.cancel_grace })
     }
 
-    /// Signals that it has not read, how many of each name, once it has ended.
+    /// For a workflow that has ended: signals that it has not received, the number for each name.
     pub(crate) fn unread_signals(&self) -> BTreeMap<String, usize> {
         let mut unread = self.core.lock().untaken_signals();
         for (name, count) in &self.behind {
@@ -249,12 +252,13 @@ impl Instance {
         unread
     }
 
-    /// Whether these events say that an end did not stand which lies in what it has seen: it has to be replayed.
+    /// Whether these events defer an end within the events already seen. If so, the workflow must be replayed.
     pub(crate) fn is_deferred_by(&self, events: &[LogEvent]) -> bool {
         events.iter().filter_map(LogEvent::deferred_end).any(|seen| seen <= self.seen)
     }
 
-    /// The same with events that are not durable yet. Nothing: it wants to do what cannot be undone.
+    /// Like [`advance`](Self::advance), with events that are not durable yet. `None`: the workflow wants to run a
+    /// step, which cannot be undone.
     pub(crate) async fn advance_provisionally(
         &mut self,
         events: &[LogEvent],
@@ -281,25 +285,27 @@ impl Instance {
         self.core.lock().kind.clone()
     }
 
-    /// What it waits for, in order of creation.
+    /// What the workflow waits for, in order of creation.
     pub(crate) fn waiting(&self) -> Vec<Waiting> {
         self.core.lock().waiting()
     }
 
-    /// Compares inputs as well, from the beginning.
+    /// Turns on the comparison of inputs. Call this before the first event.
     pub(crate) fn be_strict(&self) {
         self.core.lock().be_strict();
     }
 
-    /// Whether it can go ahead of its log when this task succeeds: it waits for no other, and knows all of the log by itself.
+    /// Whether the workflow can run ahead of its log when this task succeeds: it waits for no other task, and it can
+    /// predict the log's rows.
     pub(crate) fn waits_only_for(&self, task_id: &str) -> bool {
-        // A promise's row has an id that only the server knows.
+        // The id in a promise's row is known only to the server.
         self.outcome == Outcome::Suspended
             && !self.unread.contains(&Kind::Promise)
             && self.core.lock().waits_only_for(task_id)
     }
 
-    /// Goes on with the success of a task before the log has it, as the event that follows everything it knows of.
+    /// Continues with the success of a task before the log has it. The success counts as the event after all known
+    /// events.
     pub(crate) fn go_ahead(&mut self, task_id: &str, output: Value) -> WentAhead {
         self.core.lock().learn_own(&self.unread, self.seen + 1);
         self.seen += self.unread.len() as i64 + 1;
@@ -307,7 +313,7 @@ impl Instance {
             sequence: self.seen,
             kind: "TASK_COMPLETED".to_owned(),
             origin: Origin::External,
-            // Nobody may act upon it.
+            // The workflow must not use this time.
             time_ms: self.core.lock().last_time_ms(),
             data: json!({"taskExecutionId": task_id, "output": output}),
         };
@@ -331,7 +337,7 @@ impl Instance {
             core.apply(event);
             signals.iter().for_each(|signal| core.receive(signal));
         })?;
-        // Also when the workflow has ended: whatever ran is recorded.
+        // Also when the workflow has ended, because every step that ran is recorded.
         while !self.core.lock().operations.is_empty() {
             self.deliver_operations().await?;
         }
@@ -341,12 +347,13 @@ impl Instance {
     fn check_rest(&self) -> Result<(), ActivationError> {
         let waits = self.core.lock().slots.any_waiting();
         if self.outcome == Outcome::Suspended && !waits {
-            return Err(foreign("it waits for something that is not of its context"));
+            return Err(foreign("the workflow awaits a future that is not from its context"));
         }
         Ok(())
     }
 
-    /// Awaits the steps that were started, then delivers their results in order of creation, to rest after each.
+    /// Awaits the started steps, then delivers their results in order of creation. After each result the workflow
+    /// runs until it waits.
     async fn deliver_operations(&mut self) -> Result<(), ActivationError> {
         let started = std::mem::take(&mut self.core.lock().operations);
         let mut results = Vec::with_capacity(started.len());
@@ -366,11 +373,11 @@ impl Instance {
             }
             results.push((operation.name, operation.slot, result));
         }
-        // All of them are recorded, also those that nobody waits for any more: replay counts them.
+        // All steps are recorded, including those that no future waits for any more, because replay counts them.
         for (name, _, result) in &results {
             self.core.lock().emit(Command::RecordOperation { name: name.clone(), result: result.clone() });
         }
-        // Before the workflow sees a result that was another step's.
+        // Check before the workflow sees a result that may belong to another step.
         self.check()?;
         for (_, slot, result) in results {
             if self.outcome != Outcome::Suspended {
@@ -381,7 +388,7 @@ impl Instance {
         Ok(())
     }
 
-    /// Does something that may wake the workflow, then polls it to rest.
+    /// Runs `act`, which may wake the workflow, then polls the workflow until it waits.
     fn drive(&mut self, act: impl FnOnce(&Shared)) -> Result<(), ActivationError> {
         self.check_foreign()?;
         let outer = DRIVING.replace(Arc::as_ptr(&self.waker));
@@ -390,14 +397,14 @@ impl Instance {
         let woken = self.waker.woken.swap(false, Ordering::SeqCst);
         let rested = if woken || first { self.poll_to_rest() } else { Ok(()) };
         DRIVING.set(outer);
-        // A workflow that went astray may panic as well: the cause is named, not what followed from it.
+        // A workflow that diverged from its history may also panic. Report the cause, not the panic.
         self.check()?;
         rested
     }
 
     fn check_foreign(&self) -> Result<(), ActivationError> {
         if self.waker.foreign.load(Ordering::SeqCst) {
-            return Err(foreign("something outside its context woke it"));
+            return Err(foreign("something outside the workflow's context woke the workflow"));
         }
         Ok(())
     }
@@ -418,7 +425,7 @@ impl Instance {
                 return Ok(());
             }
         }
-        Err(ActivationError::new("NO_REST", "the workflow wakes itself over and over and never waits"))
+        Err(ActivationError::new("NO_REST", "the workflow wakes itself again and again and never waits"))
     }
 
     fn ended(&self, result: Result<Value>) -> Outcome {
@@ -449,8 +456,7 @@ fn at(error: ActivationError, sequence: i64) -> ActivationError {
 }
 
 fn foreign(what: &str) -> ActivationError {
-    let message =
-        format!("{what}: use the context's own timers, tasks and `run` instead of other async calls");
+    let message = format!("{what}: use the context's timers, tasks and `run` instead of other async calls");
     ActivationError::new("FOREIGN_AWAIT", message)
 }
 
@@ -462,7 +468,7 @@ fn operation_lost(name: &str, error: tokio::task::JoinError) -> ActivationError 
     ActivationError::new("PANIC", format!("operation {name:?}: {what}"))
 }
 
-/// A task that panicked has failed, and is tried again as any other.
+/// The error of a task that panicked. The task is retried like after any other failure.
 pub(crate) fn panicked(panic: &(dyn Any + Send)) -> Error {
     Error::application("PANIC", format!("panicked: {}", panic_message(panic))).into()
 }

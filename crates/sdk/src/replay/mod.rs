@@ -1,7 +1,7 @@
-//! A workflow is a fold over its log: events are applied one at a time, in order, and the workflow runs to rest after
-//! each. So it decides the same whether it runs live, on a cold worker or in a test.
+//! Replay: a workflow is a fold over its log. Events are applied one at a time, in order, and after each event the
+//! workflow runs until it waits. So it makes the same decisions live, on a worker without cache, and in a test.
 //!
-//! Knows nothing of networks: events in, commands out.
+//! This module does not use the network: events in, commands out.
 
 pub(crate) mod command;
 mod core;

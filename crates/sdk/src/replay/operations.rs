@@ -1,4 +1,4 @@
-//! Steps that run beside the workflow (`run`) and are recorded.
+//! Steps (`run`) that execute outside the workflow future and whose results are recorded.
 
 use serde_json::Value;
 use tokio::task::JoinHandle;
@@ -6,10 +6,10 @@ use tokio::task::JoinHandle;
 use super::slots::SlotId;
 use crate::error::Error;
 
-/// A step's result: JSON, or why it could not be made into JSON.
+/// The result of a step: a JSON value, or the error of its serialization.
 pub(crate) type OperationResult = Result<Value, Error>;
 
-/// A step that has been created, in order of creation.
+/// A step that has been created. Steps are kept in order of creation.
 #[derive(Debug)]
 pub(crate) struct Operation {
     pub(crate) name: String,
@@ -19,8 +19,8 @@ pub(crate) struct Operation {
 
 #[derive(Debug)]
 pub(crate) enum Started {
-    /// The log has its result: it does not run again.
+    /// The result is in the log, so the step does not run again.
     Recorded(Value),
-    /// It runs.
+    /// The step is running.
     Running(JoinHandle<OperationResult>),
 }

@@ -1,4 +1,4 @@
-//! What futures wait for: one slot each, resolved at most once.
+//! Slots: each future waits on one slot, which is resolved at most once.
 
 use std::task::{Context, Poll, Waker};
 
@@ -13,11 +13,11 @@ pub(crate) type Resolution = Result<Value, Error>;
 
 #[derive(Debug)]
 enum Slot {
-    /// Nobody has polled it yet.
+    /// The future has not been polled yet.
     New,
     Waiting(Waker),
     Resolved(Resolution),
-    /// Its future has taken the result, or was dropped.
+    /// The future has taken the result or was dropped.
     Gone,
 }
 
@@ -54,7 +54,7 @@ impl Slots {
         }
     }
 
-    /// Lets a waiting future look again without resolving it.
+    /// Wakes a waiting future without resolving it.
     pub(crate) fn wake(&mut self, id: SlotId) {
         if let Slot::Waiting(waker) = &self.0[id] {
             waker.wake_by_ref();
@@ -69,17 +69,17 @@ impl Slots {
         matches!(self.0[id], Slot::New | Slot::Waiting(_))
     }
 
-    /// Whether anything here can wake the workflow.
+    /// Whether any slot has a future that waits.
     pub(crate) fn any_waiting(&self) -> bool {
         self.0.iter().any(|slot| matches!(slot, Slot::Waiting(_)))
     }
 
-    /// Whether somebody has polled it and it is not resolved.
+    /// Whether the slot's future has been polled and the slot is not resolved.
     pub(crate) fn is_waiting(&self, id: SlotId) -> bool {
         matches!(self.0[id], Slot::Waiting(_))
     }
 
-    /// All that are not resolved yet, in order of creation.
+    /// All slots that are not resolved yet, in order of creation.
     pub(crate) fn open(&self) -> Vec<SlotId> {
         (0..self.0.len()).filter(|id| self.is_open(*id)).collect()
     }

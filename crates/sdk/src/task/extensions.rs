@@ -1,4 +1,4 @@
-//! What a worker lends to all its tasks: one value of each type.
+//! Values that a worker shares with all its tasks: at most one value of each type.
 
 use std::any::{Any, TypeId, type_name};
 use std::collections::HashMap;
@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 pub(crate) struct Extensions(HashMap<TypeId, Box<dyn Any + Send + Sync>>);
 
 impl Extensions {
-    /// `false`: there was one of this type, which stays.
+    /// `false`: a value of this type exists already and is kept.
     pub(crate) fn add<T: Send + Sync + 'static>(&mut self, value: T) -> bool {
         let is_new = !self.0.contains_key(&TypeId::of::<T>());
         if is_new {
@@ -23,7 +23,7 @@ impl Extensions {
         found.ok_or_else(|| {
             let name = type_name::<T>();
             Error::failed(format!(
-                "the worker has no extension of the type `{name}`: give it one with `.extension(...)`"
+                "the worker has no extension of the type `{name}`: add one with `.extension(...)`"
             ))
         })
     }

@@ -1,4 +1,4 @@
-//! How a task's reports reach the server.
+//! Sends a task's heartbeats, progress, logs and state to the server.
 
 use std::sync::atomic::{AtomicI32, Ordering};
 
@@ -10,7 +10,7 @@ use super::{Attempt, LogLevel};
 use crate::error::Result;
 use crate::wire::{Channel, json_bytes, refused};
 
-/// The way out of a task: to a server, or to a test.
+/// The connection of a task: to a server, or to a test.
 #[tonic::async_trait]
 pub(crate) trait Link: Send + Sync {
     fn heartbeat(&self, attempt: &Attempt, details: Option<Value>);
@@ -18,11 +18,11 @@ pub(crate) trait Link: Send + Sync {
     async fn log(&self, attempt: &Attempt, level: LogLevel, message: &str);
     async fn stream(&self, attempt: &Attempt, data: Value);
     async fn get_state(&self, attempt: &Attempt, key: &str) -> Result<Option<Value>>;
-    /// `None` clears it.
+    /// Sets a value. `None` removes it.
     async fn set_state(&self, attempt: &Attempt, key: &str, value: Option<Value>) -> Result<()>;
 }
 
-/// Heartbeats go with the worker's stream, everything else by calls of its own.
+/// The connection to a server. Heartbeats use the worker's stream; everything else uses separate calls.
 pub(crate) struct ServerLink {
     channel: Channel,
     heartbeats: Box<dyn Fn(v1::TaskHeartbeat) + Send + Sync>,
@@ -57,7 +57,7 @@ impl Link for ServerLink {
         let (details, claim_token) = (details.to_owned(), Some(attempt.token));
         let report = v1::ReportProgressRequest { task_execution_id, progress, details, claim_token };
         if let Err(status) = self.client().report_progress(self.channel.signed(report)).await {
-            tracing::debug!(%status, "progress was not reported");
+            tracing::debug!(%status, "cannot report progress");
         }
     }
 
@@ -69,7 +69,7 @@ impl Link for ServerLink {
             claim_token: Some(attempt.token),
         };
         if let Err(status) = self.client().log_message(self.channel.signed(line)).await {
-            tracing::debug!(%status, "a log line was not sent");
+            tracing::debug!(%status, "cannot send a log line");
         }
     }
 
@@ -84,7 +84,7 @@ impl Link for ServerLink {
             claim_token: Some(attempt.token),
         };
         if let Err(status) = self.client().stream_task_data(self.channel.signed(datum)).await {
-            tracing::debug!(%status, "live data was not sent");
+            tracing::debug!(%status, "cannot send live data");
         }
     }
 

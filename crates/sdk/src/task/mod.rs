@@ -1,4 +1,4 @@
-//! What a task sees of the world, beside everything else it may do.
+//! The task context: what a task can read and report.
 
 mod extensions;
 mod link;
@@ -50,7 +50,7 @@ pub(crate) struct Attempt {
     pub(crate) last_details: Option<Value>,
 }
 
-/// A task's own view of its attempt. Cheap to clone.
+/// The context of one attempt of a task. Cheap to clone.
 #[derive(Clone)]
 pub struct TaskContext {
     attempt: Arc<Attempt>,
@@ -75,11 +75,11 @@ impl TaskContext {
         Self { attempt: Arc::new(attempt), cancelled, link, extensions }
     }
 
-    /// The value of this type that was given to the worker with
+    /// The value of this type that was added to the worker with
     /// [`extension`](crate::worker::WorkerBuilder::extension).
     ///
     /// # Errors
-    /// When the worker has none of this type.
+    /// Fails if the worker has no value of this type.
     pub fn extension<T: Send + Sync + 'static>(&self) -> Result<&T> {
         self.extensions.get()
     }
@@ -92,7 +92,7 @@ impl TaskContext {
         &self.attempt.task_type
     }
 
-    /// The workflow it belongs to; `None` for a standalone task.
+    /// The execution that the task belongs to. `None`: a standalone task.
     pub fn execution_id(&self) -> Option<Uuid> {
         self.attempt.execution_id
     }
@@ -106,25 +106,27 @@ impl TaskContext {
         &self.attempt.queue
     }
 
-    /// Grows with every claim of this task: hand it to systems that refuse older ones.
+    /// The number of the claim. It grows with every claim of this task: pass it to systems that refuse older numbers
+    /// (fencing).
     pub fn fencing_token(&self) -> i64 {
         self.attempt.token
     }
 
-    /// The same for all attempts: hand it to systems that know idempotency keys.
+    /// The same key for all attempts of the task: pass it to systems that support idempotency keys.
     pub fn idempotency_key(&self) -> &str {
         &self.attempt.key
     }
 
-    /// W3C trace context of whoever started this; empty if there was none.
+    /// W3C trace context of the caller that started this work. Empty: there was none.
     pub fn traceparent(&self) -> &str {
         &self.attempt.traceparent
     }
 
-    /// Says that it is alive. The details are handed to the next attempt if this one does not finish.
+    /// Sends a heartbeat. If this attempt does not finish, the next attempt receives the details.
     ///
     /// # Errors
-    /// When the details are no JSON, or larger than 1 MiB: then the heartbeat is not sent, and the code is `FLV0020`.
+    /// Fails if the details cannot be serialized to JSON, or with the code `FLV0020` if they are larger than 1 MiB.
+    /// The heartbeat is not sent then.
     pub fn heartbeat<T: Serialize + ?Sized>(&self, details: &T) -> Result<()> {
         let details = serde_json::to_value(details)?;
         size::check(|| "a heartbeat's detail".to_owned(), &details)?;
@@ -132,67 +134,67 @@ impl TaskContext {
         Ok(())
     }
 
-    /// What the last heartbeat of the attempt before said.
+    /// The details of the last heartbeat of the previous attempt. `None`: there was none.
     ///
     /// # Errors
-    /// When it is not of this type.
+    /// Fails if the details cannot be deserialized as `T`.
     pub fn last_heartbeat<T: DeserializeOwned>(&self) -> Result<Option<T>> {
         Ok(self.attempt.last_details.clone().map(serde_json::from_value).transpose()?)
     }
 
-    /// How far it is, from 0 to 1. For people; may get lost.
+    /// Reports progress, from 0 to 1, for display. It may be lost.
     pub async fn report_progress(&self, progress: f64, details: &str) {
         self.link.progress(&self.attempt, progress, details).await;
     }
 
-    /// A line in the task's log. For people; may get lost.
+    /// Adds a line to the task's log, for display. It may be lost.
     pub async fn log(&self, level: LogLevel, message: &str) {
         self.link.log(&self.attempt, level, message).await;
     }
 
-    /// Live data for whoever watches; not kept.
+    /// Streams live data to clients that follow the task. The data is not stored.
     ///
     /// # Errors
-    /// When it is no JSON.
+    /// Fails if the data cannot be serialized to JSON.
     pub async fn stream<T: Serialize + ?Sized>(&self, data: &T) -> Result<()> {
         self.link.stream(&self.attempt, serde_json::to_value(data)?).await;
         Ok(())
     }
 
-    /// Whether somebody has asked this task to stop, or its claim has ended.
+    /// Whether cancellation of this task was requested, or its claim has ended.
     pub fn is_cancelled(&self) -> bool {
         *self.cancelled.borrow()
     }
 
-    /// Completes when somebody asks this task to stop.
+    /// Completes when cancellation of this task is requested, or its claim has ended.
     pub async fn cancelled(&self) {
         if self.cancelled.clone().wait_for(|cancelled| *cancelled).await.is_err() {
-            // The worker has gone, and with it whoever could ask.
+            // The worker is gone, so no request can arrive any more.
             std::future::pending::<()>().await;
         }
     }
 
-    /// A value that an earlier attempt, or this one, has kept.
+    /// Reads a value that this attempt or an earlier one has set. `None`: the key is not set.
     ///
     /// # Errors
-    /// When the server cannot be asked, or the value is not of this type.
+    /// Fails if the server cannot be reached, or the value cannot be deserialized as `T`.
     pub async fn get_state<T: DeserializeOwned>(&self, key: &str) -> Result<Option<T>> {
         let value = self.link.get_state(&self.attempt, key).await?;
         Ok(value.map(serde_json::from_value).transpose()?)
     }
 
-    /// Keeps a value for later attempts.
+    /// Sets a value that later attempts can read.
     ///
     /// # Errors
-    /// When the server refuses it or cannot be reached.
+    /// Fails if the server refuses it or cannot be reached.
     pub async fn set_state<T: Serialize + ?Sized>(&self, key: &str, value: &T) -> Result<()> {
         self.link.set_state(&self.attempt, key, Some(serde_json::to_value(value)?)).await
     }
 
-    /// Forgets a value.
+    /// Removes a value.
     ///
     /// # Errors
-    /// When the server cannot be reached.
+    /// Fails if the server cannot be reached.
     pub async fn clear_state(&self, key: &str) -> Result<()> {
         self.link.set_state(&self.attempt, key, None).await
     }

@@ -1,4 +1,4 @@
-//! Runs the examples of the documentation: a workflow in surroundings that answer whatever it asks.
+//! Runs the examples of the documentation in a test environment with fixed answers.
 
 use std::future::Future;
 
@@ -8,11 +8,11 @@ use super::TestEnvironment;
 use crate::context::WorkflowContext;
 use crate::error::Result;
 
-/// Runs a workflow to its end: tasks and children are answered with their input, the promise `approval` with `true`, and a
-/// signal `go` with the value 1 comes when it waits.
+/// Runs a workflow to its end. Tasks and children are answered with their input, and the promise `approval` with
+/// `true`. A signal `go` with the value 1 is sent when the workflow waits.
 ///
 /// # Panics
-/// When the workflow does not complete.
+/// Panics if the workflow does not complete.
 #[doc(hidden)]
 pub fn example<F, R>(workflow: F)
 where

@@ -1,4 +1,4 @@
-//! A log as a server would keep it: commands become rows, and what they open completes later.
+//! An in-memory log that works like a server's: commands become rows, and the work they start completes later.
 
 use std::time::Duration;
 
@@ -10,23 +10,23 @@ use crate::error::{Error, PLAIN};
 use crate::replay::{Command, LogEvent, Origin, RetryPolicy};
 use crate::wire::milliseconds;
 
-/// How often a task runs at most when its options say nothing, as on a server.
+/// Maximum number of attempts of a task whose options set none, as on a server.
 const DEFAULT_ATTEMPTS: u32 = 3;
 
-/// Something that was asked for and will complete by itself.
+/// Work that will complete by itself: a task, a child, a timer or the timeout of a promise.
 #[derive(Debug)]
 pub(super) struct Open {
     pub(super) kind: &'static str,
     pub(super) data: Value,
-    /// `None`: as soon as it is its turn.
+    /// `None`: completes as soon as possible.
     pub(super) due_ms: Option<i64>,
-    /// What cancels it: a task's id, a timer's name.
+    /// The id or name by which the work is cancelled, such as a task's id or a timer's name.
     name: String,
-    /// A task that is run: what follows depends on its next attempt.
+    /// `Some`: a task that runs for real. Its next attempt decides what happens.
     attempts: Option<Box<Attempts>>,
 }
 
-/// A task that is run for real.
+/// The attempts of a task that runs for real.
 #[derive(Debug)]
 struct Attempts {
     task: TestTask,
@@ -35,14 +35,14 @@ struct Attempts {
     input: Value,
     max: u32,
     retry: RetryPolicy,
-    /// Of the last attempt.
+    /// The error of the last attempt.
     error: String,
-    /// When the last attempt wants the next one to begin.
+    /// The delay that the last attempt asked for. `None`: the retry policy decides.
     retry_after: Option<Duration>,
 }
 
 impl Attempts {
-    /// Runs the next attempt. `None`: it failed, and there is another one.
+    /// Runs the next attempt. `None`: the attempt failed, and another one follows.
     async fn next(&mut self) -> Option<Result<Value, Error>> {
         let result = self.task.attempt(&self.kind, self.definition.0.clone(), self.input.clone()).await;
         let error = match result {
@@ -54,7 +54,7 @@ impl Attempts {
         is_last.then_some(Err(error))
     }
 
-    /// Delay after the attempts so far: as the server has it, without its jitter.
+    /// Delay before the next attempt. Like a server's, but without jitter.
     fn delay_ms(&self) -> i64 {
         if let Some(delay) = self.retry_after {
             return milliseconds(delay);
@@ -71,7 +71,7 @@ pub(super) struct Log {
     pub(super) events: Vec<LogEvent>,
     pub(super) now_ms: i64,
     pub(super) open: Vec<Open>,
-    /// Open promises: name, id, deadline.
+    /// Open promises: name and id.
     promises: Vec<(String, String)>,
 }
 
@@ -101,7 +101,7 @@ impl Log {
         self.open.retain(|open| open.name != name);
     }
 
-    /// Carries out a command: its row, and what will come of it.
+    /// Applies a command: adds its row and opens the work that it starts.
     pub(super) fn carry_out(&mut self, environment: &TestEnvironment, execution_id: Uuid, command: Command) {
         match command {
             Command::RecordOperation { name, result } => {
@@ -201,7 +201,7 @@ impl Log {
         }
     }
 
-    /// Answers the oldest open promise of this name.
+    /// Resolves or rejects the oldest open promise of this name.
     pub(super) fn answer_promise(&mut self, name: &str, answer: Result<Value, String>) -> Result<(), Error> {
         let index = self.promises.iter().position(|(known, _)| known == name);
         let index = index.ok_or_else(|| Error::failed(format!("there is no open promise {name:?}")))?;
@@ -220,7 +220,7 @@ impl Log {
         Ok(())
     }
 
-    /// Completes something that is open, or runs the next attempt of a task.
+    /// Completes open work, or runs the next attempt of a task.
     pub(super) async fn complete(&mut self, index: usize) {
         let mut open = self.open.remove(index);
         self.now_ms = self.now_ms.max(open.due_ms.unwrap_or(self.now_ms));
@@ -245,7 +245,7 @@ impl Log {
         }
     }
 
-    /// What there is to say of a task beyond its type. `None`: it is not run by the test.
+    /// The state of a task's attempts, for `waiting_on`. `None`: the test neither runs nor mocks the task.
     pub(super) fn task_note(&self, id: &str) -> Option<String> {
         let open = self.open.iter().find(|open| open.name == id)?;
         let Some(attempts) = &open.attempts else { return Some(String::new()) };
@@ -255,17 +255,17 @@ impl Log {
             number => {
                 let (error, left) =
                     (&attempts.error, Duration::from_millis((due_ms - self.now_ms).unsigned_abs()));
-                format!(": attempt {number} failed: {error}; the next one runs in {left:?}")
+                format!(": attempt {number} failed: {error}; next attempt in {left:?}")
             }
         })
     }
 
-    /// Sequence of the newest signal. 0: none.
+    /// Sequence of the newest signal. 0: there is none.
     pub(super) fn last_signal(&self) -> i64 {
         self.events.iter().rev().find(|event| event.is_signal()).map_or(0, |event| event.sequence)
     }
 
-    /// A value of the workflow's state.
+    /// A value of the workflow's state. `None`: the key is not set.
     pub(super) fn state(&self, key: &str) -> Option<&Value> {
         let of_key = |event: &&LogEvent| event.text("key") == key;
         let is_state = |event: &&LogEvent| event.kind == "STATE_SET" || event.kind == "STATE_CLEARED";
@@ -274,7 +274,7 @@ impl Log {
     }
 }
 
-/// What an event says of a failure beside its message, as a server writes it.
+/// Adds the kind and details of a failure to an event, as a server does.
 pub(super) fn add_failure(data: &mut Map<String, Value>, error: &Error) {
     data.insert("failureType".into(), error.kind().into());
     if let Some(details) = error.raw_details() {
@@ -286,7 +286,7 @@ fn task_failed(id: &str, error: &Error, attempts: u32) -> Value {
     let mut data = Map::new();
     data.insert("taskExecutionId".into(), id.into());
     data.insert("error".into(), error.to_string().into());
-    // A worker does not send the kind of an error that has none of its own.
+    // A worker does not send the default kind.
     if error.kind() != PLAIN {
         add_failure(&mut data, error);
     }

@@ -1,5 +1,7 @@
-//! Runs workflows in-process, without a server: tasks are run or mocked, children are mocked, time is virtual, signals and promises
-//! come from the test. And replays recorded histories against code.
+//! Tests for workflows without a server, and replay tests with recorded histories.
+//!
+//! A workflow runs in-process: tasks run or are mocked, child workflows are mocked, time is virtual, and the test
+//! sends signals and resolves promises.
 //!
 //! ```
 //! use flovyn_sdk::testing::TestEnvironment;
@@ -46,7 +48,7 @@ use crate::task::Extensions;
 
 type Mock = Arc<dyn Fn(Value) -> Result<Value> + Send + Sync>;
 
-/// A task that is run.
+/// A task that runs for real.
 #[derive(Clone)]
 struct RealTask(Arc<dyn AnyTask>);
 
@@ -56,7 +58,7 @@ impl std::fmt::Debug for RealTask {
     }
 }
 
-/// What surrounds a workflow in a test.
+/// The environment of a workflow in a test: its tasks, mocks and extensions.
 #[derive(Clone, Default)]
 pub struct TestEnvironment {
     tasks: HashMap<String, Mock>,
@@ -83,15 +85,16 @@ impl TestEnvironment {
         Self::default()
     }
 
-    /// Runs this task for real, with a [`TaskContext`](crate::TaskContext) of the test. Its retry policy is applied in virtual
-    /// time; its time limits are not, since its code runs in real time. A mock of the same task goes first.
+    /// Runs this task for real, with a [`TaskContext`](crate::TaskContext) of the test. Its retry policy uses virtual
+    /// time. Its time limits are not applied, because its code runs in real time. A mock of the same task has
+    /// precedence.
     #[must_use]
     pub fn task<T: TaskDefinition>(mut self, task: T) -> Self {
         self.real_tasks.insert(T::KIND.to_owned(), RealTask(Arc::new(task)));
         self
     }
 
-    /// The same for all tasks of a set: see [`#[tasks]`](macro@crate::tasks).
+    /// Like [`task`](Self::task), for all tasks of a set: see [`#[tasks]`](macro@crate::tasks).
     #[must_use]
     pub fn tasks<S: TaskSet>(mut self, tasks: S) -> Self {
         let entries = Arc::new(tasks).tasks().into_iter();
@@ -99,19 +102,20 @@ impl TestEnvironment {
         self
     }
 
-    /// Lends a value to all tasks, as [`extension`](crate::worker::WorkerBuilder::extension) of a worker does.
+    /// Adds a value that all tasks can read, like [`extension`](crate::worker::WorkerBuilder::extension) of a worker.
     ///
     /// # Panics
-    /// When there is one of this type, or a run was started.
+    /// Panics if a value of this type was added before, or a run was started.
     #[must_use]
     pub fn extension<T: Send + Sync + 'static>(mut self, value: T) -> Self {
         let extensions =
-            Arc::get_mut(&mut self.extensions).expect("extensions are given before the first run");
-        assert!(extensions.add(value), "two extensions of one type");
+            Arc::get_mut(&mut self.extensions).expect("extensions must be added before the first run");
+        assert!(extensions.add(value), "two extensions have the same type");
         self
     }
 
-    /// Answers tasks of this type, with the outcome of all their attempts. A type that is neither mocked nor run stays open.
+    /// Mocks tasks of this type. The mock returns the outcome of all attempts together. A task that is neither mocked
+    /// nor run stays open.
     #[must_use]
     pub fn mock_task(
         mut self,
@@ -122,7 +126,7 @@ impl TestEnvironment {
         self
     }
 
-    /// The same for a typed task.
+    /// Like [`mock_task`](Self::mock_task), for a typed task.
     #[must_use]
     pub fn mock<T: TaskDefinition>(
         self,
@@ -134,7 +138,7 @@ impl TestEnvironment {
         })
     }
 
-    /// Answers child workflows of this type.
+    /// Mocks child workflows of this type.
     #[must_use]
     pub fn mock_workflow<W: WorkflowDefinition>(
         self,
@@ -146,7 +150,7 @@ impl TestEnvironment {
         })
     }
 
-    /// Answers child workflows of this kind, with plain JSON.
+    /// Mocks child workflows of this kind, with JSON values as input and output.
     #[must_use]
     pub fn mock_child(
         mut self,
@@ -157,38 +161,38 @@ impl TestEnvironment {
         self
     }
 
-    /// Forgets the workflow after every step and replays it from the start, as a worker without memory would.
+    /// Drops the workflow after every step and replays it from the start, like a worker without a cache.
     #[must_use]
     pub fn evict_always(mut self) -> Self {
         self.evict = true;
         self
     }
 
-    /// Lets the workflow go on with the success of a task before its log has it, as a worker does that has run the task itself.
-    /// It must make no difference.
+    /// Runs the workflow ahead of its log when a task succeeds, like a worker that ran the task itself. The result
+    /// must be the same.
     #[must_use]
     pub fn go_ahead(mut self) -> Self {
         self.ahead = true;
         self
     }
 
-    /// Lets what is open complete in a random order, one or several at a time. The same seed gives the same order.
+    /// Completes open work in a random order, one or several items at a time. The same seed gives the same order.
     #[must_use]
     pub fn shuffle(mut self, seed: u64) -> Self {
         self.seed = Some(seed);
         self
     }
 
-    /// Starts a workflow. It runs when the run is driven.
+    /// Creates a run of a workflow. The workflow starts when the run is driven, for example with [`TestRun::finish`].
     ///
     /// # Panics
-    /// When the input is no JSON.
+    /// Panics if the input cannot be serialized to JSON.
     pub fn start<W: WorkflowDefinition>(&self, workflow: W, input: W::Input) -> TestRun {
-        let input = serde_json::to_value(input).expect("the input of a test is JSON");
+        let input = serde_json::to_value(input).expect("the input of a test must be serializable to JSON");
         self.begin(W::KIND, Arc::new(workflow), input)
     }
 
-    /// Starts a workflow made of a closure.
+    /// Creates a run of a workflow made from a closure.
     pub fn start_fn<F, R>(&self, kind: &str, workflow: F, input: Value) -> TestRun
     where
         F: Fn(WorkflowContext, Value) -> R + Send + Sync + 'static,

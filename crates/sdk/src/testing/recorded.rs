@@ -1,4 +1,4 @@
-//! Recorded histories: how they are read, and what stands in them.
+//! Reads recorded histories.
 
 use serde_json::Value;
 
@@ -7,10 +7,10 @@ use crate::replay::command::Row;
 use crate::replay::event::usual_origin;
 use crate::replay::{LogEvent, Origin, Outcome};
 
-/// What the workflow has asked for, as the history has it: each with its sequence and its input.
+/// The commands in a history, each with its sequence and a description with its input.
 ///
 /// # Errors
-/// When the history cannot be read.
+/// Fails if the history cannot be read.
 pub fn recorded_commands(history: &Value) -> Result<Vec<(i64, String)>> {
     let rows = events(history)?.into_iter().filter(|event| event.origin == Origin::Command);
     let rows = rows.filter_map(|event| Row::read(&event));
@@ -19,7 +19,7 @@ pub fn recorded_commands(history: &Value) -> Result<Vec<(i64, String)>> {
 
 pub(super) fn events(history: &Value) -> Result<Vec<LogEvent>> {
     let events = history.get("events").unwrap_or(history).as_array();
-    let events = events.ok_or_else(|| Error::failed("a history is an array of events"))?;
+    let events = events.ok_or_else(|| Error::failed("the history must be an array of events"))?;
     events.iter().map(event).collect()
 }
 
@@ -43,12 +43,12 @@ fn event(value: &Value) -> Result<LogEvent> {
     })
 }
 
-/// How a workflow ended, by its own doing.
+/// How the workflow itself ended, according to the history.
 #[derive(Debug, PartialEq)]
 pub(super) struct Ending {
     sequence: i64,
     kind: &'static str,
-    /// Its output or error, as far as it was kept.
+    /// The output, error or reason. `None`: the history does not include it.
     with: Option<Value>,
 }
 
@@ -60,12 +60,12 @@ impl Ending {
             "WORKFLOW_CANCELLED" => ("was cancelled", "reason"),
             _ => return None,
         };
-        // Ended from outside, by an operator or a deadline: that says nothing about the code.
+        // Ignore an end from outside, by an operator or a timeout: it does not depend on the code.
         let own = event.origin == Origin::Command;
         own.then(|| Self { sequence: event.sequence, kind, with: event.data.get(key).cloned() })
     }
 
-    /// Whether the code ends in the same way; if `strict`, also with the same output or error.
+    /// Fails if the code ends in a different way. If `strict`, the output or error must also be the same.
     pub(super) fn compare(&self, outcome: &Outcome, strict: bool) -> Result<()> {
         let (kind, with) = match outcome {
             Outcome::Suspended => ("still waits", None),
@@ -81,7 +81,7 @@ impl Ending {
             Some(with) => format!("the workflow {kind} with {with}"),
         };
         let (expected, found) = (tell(self.kind, &self.with), tell(kind, &with));
-        Err(self.violation(&format!("the log says that {expected}, but {found}")))
+        Err(self.violation(&format!("in the history {expected}, but with this code {found}")))
     }
 
     pub(super) fn violation(&self, message: &str) -> Error {

@@ -1,4 +1,4 @@
-//! Replays a recorded history against code: does it still do what it did?
+//! Replays a recorded history against code, to check that the code is still compatible with it.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -12,13 +12,13 @@ use crate::definition::{AnyWorkflow, Dynamic, WorkflowDefinition};
 use crate::error::{Error, Result};
 use crate::replay::{ActivationError, Core, Instance, LogEvent, Outcome, Shared};
 
-/// Replays a history against a workflow. The history is what `flovyn workflow export` writes, what `GET .../events` returns, or
-/// an array of events: objects with `sequence` (or `sequenceNumber`), `eventType` (or `kind`), `data`, and, where known,
-/// `timestampMs` and `origin`.
+/// Replays a history against a workflow. The history is the output of `flovyn workflow export` or `GET .../events`,
+/// or an array of events. An event is an object with `sequence` (or `sequenceNumber`), `eventType` (or `kind`),
+/// `data`, and, if known, `timestampMs` and `origin`.
 ///
-/// What is compared is what a worker compares: which commands there are, their order, kinds and names, and how the workflow
-/// ended. Ids are taken from the history. An input with a new field is no violation. [`Replay::strict`] compares inputs,
-/// durations and results too.
+/// The replay compares what a worker compares: the commands, their order, kinds and names, and how the workflow
+/// ended. Ids are taken from the history. A new field in an input is not a violation. [`Replay::strict`] also
+/// compares inputs, durations and results.
 ///
 /// ```no_run
 /// # use flovyn_sdk::{Result, WorkflowContext, workflow};
@@ -33,15 +33,15 @@ use crate::replay::{ActivationError, Core, Instance, LogEvent, Outcome, Shared};
 /// ```
 ///
 /// # Errors
-/// With [`Error::DeterminismViolation`] when the code does not fit the history.
+/// Fails with [`Error::DeterminismViolation`] if the code does not match the history.
 pub async fn replay<W: WorkflowDefinition>(workflow: W, history: &Value) -> Result<()> {
     Replay::of(workflow, history)?.to_the_end().await
 }
 
-/// The same for a workflow made of a closure.
+/// Like [`replay`], for a workflow made from a closure.
 ///
 /// # Errors
-/// With [`Error::DeterminismViolation`] when the code does not fit the history.
+/// Fails with [`Error::DeterminismViolation`] if the code does not match the history.
 pub async fn replay_fn<F, R>(kind: &str, workflow: F, history: &Value) -> Result<()>
 where
     F: Fn(WorkflowContext, Value) -> R + Send + Sync + 'static,
@@ -50,7 +50,7 @@ where
     Replay::new(kind, workflow, history)?.to_the_end().await
 }
 
-/// A replay that stops wherever the test wants, as activations do.
+/// A replay in steps that the test chooses, like the activations of a worker.
 pub struct Replay {
     events: Vec<LogEvent>,
     next: usize,
@@ -74,15 +74,15 @@ impl std::fmt::Debug for Replay {
 }
 
 impl Replay {
-    /// Of a workflow that has a type.
+    /// Creates a replay of a typed workflow.
     ///
     /// # Errors
-    /// When the history cannot be read.
+    /// Fails if the history cannot be read.
     pub fn of<W: WorkflowDefinition>(workflow: W, history: &Value) -> Result<Self> {
         Self::begin(W::KIND, Arc::new(workflow), history)
     }
 
-    /// Compares inputs, durations and results as well, which a worker does not: to find every difference.
+    /// Also compares inputs, durations and results, which a worker does not compare.
     #[must_use]
     pub fn strict(mut self) -> Self {
         self.instance.be_strict();
@@ -90,10 +90,10 @@ impl Replay {
         self
     }
 
-    /// Of a workflow made of a closure.
+    /// Creates a replay of a workflow made from a closure.
     ///
     /// # Errors
-    /// When the history cannot be read.
+    /// Fails if the history cannot be read.
     pub fn new<F, R>(kind: &str, workflow: F, history: &Value) -> Result<Self>
     where
         F: Fn(WorkflowContext, Value) -> R + Send + Sync + 'static,
@@ -115,7 +115,7 @@ impl Replay {
         Ok(Self { events, next: 0, workflow, kind, id, created_ms, instance, outcome, strict: false })
     }
 
-    /// From the beginning, as a worker does when an end did not stand.
+    /// Restarts from the beginning, as a worker does when an end was deferred.
     fn restart(&mut self) {
         let input = self.events[0].value("input");
         self.instance = start(&self.workflow, &self.kind, self.id, self.created_ms, input);
@@ -125,16 +125,16 @@ impl Replay {
         self.next = 0;
     }
 
-    /// How many events are left.
+    /// The number of events that have not been replayed.
     pub fn left(&self) -> usize {
         self.events.len() - self.next
     }
 
-    /// One activation with the next `count` events. Returns what the workflow asks for and the history, as far as it was
-    /// replayed, does not have; each with its input.
+    /// Runs one activation with the next `count` events. Returns the commands that are not in the replayed part of
+    /// the history, each with its input.
     ///
     /// # Errors
-    /// With [`Error::DeterminismViolation`] when the code does not fit the history.
+    /// Fails with [`Error::DeterminismViolation`] if the code does not match the history.
     pub async fn feed(&mut self, count: usize) -> Result<Vec<String>> {
         let until = self.events.len().min(self.next + count);
         if self.instance.is_deferred_by(&self.events[self.next..until]) {
@@ -147,7 +147,7 @@ impl Replay {
         Ok(commands.iter().map(crate::replay::Command::describe_fully).collect())
     }
 
-    /// What it returned, if it has ended.
+    /// The result of the workflow. `None`: it has not ended.
     pub fn ended(&self) -> Option<Result<Value>> {
         match &self.outcome {
             Outcome::Suspended => None,
@@ -157,15 +157,17 @@ impl Replay {
         }
     }
 
-    /// Replays the rest. A history that has ended is one that the code ends too, in the same way.
+    /// Replays the rest. If the history has ended, the code must end in the same way.
     ///
     /// # Errors
-    /// With [`Error::DeterminismViolation`] when the code does not fit the history.
+    /// Fails with [`Error::DeterminismViolation`] if the code does not match the history.
     pub async fn to_the_end(mut self) -> Result<()> {
         let commands = self.feed(self.left()).await?;
         let Some(ending) = self.events.iter().rev().find_map(Ending::read) else { return Ok(()) };
         if let Some(command) = commands.first() {
-            return Err(ending.violation(&format!("the workflow has ended, but it asked for {command}")));
+            return Err(ending.violation(&format!(
+                "in the history the workflow has ended, but its code requested {command}"
+            )));
         }
         ending.compare(&self.outcome, self.strict)
     }
@@ -177,7 +179,7 @@ fn start(workflow: &Arc<dyn AnyWorkflow>, kind: &str, id: Uuid, created_ms: i64,
     Instance::new(core, workflow.clone().start(context, input))
 }
 
-/// An activation that failed, as tests see it.
+/// Converts the error of an activation to the error that tests receive.
 pub(super) fn violation(error: ActivationError) -> Error {
     Error::DeterminismViolation(format!("{} at event {}: {}", error.code, error.position, error.message))
 }

@@ -1,4 +1,4 @@
-//! One workflow under test.
+//! A run of one workflow in a test.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,12 +17,12 @@ use crate::definition::AnyWorkflow;
 use crate::error::{Error, Result};
 use crate::replay::{Command, Core, Instance, LogEvent, Origin, Outcome, Shared, Waiting, WentAhead};
 
-/// When every test begins.
+/// The virtual time at which every test begins.
 const BEGINNING_MS: i64 = 1_700_000_000_000;
-/// Steps before a run is taken to be endless.
+/// Maximum number of steps before a run counts as endless.
 const MAX_STEPS: usize = 100_000;
 
-/// A workflow that a test drives.
+/// A run of a workflow that a test drives.
 pub struct TestRun {
     environment: TestEnvironment,
     kind: String,
@@ -34,9 +34,9 @@ pub struct TestRun {
     outcome: Outcome,
     commands: Vec<String>,
     unread: BTreeMap<String, usize>,
-    /// What arrives while the next activation is under way.
+    /// Events that arrive during the next activation.
     meanwhile: Vec<(&'static str, Value)>,
-    /// What arrives while the one after it is under way.
+    /// Events that arrive during the activation after the next one.
     later: Vec<(&'static str, Value)>,
     random: u64,
 }
@@ -74,26 +74,26 @@ impl TestRun {
         }
     }
 
-    /// Runs until it waits for time, a signal, a promise, or something that is not mocked.
+    /// Runs until the workflow waits for a timer, a signal, a promise, or work that is neither mocked nor run.
     ///
     /// # Errors
-    /// When the activation fails: a determinism violation, a panic, a foreign await.
+    /// Fails if the activation fails: a determinism violation, a panic or a foreign await.
     pub async fn settle(&mut self) -> Result<()> {
         self.go_on(|open| open.due_ms.is_none()).await
     }
 
-    /// Runs on, jumping over the time until the next timer, until it has finished or waits for the test.
+    /// Runs until the workflow has finished or waits for the test. Virtual time skips to the next timer.
     ///
     /// # Errors
-    /// When an activation fails.
+    /// Fails if an activation fails.
     pub async fn finish(&mut self) -> Result<()> {
         self.go_on(|_| true).await
     }
 
-    /// Lets time pass: timers fire in order, and what follows from them happens.
+    /// Advances virtual time. Timers fire in order, and the workflow runs after each.
     ///
     /// # Errors
-    /// When an activation fails.
+    /// Fails if an activation fails.
     pub async fn advance(&mut self, duration: Duration) -> Result<()> {
         let until_ms = self.log.now_ms + i64::try_from(duration.as_millis()).unwrap_or(i64::MAX);
         self.go_on(|open| open.due_ms.is_none_or(|due_ms| due_ms <= until_ms)).await?;
@@ -101,40 +101,42 @@ impl TestRun {
         Ok(())
     }
 
+    /// Sends a signal and runs the workflow until it waits.
+    ///
     /// # Errors
-    /// When the workflow has finished, an activation fails, or the value is no JSON.
+    /// Fails if the workflow has finished, an activation fails, or the value cannot be serialized to JSON.
     pub async fn signal<T: Serialize + ?Sized>(&mut self, name: &str, value: &T) -> Result<()> {
         let data = json!({ "signalName": name, "signalValue": serde_json::to_value(value)? });
         self.happen("SIGNAL_RECEIVED", data).await
     }
 
-    /// A signal that arrives while the next activation is under way: behind the events that it sees, before what it asks
-    /// for.
+    /// Sends a signal that arrives during the next activation: after the events that the activation sees, before its
+    /// commands.
     ///
     /// # Errors
-    /// When the value is no JSON.
+    /// Fails if the value cannot be serialized to JSON.
     pub fn signal_meanwhile<T: Serialize + ?Sized>(&mut self, name: &str, value: &T) -> Result<()> {
         let data = json!({ "signalName": name, "signalValue": serde_json::to_value(value)? });
         self.meanwhile.push(("SIGNAL_RECEIVED", data));
         Ok(())
     }
 
-    /// A signal that arrives while the activation after the next one is under way.
+    /// Sends a signal that arrives during the activation after the next one.
     ///
     /// # Errors
-    /// When the value is no JSON.
+    /// Fails if the value cannot be serialized to JSON.
     pub fn signal_later<T: Serialize + ?Sized>(&mut self, name: &str, value: &T) -> Result<()> {
         let data = json!({ "signalName": name, "signalValue": serde_json::to_value(value)? });
         self.later.push(("SIGNAL_RECEIVED", data));
         Ok(())
     }
 
-    /// The same for a request to cancel.
+    /// Requests cancellation during the next activation.
     pub fn cancel_meanwhile(&mut self, reason: &str) {
         self.meanwhile.push(("CANCELLATION_REQUESTED", json!({ "reason": reason })));
     }
 
-    /// A log has nothing behind the end of its workflow.
+    /// Appends an event from outside. Fails if the workflow has ended, because a log has no events after the end.
     async fn happen(&mut self, kind: &str, data: Value) -> Result<()> {
         if self.outcome != Outcome::Suspended {
             return Err(Error::failed("the workflow has finished"));
@@ -143,31 +145,35 @@ impl TestRun {
         self.settle().await
     }
 
+    /// Resolves the oldest open promise of this name and runs the workflow until it waits.
+    ///
     /// # Errors
-    /// When there is no such promise, or an activation fails.
+    /// Fails if the promise does not exist, or an activation fails.
     pub async fn resolve_promise<T: Serialize + ?Sized>(&mut self, name: &str, value: &T) -> Result<()> {
         self.settle().await?;
         self.log.answer_promise(name, Ok(serde_json::to_value(value)?))?;
         self.settle().await
     }
 
+    /// Rejects the oldest open promise of this name and runs the workflow until it waits.
+    ///
     /// # Errors
-    /// When there is no such promise, or an activation fails.
+    /// Fails if the promise does not exist, or an activation fails.
     pub async fn reject_promise(&mut self, name: &str, error: &str) -> Result<()> {
         self.settle().await?;
         self.log.answer_promise(name, Err(error.to_owned()))?;
         self.settle().await
     }
 
-    /// Asks the workflow to cancel.
+    /// Requests cancellation of the workflow.
     ///
     /// # Errors
-    /// When the workflow has finished, or an activation fails.
+    /// Fails if the workflow has finished, or an activation fails.
     pub async fn cancel(&mut self, reason: &str) -> Result<()> {
         self.happen("CANCELLATION_REQUESTED", json!({ "reason": reason })).await
     }
 
-    /// Its output, once it has completed.
+    /// The output. `None`: the workflow has not completed.
     pub fn output(&self) -> Option<&Value> {
         match &self.outcome {
             Outcome::Completed(output) => Some(output),
@@ -175,7 +181,7 @@ impl TestRun {
         }
     }
 
-    /// Its error, once it has failed or was cancelled.
+    /// The error. `None`: the workflow has not failed and was not cancelled.
     pub fn error(&self) -> Option<Error> {
         match &self.outcome {
             Outcome::Failed(error) => Some(error.clone()),
@@ -184,21 +190,21 @@ impl TestRun {
         }
     }
 
-    /// Whether it waits.
+    /// Whether the workflow has not ended.
     pub fn is_waiting(&self) -> bool {
         self.outcome == Outcome::Suspended
     }
 
-    /// A value of its state. `None`: nothing is set under this key.
+    /// A value of the workflow's state. `None`: the key is not set.
     ///
     /// # Errors
-    /// When it is not of this type.
+    /// Fails if the value cannot be deserialized as `T`.
     pub fn state<T: DeserializeOwned>(&self, key: &str) -> Result<Option<T>> {
         Ok(self.log.state(key).cloned().map(serde_json::from_value).transpose()?)
     }
 
-    /// What it waits for, in words, in the order in which it asked: such as `promise "approval"`, or a task with why its last
-    /// attempt failed. Empty: it has ended, or was not driven yet.
+    /// What the workflow waits for, in words, in the order of creation: such as `promise "approval"`, or a task with
+    /// the error of its last attempt. Empty: the workflow has ended, or was not driven yet.
     pub fn waiting_on(&self) -> Vec<String> {
         let Some(instance) = self.instance.as_ref().filter(|_| self.is_waiting()) else { return Vec::new() };
         let describe = |waiting: Waiting| match waiting {
@@ -214,17 +220,17 @@ impl TestRun {
         instance.waiting().into_iter().map(describe).collect()
     }
 
-    /// Signals that it had received and not read when it ended: how many of each name.
+    /// Signals that the workflow had received but not read when it ended: the number for each name.
     pub fn unread_signals(&self) -> &BTreeMap<String, usize> {
         &self.unread
     }
 
-    /// What it has asked for, in order, such as `timer "timer-1"`.
+    /// The commands of the workflow, in order, such as `timer "timer-1"`.
     pub fn commands(&self) -> &[String] {
         &self.commands
     }
 
-    /// Its log so far.
+    /// The history so far.
     pub fn history(&self) -> Vec<HistoryEvent> {
         let read = |event: &LogEvent| HistoryEvent {
             sequence: event.sequence,
@@ -235,7 +241,7 @@ impl TestRun {
         self.log.events.iter().map(read).collect()
     }
 
-    /// Its log so far, as [`replay`](super::replay) reads it. Fit to be kept in a file.
+    /// The history so far, in the format that [`replay`](super::replay) reads. It can be stored in a file.
     pub fn recording(&self) -> Value {
         let write = |event: &LogEvent| {
             let origin = match event.origin {
@@ -249,7 +255,7 @@ impl TestRun {
         json!({ "executionId": self.id.to_string(), "createdAtMs": BEGINNING_MS, "events": events })
     }
 
-    /// Virtual time that has passed.
+    /// The virtual time that has passed.
     pub fn elapsed(&self) -> Duration {
         Duration::from_millis((self.log.now_ms - BEGINNING_MS).unsigned_abs())
     }
@@ -261,10 +267,10 @@ impl TestRun {
                 return Ok(());
             }
         }
-        Err(Error::failed("the workflow does not come to an end"))
+        Err(Error::failed("the workflow does not end"))
     }
 
-    /// One activation.
+    /// Runs one activation.
     async fn step(&mut self) -> Result<()> {
         if self.outcome != Outcome::Suspended {
             return Ok(());
@@ -287,7 +293,7 @@ impl TestRun {
         self.let_things_happen().await;
         let ends = matches!(outcome, Outcome::Completed(_) | Outcome::Failed(_));
         if ends && self.log.last_signal() > instance.base() {
-            // As a server does it: nothing of this step counts, and the workflow decides anew.
+            // Like a server: the step is discarded, and the workflow decides again.
             let data = json!({ "reason": "a signal came first", "seenThrough": instance.base() });
             self.log.append(Origin::External, "WORKFLOW_SUSPENDED", data);
             return Ok(());
@@ -306,7 +312,7 @@ impl TestRun {
         Ok(())
     }
 
-    /// Goes ahead of the log, which in truth is there already, where a worker would.
+    /// Runs ahead of the log where a worker would, although the log already has the event.
     fn go_ahead(&self, instance: &mut Instance) -> Option<WentAhead> {
         let seen = usize::try_from(instance.seen).unwrap_or_default();
         let (last, before) = self.log.events[seen..].split_last()?;
@@ -324,7 +330,7 @@ impl TestRun {
         Instance::new(core, self.workflow.clone().start(context, self.input.clone()))
     }
 
-    /// What happens between the end of an activation and the moment when its commands are in the log.
+    /// Adds the events that arrive between the end of an activation and the moment when its commands are in the log.
     async fn let_things_happen(&mut self) {
         let next = std::mem::take(&mut self.later);
         for (kind, data) in std::mem::replace(&mut self.meanwhile, next) {
@@ -339,7 +345,7 @@ impl TestRun {
         }
     }
 
-    /// Whether something has happened that the workflow has not seen.
+    /// Whether the log has external events that the workflow has not seen.
     fn has_news(&self) -> bool {
         let seen = self.instance.as_ref().map_or(0, |instance| instance.seen);
         self.log
@@ -369,7 +375,7 @@ impl TestRun {
         self.log.append(Origin::Command, kind, data);
     }
 
-    /// Completes what may complete: the next in order, or a random one or several of those whose turn it is.
+    /// Completes the next open item. With a seed, completes up to three random items.
     async fn complete_some(&mut self, may: &impl Fn(&super::log::Open) -> bool) -> bool {
         let mut count = match self.environment.seed {
             None => 1,
@@ -392,7 +398,8 @@ impl TestRun {
         any
     }
 
-    /// What completes at once comes before what takes time, unless shuffled; of that, the earliest.
+    /// Open items that may complete now: items without a time before items with a time, unless shuffled; of timed
+    /// items only the earliest.
     fn ready(&self, may: &impl Fn(&super::log::Open) -> bool) -> Vec<usize> {
         let all = || self.log.open.iter().enumerate().filter(|(_, open)| may(open));
         let at_once: Vec<usize> =
@@ -405,7 +412,7 @@ impl TestRun {
         at_once.into_iter().chain(earliest.map(|(index, _)| index)).collect()
     }
 
-    /// A number below `bound`.
+    /// A random number below `bound`.
     fn draw(&mut self, bound: usize) -> usize {
         self.random =
             self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);

@@ -1,4 +1,4 @@
-//! One task under test: a context without a server, and what the task has said through it.
+//! Tests for a single task: a task context without a server, which records what the task reports.
 
 use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
@@ -16,7 +16,7 @@ use crate::error::Result;
 use crate::replay::panicked;
 use crate::task::{Attempt, Extensions, Link, LogLevel, TaskContext};
 
-/// What a task has said.
+/// The reports of a task.
 #[derive(Debug, Default)]
 struct Said {
     heartbeats: Vec<Value>,
@@ -67,7 +67,7 @@ impl Link for TestLink {
     }
 }
 
-/// A task under test. Its attempts share heartbeats and state, as they do on a server.
+/// A task in a test. Its attempts share heartbeats and state, as on a server.
 ///
 /// ```
 /// use flovyn_sdk::testing::TestTask;
@@ -84,7 +84,7 @@ impl Link for TestLink {
 /// # async fn main() {
 /// let mut task = TestTask::new();
 /// assert_eq!(task.run(Import, 10).await, Ok(10));
-/// // The second attempt goes on where the first one was.
+/// The second attempt continues where the first one stopped.
 /// assert_eq!(task.run(Import, 12).await, Ok(2));
 /// assert_eq!(task.heartbeats(), [10, 12]);
 /// # }
@@ -124,22 +124,22 @@ impl TestTask {
         Self { id, execution_id, attempts: 0, link: Arc::default(), extensions, cancelled }
     }
 
-    /// Lends a value to the task, as [`extension`](crate::worker::WorkerBuilder::extension) of a worker does.
+    /// Adds a value that the task can read, like [`extension`](crate::worker::WorkerBuilder::extension) of a worker.
     ///
     /// # Panics
-    /// When it has run already, or has a value of this type.
+    /// Panics if the task has run already, or a value of this type was added before.
     #[must_use]
     pub fn extension<T: Send + Sync + 'static>(mut self, value: T) -> Self {
         let extensions =
-            Arc::get_mut(&mut self.extensions).expect("extensions are given before the task runs");
-        assert!(extensions.add(value), "two extensions of one type");
+            Arc::get_mut(&mut self.extensions).expect("extensions must be added before the task runs");
+        assert!(extensions.add(value), "two extensions have the same type");
         self
     }
 
     /// Runs the next attempt.
     ///
     /// # Errors
-    /// With the task's own error; also when it panics.
+    /// Fails with the task's own error, also if the task panics.
     pub async fn run<T: TaskDefinition>(&mut self, task: T, input: T::Input) -> Result<T::Output> {
         let output = self.attempt(T::KIND, Arc::new(task), serde_json::to_value(input)?).await?;
         Ok(serde_json::from_value(output)?)
@@ -156,7 +156,7 @@ impl TestTask {
         ended.unwrap_or_else(|panic| Err(panicked(panic.as_ref())))
     }
 
-    /// The context of the next attempt of a task of this kind, for a task that is called by hand.
+    /// Creates the context of the next attempt, for a test that calls the task function itself.
     pub fn next_context(&mut self, kind: &str) -> TaskContext {
         self.attempts += 1;
         let attempt = Attempt {
@@ -173,49 +173,49 @@ impl TestTask {
         TaskContext::new(attempt, self.cancelled.subscribe(), self.link.clone(), self.extensions.clone())
     }
 
-    /// Asks the task to stop, now and in later attempts.
+    /// Requests cancellation of the task, for this attempt and later ones.
     pub fn cancel(&self) {
         self.cancelled.send_replace(true);
     }
 
-    /// Attempts so far.
+    /// Number of attempts so far.
     pub fn attempts(&self) -> u32 {
         self.attempts
     }
 
-    /// Details of all heartbeats.
+    /// The details of all heartbeats.
     pub fn heartbeats(&self) -> Vec<Value> {
         self.link.said().heartbeats.clone()
     }
 
-    /// All that was reported with [`report_progress`](TaskContext::report_progress).
+    /// All progress reported with [`report_progress`](TaskContext::report_progress).
     pub fn progress(&self) -> Vec<(f64, String)> {
         self.link.said().progress.clone()
     }
 
-    /// All lines of its log.
+    /// All lines of the task's log.
     pub fn log(&self) -> Vec<(LogLevel, String)> {
         self.link.said().log.clone()
     }
 
-    /// All live data.
+    /// All live data that the task has streamed.
     pub fn streamed(&self) -> Vec<Value> {
         self.link.said().streamed.clone()
     }
 
-    /// A value of its state. `None`: nothing is set under this key.
+    /// A value of the task's state. `None`: the key is not set.
     ///
     /// # Errors
-    /// When it is not of this type.
+    /// Fails if the value cannot be deserialized as `T`.
     pub fn state<T: DeserializeOwned>(&self, key: &str) -> Result<Option<T>> {
         let value = self.link.said().state.get(key).cloned();
         Ok(value.map(serde_json::from_value).transpose()?)
     }
 
-    /// Sets a value of its state, as an earlier attempt would have.
+    /// Sets a value of the task's state, as if an earlier attempt had set it.
     ///
     /// # Errors
-    /// When the value is no JSON.
+    /// Fails if the value cannot be serialized to JSON.
     pub fn set_state<T: Serialize + ?Sized>(&self, key: &str, value: &T) -> Result<()> {
         self.link.said().state.insert(key.to_owned(), serde_json::to_value(value)?);
         Ok(())

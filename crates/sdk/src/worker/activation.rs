@@ -1,4 +1,4 @@
-//! One step of a workflow: take it from memory or replay it, go on with the new events, submit what it asks for.
+//! One activation: take the workflow from the cache or replay it, apply the new events, submit its commands.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,10 +17,10 @@ use crate::error::{Error, Result};
 use crate::replay::{ActivationError, Command, Core, Instance, LogEvent, Outcome, Shared};
 use crate::wire;
 
-/// Code of the refusal of an end for which a signal came too early to be overlooked.
+/// Code of the server's refusal of an end because a signal arrived first.
 const END_DEFERRED: &str = "FLV0063";
 
-/// An instance that has gone on, with what it asks for.
+/// An instance after an activation, with its new commands and outcome.
 type Advanced = (Instance, Vec<Command>, Outcome);
 
 pub(super) async fn run(setup: Arc<Setup>, cache: Arc<Cache>, desk: Arc<Desk>, work: v1::WorkflowExecution) {
@@ -31,7 +31,8 @@ pub(super) async fn run(setup: Arc<Setup>, cache: Arc<Cache>, desk: Arc<Desk>, w
     let (finished, instance) = match advance(&setup, &cache, &work).await {
         Ok(Some((instance, commands, outcome))) => {
             let mut submit = submission(&id, token, &instance, commands, &outcome);
-            // Code that ends earlier than the code before it: what that had seen is behind it.
+            // If the code now ends the workflow at an earlier event than before, the server has already delivered
+            // later events.
             submit.base_sequence = submit.base_sequence.max(Some(work.events_after));
             match setup.limits.get().refuse(&submit) {
                 Some(error) => (Finished::Activation(failed(&setup, &work, error)), None),
@@ -47,7 +48,7 @@ pub(super) async fn run(setup: Arc<Setup>, cache: Arc<Cache>, desk: Arc<Desk>, w
     let execution_id = Uuid::try_parse(&id).unwrap_or_default();
     let mut ticket = None;
     if let Some(instance) = instance {
-        // What is dropped for it is users' code, and must not keep the result back.
+        // Storing may drop another workflow, which runs user code. A panic there must not block the result.
         unharmed("while a workflow was kept", || {
             ticket = Some(cache.put(execution_id, Kept { instance, token }))
         });
@@ -57,19 +58,23 @@ pub(super) async fn run(setup: Arc<Setup>, cache: Arc<Cache>, desk: Arc<Desk>, w
             cache.settle(execution_id, ticket, ack.code.is_empty() && !ack.repeated_result);
         }
         if ack.code == END_DEFERRED {
-            tracing::debug!(execution = id, message = ack.message, "the workflow decides anew");
+            tracing::debug!(
+                execution = id,
+                message = ack.message,
+                "the end was deferred because of a signal; the workflow runs again"
+            );
         } else if ack.code.is_empty() {
             unread.inspect(|unread: &Unread| unread.tell(&setup));
         } else {
             setup.metrics.activations_refused.fetch_add(1, Ordering::Relaxed);
             let (code, message) = (ack.code, ack.message);
-            tracing::warn!(execution = id, kind, code, message, "an activation was refused");
+            tracing::warn!(execution = id, kind, code, message, "the server refused an activation");
             setup.tell(&WorkerEvent::ActivationRefused { execution_id, kind, code, message });
         }
     });
 }
 
-/// Signals that a workflow had received and not read when it ended.
+/// Signals that a workflow had received but not read when it ended.
 pub(super) struct Unread {
     execution_id: Uuid,
     kind: String,
@@ -77,25 +82,25 @@ pub(super) struct Unread {
 }
 
 impl Unread {
-    /// `None`: it has read all of them, or has not ended.
+    /// `None`: the workflow has read all of them, or has not ended.
     pub(super) fn of(instance: &Instance, outcome: &Outcome) -> Option<Self> {
         let signals = (*outcome != Outcome::Suspended).then(|| instance.unread_signals())?;
         let (execution_id, kind) = (instance.execution_id(), instance.kind());
         (!signals.is_empty()).then_some(Self { execution_id, kind, signals })
     }
 
-    /// Once the end stands.
+    /// Logs a warning and calls the hook. Call this once the server has accepted the end.
     pub(super) fn tell(&self, setup: &Setup) {
         let Self { execution_id, kind, signals } = self;
         let named: Vec<String> = signals.iter().map(|(name, count)| format!("{name:?}: {count}")).collect();
         let named = named.join(", ");
-        tracing::warn!(execution = %execution_id, kind, signals = named, "a workflow has ended without reading all its signals");
+        tracing::warn!(execution = %execution_id, kind, signals = named, "a workflow ended without reading all its signals");
         let (execution_id, signals) = (*execution_id, signals.clone());
         setup.tell(&WorkerEvent::SignalsUnread { execution_id, kind: kind.clone(), signals });
     }
 }
 
-/// What a step asks for.
+/// The request that submits the result of an activation.
 pub(super) fn submission(
     id: &str,
     token: i64,
@@ -148,17 +153,18 @@ fn failed(
     }
 }
 
-/// Nothing: its start has to be durable first.
+/// `None`: the workflow wants to run a step, so its start must be durable first.
 async fn advance(
     setup: &Setup,
     cache: &Cache,
     work: &v1::WorkflowExecution,
 ) -> Result<Option<Advanced>, ActivationError> {
     let lost = |error: Error| ActivationError::new("HISTORY_UNAVAILABLE", error.to_string());
-    let id = Uuid::try_parse(&work.id).map_err(|_| lost(Error::failed("the server sent no id")))?;
+    let id = Uuid::try_parse(&work.id)
+        .map_err(|_| lost(Error::failed("the server sent an invalid execution id")))?;
     let mut kept = None;
-    // What is dropped there is users' code, and must not take this activation along.
-    unharmed("while a workflow was looked for", || kept = cache.take(id, work.events_after));
+    // Taking may drop a workflow, which runs user code. A panic there must not abort this activation.
+    unharmed("while a workflow was taken from the cache", || kept = cache.take(id, work.events_after));
     let mut kept = match kept {
         Some(instance) => Some((instance, new_events(setup, id, work).await.map_err(lost)?)),
         None => None,
@@ -184,7 +190,7 @@ async fn advance(
     Ok(advanced.map(|(commands, outcome)| (instance, commands, outcome)))
 }
 
-/// The events after those that the server knows this session has seen; the rest of them by pages.
+/// The events after those that this session has seen. Events that did not fit into the activation are read in pages.
 async fn new_events(setup: &Setup, id: Uuid, work: &v1::WorkflowExecution) -> Result<Vec<LogEvent>> {
     let mut events = read(&work.events)?;
     if work.more_events {
@@ -198,7 +204,7 @@ fn read(events: &[v1::WorkflowEvent]) -> Result<Vec<LogEvent>> {
     events.iter().map(wire::event).collect()
 }
 
-/// A workflow from the beginning. Its input is in its first event.
+/// Creates a workflow instance for a replay from the beginning. The input is in the first event.
 fn start(
     setup: &Setup,
     id: Uuid,

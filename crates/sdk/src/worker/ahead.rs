@@ -1,7 +1,11 @@
-//! Going ahead of the log. A worker that has finished the one task that a workflow in its memory waits for knows what the log
-//! is about to say. It lets the workflow go on and sends that step along with the task's result: one commit instead of two,
-//! and no way there and back in between. The server takes the step only if the log came to be just that; otherwise it leaves the
-//! step out, and the workflow is activated as usual.
+//! Continuations: running a workflow ahead of its log.
+//!
+//! A worker may finish the only task that a cached workflow waits for. Then it knows the next event of the log: the
+//! task's success. The worker runs the workflow with that event and sends the resulting step together with the task's
+//! result. This makes one commit instead of two and saves a round trip.
+//!
+//! The server accepts the step only if the log matches. Otherwise it ignores the step and activates the workflow as
+//! usual.
 
 use std::sync::atomic::Ordering;
 
@@ -15,18 +19,19 @@ use super::{Setup, unharmed};
 use crate::replay::{Instance, Outcome, WentAhead};
 use crate::wire::json;
 
-/// A success and a step that are larger together go in frames of their own.
+/// Maximum size of a success and its step in one frame. Larger ones are sent in separate frames.
 const MAX_BYTES: usize = 2 << 20;
 
-/// A step that is on its way.
+/// A step that has been sent and is not acknowledged yet.
 pub(super) struct Step {
     execution_id: Uuid,
-    /// Where its workflow is kept, unless it has ended.
+    /// The cache entry of the workflow. `None`: the workflow has ended.
     kept: Option<Ticket>,
     unread: Option<Unread>,
 }
 
-/// The next step of the workflow that waits for this task's success, if it can be known.
+/// The next step of the workflow that waits for this task's success. `None`: the workflow is not cached, or it cannot
+/// run ahead of its log.
 pub(super) fn step(
     setup: &Setup,
     cache: &Cache,
@@ -34,7 +39,7 @@ pub(super) fn step(
     execution_id: &str,
 ) -> Option<(Step, v1::SubmitWorkflowCommandsRequest)> {
     let mut next = None;
-    // It is users' code, and must not take the task's result along.
+    // This runs user code. A panic there must not lose the task's result.
     unharmed("while a workflow went ahead", || next = go(setup, cache, task, execution_id));
     next
 }
@@ -51,11 +56,11 @@ fn go(
     let may = |kind: &str| needs_log(kind).is_some_and(|needs| !needs.load(Ordering::Relaxed));
     let wanted = |instance: &Instance| instance.waits_only_for(task_id) && may(&instance.kind());
     let (place, Kept { mut instance, token }) = cache.take_if(id, wanted)?;
-    // As the log will have it, not as the task made it.
+    // Use the output after serialization, as the log will have it.
     let went = json(&task.output).map(|output| instance.go_ahead(task_id, output));
     let Ok(WentAhead::Came(commands, outcome)) = went else {
         if let (Ok(WentAhead::NeedsLog), Some(needs)) = (&went, needs_log(&instance.kind())) {
-            // Others of its kind will most likely do so too, and each has to be replayed for it.
+            // Other workflows of this kind will most likely need the log too, and each would have to be replayed.
             needs.store(true, Ordering::Relaxed);
         }
         cache.forget(id, place);
@@ -71,7 +76,7 @@ fn go(
     let unread = Unread::of(&instance, &outcome);
     let kept = match outcome {
         Outcome::Suspended => Some(cache.put_back(id, place, Kept { instance, token })?),
-        // An activation that came meanwhile knows more than this one.
+        // An activation that arrived in the meantime has newer events.
         _ if !cache.forget(id, place) => return None,
         _ => None,
     };
@@ -80,7 +85,7 @@ fn go(
 }
 
 impl Step {
-    /// The server has answered.
+    /// Handles the server's answer to the step.
     pub(super) fn settled(self, setup: &Setup, cache: &Cache, ack: &v1::ResultAck) {
         if ack.continued {
             setup.metrics.continued.fetch_add(1, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! One attempt of a task.
+//! Runs one attempt of a task.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -40,7 +40,7 @@ pub(super) async fn run(
     let (mut ahead, mut next) = (None, None);
     let limits = setup.limits.get();
     let result = result.map(|output| json_bytes(&output));
-    // What is too large is not sent: the task fails by what is said in its place.
+    // A result that is too large is not sent: the task fails with an error that says so.
     let refused = match &result {
         Ok(output) => limits.refuse_output(output),
         Err(error) => limits.refuse_error(&error.to_string()),
@@ -69,7 +69,7 @@ pub(super) async fn run(
         if ack.code.is_empty() {
             setup.metrics.tasks_acknowledged.fetch_add(1, Ordering::Relaxed);
             if let (Some(hook), Ok(id)) = (&setup.ack_hook, Uuid::try_parse(&id)) {
-                // Last: it may panic.
+                // Call the hook last, because it may panic.
                 hook(id, token);
             }
         } else {
@@ -80,12 +80,12 @@ pub(super) async fn run(
 }
 
 fn refusal(setup: &Setup, id: &str, task_type: String, code: String, message: String) {
-    tracing::warn!(task = id, task_type, code, message, "a task's result was refused");
+    tracing::warn!(task = id, task_type, code, message, "the server refused the result of a task");
     let task_id = Uuid::try_parse(id).unwrap_or_default();
     setup.tell(&WorkerEvent::TaskRefused { task_id, task_type, code, message });
 }
 
-/// Runs user code, so that a panic hurts nobody else.
+/// Runs user code and turns a panic into an error.
 async fn attempt(
     setup: &Setup,
     task: v1::TaskExecutionInfo,
@@ -93,8 +93,8 @@ async fn attempt(
     link: Arc<ServerLink>,
 ) -> Result<Value> {
     if *cancelled.borrow() {
-        // Told so before it began: the claim has ended, or somebody wants it to stop.
-        return Err(Error::Cancelled("before it began".to_owned()));
+        // Cancelled before it began: the claim has ended, or cancellation was requested.
+        return Err(Error::Cancelled("before the attempt began".to_owned()));
     }
     let missing = || Error::failed(format!("this worker has no task {:?}", task.kind));
     let definition = setup.registry.tasks.get(&task.kind).ok_or_else(missing)?.definition.clone();
@@ -105,11 +105,11 @@ async fn attempt(
     let ended = match limit {
         None => running.await,
         Some(limit) => {
-            // By itself, so that its time is up even while it blocks its thread.
+            // In a task of its own, so that the time limit works even if user code blocks its thread.
             let mut running = JoinSet::from_iter([running]);
             let ended = tokio::time::timeout(limit, running.join_next()).await;
             let ended = ended.map_err(|_| Error::Timeout(Some(limit)))?;
-            ended.ok_or_else(|| Error::failed("it was never begun"))?.map_err(Error::failed)?
+            ended.ok_or_else(|| Error::failed("the attempt never began"))?.map_err(Error::failed)?
         }
     };
     ended.unwrap_or_else(|panic| Err(panicked(panic.as_ref())))
@@ -136,7 +136,7 @@ mod tests {
     use super::*;
     use crate::worker::Worker;
 
-    /// Runs an attempt of a task that counts how often it began.
+    /// Runs an attempt of a task that counts its runs.
     async fn begun(told_to_stop: bool) -> (u64, Result<Value>) {
         let begun = Arc::new(AtomicU64::new(0));
         let counts = begun.clone();

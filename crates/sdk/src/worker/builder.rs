@@ -209,7 +209,7 @@ impl WorkerBuilder {
     }
 
     /// # Errors
-    /// When nothing is registered, a definition or an extension is registered twice, or the URL, the token or a certificate
+    /// Fails if nothing is registered, a definition or an extension is registered twice, or the URL, the token or a certificate
     /// cannot be used.
     pub fn build(self) -> Result<Worker> {
         self.registry.check()?;

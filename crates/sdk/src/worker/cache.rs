@@ -1,7 +1,9 @@
-//! Workflows that wait, in memory: the next event is all they need. Bounded; what was used longest ago goes first.
+//! The cache of waiting workflows: they need only new events, no replay. The cache is bounded; the least recently
+//! used entry is evicted first.
 //!
-//! One is put in when its step is sent. Until the server has accepted that step, memory may have what the log has not: an
-//! activation does not use it. The success of a task may, since the server looks again whether what follows fits its log.
+//! A workflow is cached when its step is sent. Until the server accepts that step, the cached state may be ahead of
+//! the log, so an activation does not use it. A task's success may use it (see `ahead`), because the
+//! server checks that the step matches its log.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -16,22 +18,22 @@ pub(super) struct Cache {
     inner: Mutex<Inner>,
 }
 
-/// A workflow that waits.
+/// A cached workflow.
 #[derive(Debug)]
 pub(super) struct Kept {
     pub(super) instance: Instance,
-    /// Claim of its last step.
+    /// Claim token of its last step.
     pub(super) token: i64,
 }
 
-/// Names an entry, as long as nobody has taken or replaced it.
+/// Identifies an entry until the entry is taken or replaced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Ticket(u64);
 
 #[derive(Debug)]
 struct Entry {
     ticket: Ticket,
-    /// None while it goes ahead.
+    /// `None` while the workflow runs ahead of its log.
     kept: Option<Kept>,
     accepted: bool,
 }
@@ -39,7 +41,7 @@ struct Entry {
 #[derive(Debug, Default)]
 struct Inner {
     entries: HashMap<Uuid, Entry>,
-    /// By when they were put in.
+    /// Entries in the order of insertion.
     ages: BTreeMap<Ticket, Uuid>,
     clock: u64,
 }
@@ -70,15 +72,15 @@ impl Cache {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// For an activation: takes the instance out, if it has seen exactly this much of the log. Whatever else was here is not as the
-    /// log is, and goes.
+    /// For an activation: takes the instance if it has seen exactly the events up to `seen`. Any other instance of
+    /// the execution does not match the log and is dropped.
     pub(super) fn take(&self, id: Uuid, seen: i64) -> Option<Instance> {
         let entry = self.lock().remove(id)?;
         let kept = entry.kept.filter(|_| entry.accepted)?;
         (kept.instance.seen == seen).then_some(kept.instance)
     }
 
-    /// To go ahead: takes the instance out, if it is as wanted, and leaves its place to it.
+    /// For running ahead: takes the instance if `wanted` accepts it, and keeps its entry reserved.
     pub(super) fn take_if(&self, id: Uuid, wanted: impl FnOnce(&Instance) -> bool) -> Option<(Ticket, Kept)> {
         let mut inner = self.lock();
         let entry = inner.entries.get_mut(&id)?;
@@ -87,14 +89,14 @@ impl Cache {
         Some((ticket, kept))
     }
 
-    /// Puts it back where it was taken from. Nothing: an activation came meanwhile, and has taken its place.
+    /// Returns the instance to its reserved entry. `None`: an activation arrived in the meantime and took the entry.
     pub(super) fn put_back(&self, id: Uuid, ticket: Ticket, kept: Kept) -> Option<Ticket> {
         let mut inner = self.lock();
         inner.named(id, ticket)?;
         Some(self.insert(inner, id, kept))
     }
 
-    /// Keeps it for the time after its step, which is not accepted yet.
+    /// Caches an instance whose step the server has not accepted yet.
     pub(super) fn put(&self, id: Uuid, kept: Kept) -> Ticket {
         self.insert(self.lock(), id, kept)
     }
@@ -109,14 +111,14 @@ impl Cache {
         {
             dropped.push(inner.entries.remove(&oldest));
         }
-        // Without the lock: it is users' code that goes with them.
+        // Drop without the lock, because dropping a workflow runs user code.
         drop(inner);
         drop(dropped);
         ticket
     }
 
-    /// The server has answered its step. It stays only if the server has what it asked for: otherwise memory and log would
-    /// differ.
+    /// Handles the server's answer to a step. The instance stays cached only if the server accepted the step;
+    /// otherwise cache and log would differ.
     pub(super) fn settle(&self, id: Uuid, ticket: Ticket, accepted: bool) {
         if accepted {
             self.accept(id, ticket);
@@ -131,7 +133,8 @@ impl Cache {
         }
     }
 
-    /// Gives it up: the server does not have its step, or it is over. `false`: it was not here any more.
+    /// Drops the entry, because the server does not have its step or the workflow has ended. `false`: the entry was
+    /// gone already.
     pub(super) fn forget(&self, id: Uuid, ticket: Ticket) -> bool {
         let mut inner = self.lock();
         let dropped = inner.named(id, ticket).is_some().then(|| inner.remove(id));
@@ -158,15 +161,15 @@ mod tests {
     fn an_activation_uses_only_what_the_server_has_accepted() {
         let cache = Cache::new(9);
         cache.put(ID, kept(1, 5));
-        assert!(cache.take(ID, 5).is_none(), "its step may have been refused");
+        assert!(cache.take(ID, 5).is_none(), "the server may refuse its step");
         let ticket = cache.put(ID, kept(2, 5));
         assert!(
             cache.take_if(ID, |_| true).is_some_and(|(_, kept)| kept.token == 2),
-            "the server looks again"
+            "the server checks the step"
         );
         let again = cache.put_back(ID, ticket, kept(2, 5)).unwrap();
         cache.accept(ID, ticket);
-        assert!(cache.take(ID, 5).is_none(), "the acknowledgement was of another step");
+        assert!(cache.take(ID, 5).is_none(), "the acknowledgement was for another step");
         let ticket = cache.put(ID, kept(3, 5));
         cache.accept(ID, again);
         cache.accept(ID, ticket);
@@ -179,11 +182,11 @@ mod tests {
         let ticket = cache.put(ID, kept(1, 5));
         cache.accept(ID, ticket);
         let (ticket, ahead) = cache.take_if(ID, |_| true).unwrap();
-        assert!(cache.take(ID, 5).is_none(), "it is out");
-        assert_eq!(cache.put_back(ID, ticket, ahead), None, "it would stand for what the log has not");
+        assert!(cache.take(ID, 5).is_none(), "it is taken");
+        assert_eq!(cache.put_back(ID, ticket, ahead), None, "it does not match the log");
         let replayed = cache.put(ID, kept(2, 6));
         cache.accept(ID, replayed);
-        assert!(cache.take(ID, 6).is_some(), "what was replayed is still there");
+        assert!(cache.take(ID, 6).is_some(), "the replayed instance is still cached");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The stream to the server: hello, work in, results out; and connecting again when it broke.
+//! The stream to the server: sends the hello and results, receives work, and reconnects after a failure.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -21,9 +21,9 @@ use crate::backoff::{Backoff, Warned, random};
 use crate::reason::reason;
 use crate::wire::json_bytes;
 
-/// Frames that wait for the connection.
+/// Maximum number of outbound frames that wait for the connection.
 const OUTBOUND_FRAMES: usize = 16;
-/// How long a goodbye may take.
+/// How long to wait for the server after a goodbye.
 const GOODBYE: Duration = Duration::from_secs(2);
 
 /// Runs until the worker has stopped.
@@ -36,12 +36,12 @@ pub(super) async fn run(setup: Arc<Setup>, cache: Arc<Cache>, desk: Arc<Desk>) {
                 setup.metrics.connections.fetch_add(1, Ordering::Relaxed);
                 setup.tell(&WorkerEvent::Connected);
                 if std::mem::take(&mut away) {
-                    tracing::info!("connected to the server again");
+                    tracing::info!("reconnected to the server");
                 }
                 let since = Instant::now();
                 let (reason, heard) = serve(&setup, &cache, &desk, outbound, inbound, lease).await;
                 if heard || Backoff::is_steady(since.elapsed()) {
-                    // What went wrong before is over: what has gone wrong now is news.
+                    // The previous failure is over, so a new one is logged again.
                     backoff.reset();
                     warned.clear();
                 }
@@ -54,7 +54,7 @@ pub(super) async fn run(setup: Arc<Setup>, cache: Arc<Cache>, desk: Arc<Desk>) {
         };
         if let Some(reason) = reason {
             if warned.is_new(&reason) {
-                tracing::warn!(%reason, "not connected to the server; trying again until it works");
+                tracing::warn!(%reason, "cannot connect to the server; retrying");
             }
             setup.tell(&WorkerEvent::Disconnected(reason));
         }
@@ -75,7 +75,7 @@ async fn connect(setup: &Setup, desk: &Desk) -> Result<Connected, String> {
     let stream = client.connect(setup.channel.signed(ReceiverStream::new(frames))).await;
     let mut inbound = stream.map_err(|status| reason(&status))?.into_inner();
     let welcome = inbound.message().await.map_err(|status| reason(&status))?;
-    let welcome = welcome.and_then(|frame| frame.welcome).ok_or("the server gave no welcome")?;
+    let welcome = welcome.and_then(|frame| frame.welcome).ok_or("the server sent no welcome frame")?;
     setup.limits.set(welcome.limits);
     let lease = Duration::from_millis(welcome.lease_ms.max(1).unsigned_abs());
     Ok((outbound, inbound, lease))
@@ -109,7 +109,8 @@ fn hello(setup: &Setup) -> v1::StreamHello {
     }
 }
 
-/// Serves one connection. Returns why it ended, or nothing when the worker has stopped; and whether the server sent anything.
+/// Serves one connection. Returns why it ended (`None`: the worker has stopped), and whether the server sent
+/// anything.
 async fn serve(
     setup: &Arc<Setup>,
     cache: &Arc<Cache>,
@@ -119,8 +120,8 @@ async fn serve(
     lease: Duration,
 ) -> (Option<String>, bool) {
     let mut heard = false;
-    // In a set, which ends it when this ends in whatever way: heartbeats of a worker that was aborted would keep its claims
-    // alive for good.
+    // A `JoinSet` aborts the sender when this function ends in any way. Otherwise the heartbeats of an aborted worker
+    // would keep its claims alive.
     let mut sender = JoinSet::new();
     sender.spawn(send(desk.clone(), outbound.clone(), lease / 3));
     let drained = drained(setup, desk);
@@ -137,7 +138,7 @@ async fn serve(
             },
             () = &mut drained => {
                 let goodbye = v1::WorkerFrame { goodbye: true, ..v1::WorkerFrame::default() };
-                // A server that has gone needs no goodbye.
+                // A failure is ignored: the server may be gone.
                 let _ = outbound.send(goodbye).await;
                 let ends = async { while let Ok(Some(_)) = inbound.message().await {} };
                 let _ = tokio::time::timeout(GOODBYE, ends).await;
@@ -147,16 +148,16 @@ async fn serve(
     }
 }
 
-/// Completes when the worker was told to stop and has finished, or has had its time.
+/// Completes when the worker was asked to stop and all work has finished or the drain time is over.
 async fn drained(setup: &Setup, desk: &Desk) {
     desk.stopped().await;
     if tokio::time::timeout(setup.drain, desk.idle_after_stop()).await.is_err() {
-        tracing::warn!("the worker stops with work under way; the server will hand it out again");
+        tracing::warn!("the worker stops with work in flight; the server will reassign it");
     }
 }
 
-/// Sends whatever there is, and a heartbeat now and then. Apart from reading: a server that waits for us to read must
-/// not make us wait for it to read.
+/// Sends frames and regular heartbeats. This is separate from reading, so that neither side waits for the other to
+/// read first.
 async fn send(desk: Arc<Desk>, outbound: mpsc::Sender<v1::WorkerFrame>, every: Duration) {
     let mut beat = tokio::time::interval(every);
     beat.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -180,7 +181,7 @@ fn take_in(setup: &Arc<Setup>, cache: &Arc<Cache>, desk: &Arc<Desk>, frame: v1::
     }
     for refused in frame.refused_heartbeats {
         let (code, message) = (refused.code, refused.message);
-        tracing::warn!(task = refused.task_execution_id, code, message, "a heartbeat was refused");
+        tracing::warn!(task = refused.task_execution_id, code, message, "the server refused a heartbeat");
         let task_id = Uuid::try_parse(&refused.task_execution_id).unwrap_or_default();
         setup.tell(&WorkerEvent::HeartbeatRefused { task_id, code, message });
     }
@@ -207,14 +208,14 @@ fn take_in(setup: &Arc<Setup>, cache: &Arc<Cache>, desk: &Arc<Desk>, frame: v1::
         }
     }
     rows::start(work);
-    // Behind the work they may be about.
+    // After the work, because a cancel may concern work in the same frame.
     for cancel in frame.cancels {
         desk.cancel(&cancel.task_execution_id, cancel.claim_token);
     }
 }
 
-/// A claim that is under way here already: it is run once, and answered once.
+/// Drops a second delivery of a claim that is already running: it runs once and is answered once.
 fn dropped(setup: &Setup, id: &str, token: i64) {
     setup.metrics.duplicates_dropped.fetch_add(1, Ordering::Relaxed);
-    tracing::warn!(id, token, "work came twice under one claim; the copy was dropped");
+    tracing::warn!(id, token, "the server delivered a claim twice; the duplicate was dropped");
 }

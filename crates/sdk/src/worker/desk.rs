@@ -1,4 +1,4 @@
-//! What is under way: free slots, claims that are held, results that the server has not acknowledged.
+//! The work in flight: free slots, held claims, and results that the server has not acknowledged.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -12,21 +12,21 @@ use super::unharmed;
 use crate::backoff::{Backoff, Warned, random};
 use crate::wire::MAX_FRAME_BYTES;
 
-/// Results in one frame: as many as the server takes into one commit.
+/// Maximum number of results in one frame: as many as the server takes into one commit.
 const MAX_RESULTS: usize = 250;
 
-/// What a finished piece of work came to.
+/// The result of a finished activation or attempt.
 #[derive(Debug, Clone)]
 pub(super) enum Finished {
     Activation(v1::SubmitWorkflowCommandsRequest),
-    /// An activation that has to wait until its start is durable.
+    /// An activation whose start must be durable first. Its claim is released.
     GivenBack(v1::HeldClaim),
-    /// With the next step of its workflow, if that is known.
+    /// The result of an attempt, with the next step of its workflow if that is known.
     Task(v1::task_result::Result, Option<v1::SubmitWorkflowCommandsRequest>),
 }
 
 impl Finished {
-    /// About what it takes on the wire.
+    /// Approximate size on the wire.
     fn bytes(&self) -> usize {
         let (result, next) = match self {
             Self::Activation(submit) => return submit.encoded_len(),
@@ -41,7 +41,7 @@ impl Finished {
     }
 }
 
-/// What is to be done once the server has answered.
+/// Called with the server's answer.
 type OnAck = Box<dyn FnOnce(v1::ResultAck) + Send>;
 
 struct Unacknowledged {
@@ -51,16 +51,16 @@ struct Unacknowledged {
     on_ack: OnAck,
 }
 
-/// Slots of one kind of work.
+/// Slots for activations or for tasks.
 #[derive(Debug)]
 struct Slots {
     max: u32,
     running: u32,
-    /// Credit to be granted with the next frame.
+    /// Credit to grant with the next frame.
     owed: u32,
 }
 
-/// Results that the server could not take for the moment, and when they are sent again: all of them together.
+/// Results that the server refused temporarily. They are all sent again at `due`.
 #[derive(Debug, Default)]
 struct PutOff {
     numbers: Vec<u64>,
@@ -78,7 +78,7 @@ struct Inner {
     session_heartbeat: bool,
     workflows: Slots,
     tasks: Slots,
-    /// Claims by execution or task.
+    /// Token of the held claim, by execution or task.
     held: HashMap<String, i64>,
     cancels: HashMap<(String, i64), watch::Sender<bool>>,
     paused: bool,
@@ -87,14 +87,15 @@ struct Inner {
 
 pub(super) struct Desk {
     inner: Mutex<Inner>,
-    /// Something can be sent.
+    /// Notified when a frame may be ready to send.
     work: Notify,
-    /// Something has been finished.
+    /// Notified when work has finished or the worker stops.
     finished: Notify,
 }
 
 impl Inner {
-    /// Whether this claim, or a later one of the same work, is held: until its result is acknowledged.
+    /// Whether this claim, or a later one for the same work, is held. A claim is held until its result is
+    /// acknowledged.
     fn holds(&self, id: &str, token: i64) -> bool {
         self.held.get(id).is_some_and(|held| *held >= token)
     }
@@ -139,7 +140,7 @@ impl Desk {
         self.lock().stopping
     }
 
-    /// Completes when it stops and nothing is under way any more.
+    /// Completes when the worker is stopping and no work is in flight.
     pub(super) async fn idle_after_stop(&self) {
         loop {
             let changed = self.finished.notified();
@@ -155,7 +156,7 @@ impl Desk {
         }
     }
 
-    /// Completes when it is told to stop.
+    /// Completes when the worker is asked to stop.
     pub(super) async fn stopped(&self) {
         loop {
             let changed = self.finished.notified();
@@ -166,8 +167,8 @@ impl Desk {
         }
     }
 
-    /// The first frame of a connection: what it still holds, and credit for what is free. Everything that was not
-    /// acknowledged goes out again after it.
+    /// The first frame of a connection: the claims still held, and credit for the free slots. All unacknowledged
+    /// results are sent again after it.
     pub(super) fn hello(&self, mut hello: v1::StreamHello) -> v1::WorkerFrame {
         let mut inner = self.lock();
         hello.held = inner
@@ -189,7 +190,7 @@ impl Desk {
         v1::WorkerFrame { hello: Some(hello), workflow_credits, task_credits, ..v1::WorkerFrame::default() }
     }
 
-    /// Waits until there is something to send.
+    /// Waits for the next frame to send.
     pub(super) async fn next_frame(&self) -> v1::WorkerFrame {
         loop {
             let changed = self.work.notified();
@@ -275,7 +276,7 @@ impl Desk {
         self.work.notify_one();
     }
 
-    /// Takes on a claim. `false`: it is a copy of one that is held, or older, and must not be run.
+    /// Accepts a claim. `false`: this claim or a later one is already held, so it must not be run.
     pub(super) fn take_activation(&self, id: &str, token: i64) -> bool {
         let mut inner = self.lock();
         if inner.holds(id, token) {
@@ -289,7 +290,8 @@ impl Desk {
         true
     }
 
-    /// The same for a task. With it, whether the task should stop.
+    /// Like [`take_activation`](Self::take_activation), for a task. The receiver says whether the task should stop.
+    /// `None`: the claim must not be run.
     pub(super) fn take_task(&self, id: &str, token: i64) -> Option<watch::Receiver<bool>> {
         let mut inner = self.lock();
         if inner.holds(id, token) {
@@ -311,7 +313,7 @@ impl Desk {
         }
     }
 
-    /// A piece of work is done: its slot is free, and its result goes out until it is acknowledged.
+    /// Records the result of finished work: frees its slot, and sends the result until the server acknowledges it.
     pub(super) fn settle(
         &self,
         id: String,
@@ -335,7 +337,7 @@ impl Desk {
         self.work.notify_one();
     }
 
-    /// The server has answered. What may be sent again is sent again after a pause.
+    /// Handles the server's answer. A retryable refusal is sent again after a pause.
     pub(super) fn acknowledge(&self, ack: v1::ResultAck) {
         if ack.retryable {
             return self.put_off(&ack, Instant::now(), random());
@@ -353,7 +355,7 @@ impl Desk {
         }
         inner.cancels.remove(&(result.id, result.token));
         drop(inner);
-        // It may drop what users made.
+        // Call without the lock, because this may drop users' values.
         unharmed("after an acknowledgement", || (result.on_ack)(ack));
         self.finished.notify_waiters();
     }
@@ -370,11 +372,7 @@ impl Desk {
         }
         if put_off.warned.is_new(&ack.code) {
             let (code, message) = (&ack.code, &ack.message);
-            tracing::warn!(
-                code,
-                message,
-                "the server cannot take results for the moment; they are sent again"
-            );
+            tracing::warn!(code, message, "the server temporarily refuses results; retrying");
         }
         drop(inner);
         self.work.notify_one();
@@ -398,8 +396,8 @@ mod tests {
         assert!(!desk.take_activation("workflow", 1));
         assert!(desk.take_task("task", 4).is_some());
         assert!(desk.take_task("task", 4).is_none(), "a copy");
-        assert!(desk.take_task("task", 3).is_none(), "older than what is held");
-        assert!(desk.take_task("task", 5).is_some(), "handed out anew: the older claim has ended");
+        assert!(desk.take_task("task", 3).is_none(), "older than the held claim");
+        assert!(desk.take_task("task", 5).is_some(), "claimed again: the older claim has ended");
     }
 
     #[test]
@@ -420,7 +418,7 @@ mod tests {
         let finished = Finished::Activation(v1::SubmitWorkflowCommandsRequest::default());
         let (told, acknowledged) = std::sync::mpsc::channel();
         desk.settle("workflow".to_owned(), 1, finished, move |ack| told.send(ack.r#ref).unwrap());
-        assert!(!desk.take_activation("workflow", 1), "its result is on its way");
+        assert!(!desk.take_activation("workflow", 1), "its result is not acknowledged");
         assert!(acknowledged.try_recv().is_err());
         desk.acknowledge(v1::ResultAck { r#ref: 1, ..v1::ResultAck::default() });
         assert_eq!(acknowledged.try_recv(), Ok(1));
@@ -456,7 +454,7 @@ mod tests {
         }
         desk.acknowledge(v1::ResultAck { r#ref: 2, ..v1::ResultAck::default() });
         desk.put_off(&refusal(1), now, 1.0);
-        assert_eq!(sent(&desk, now + Duration::from_millis(200)), [1], "an accepted result ends the trouble");
+        assert_eq!(sent(&desk, now + Duration::from_millis(200)), [1], "an accepted result resets the pause");
     }
 
     #[test]

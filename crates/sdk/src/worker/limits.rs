@@ -1,5 +1,5 @@
-//! What the server takes, as it says when it welcomes the worker. What exceeds it is not sent: one frame that is too large ends
-//! the stream for everything that is under way. The failure is reported in its place.
+//! The server's limits, which it sends in its welcome. A result that exceeds them is not sent, because one oversized
+//! frame would end the stream for all work in flight. Instead the worker reports a failure.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -10,13 +10,13 @@ use prost::Message;
 use crate::replay::ActivationError;
 use crate::size::TOO_LARGE;
 
-/// Code of a text that is too long.
+/// Code for a text that is too long.
 const TEXT_TOO_LONG: &str = "FLV0002";
-/// Code of too many commands.
+/// Code for too many commands.
 const TOO_MANY: &str = "FLV0008";
-/// Of a frame: what stands around its one result.
+/// Space in a frame for everything except its one result.
 const FRAME_BYTES_AROUND: usize = 1 << 10;
-/// So much of an error that is too long is sent.
+/// Number of characters of an oversized error that are sent.
 const BEGINNING_CHARS: usize = 200;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,18 +28,18 @@ pub(super) struct Limits {
 }
 
 impl Default for Limits {
-    /// Of servers that say nothing.
+    /// The limits if the server sends none.
     fn default() -> Self {
         Self { payload_bytes: 1 << 20, text_bytes: 64 << 10, commands: 10_000, frame_bytes: 4 << 20 }
     }
 }
 
-/// Those of the server that the worker was connected to last.
+/// The limits of the server that the worker connected to last.
 #[derive(Debug, Default)]
 pub(super) struct Told(Mutex<Limits>);
 
 impl Told {
-    /// `None`: the server says nothing.
+    /// `None`: the server sends no limits, so the defaults apply.
     pub(super) fn set(&self, told: Option<v1::StreamLimits>) {
         let size = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
         let limits = told.map_or_else(Limits::default, |told| Limits {
@@ -57,7 +57,7 @@ impl Told {
 }
 
 impl Limits {
-    /// Why an activation is not sent. `None`: it is. The last command may say how the workflow ends.
+    /// Why an activation cannot be sent. `None`: it can be sent. The last command may be the end of the workflow.
     pub(super) fn refuse(&self, submit: &v1::SubmitWorkflowCommandsRequest) -> Option<ActivationError> {
         let last = submit.commands.last().and_then(|command| command.command_data.as_ref());
         let output = match last {
@@ -67,7 +67,7 @@ impl Limits {
         if output > self.payload_bytes {
             return Some(ActivationError::new(TOO_LARGE, exceeds("output", output, self.payload_bytes)));
         }
-        // One that ends the workflow is no command to the server.
+        // The command that ends the workflow does not count for the server.
         let count = submit.commands.len();
         if count > self.commands.saturating_add(1) {
             let message = format!("{count} commands in one activation, the limit is {}", self.commands);
@@ -78,13 +78,13 @@ impl Limits {
         (size > limit).then(|| ActivationError::new(TOO_LARGE, exceeds("the activation", size, limit)))
     }
 
-    /// The code and the message of a task's output that is not sent. `None`: it is.
+    /// The code and message for a task's output that cannot be sent. `None`: it can be sent.
     pub(super) fn refuse_output(&self, output: &[u8]) -> Option<(&'static str, String)> {
         let (size, limit) = (output.len(), self.payload_bytes);
         (size > limit).then(|| (TOO_LARGE, exceeds("output", size, limit)))
     }
 
-    /// The same for an error.
+    /// The code and message for an error that cannot be sent. `None`: it can be sent.
     pub(super) fn refuse_error(&self, error: &str) -> Option<(&'static str, String)> {
         let (size, limit) = (error.len(), self.text_bytes);
         let beginning = || error.chars().take(BEGINNING_CHARS).collect::<String>();

@@ -1,11 +1,11 @@
-//! Runs workflows and tasks: one connection to a server, work as it comes, results as they are done.
+//! The worker: one connection to the server that receives work and sends results.
 //!
-//! - `builder`: what a worker can run and how much at a time. `registry`: its definitions, by kind and version.
-//! - `limits`: what the server takes.
-//! - `desk`: what is under way: slots, claims, results that are not acknowledged.
-//! - `connection`: the stream, and connecting again when it broke.
-//! - `activation`: one step of a workflow. `cache`: workflows that wait, in memory.
-//! - `attempt`: one attempt of a task. `ahead`: the step of its workflow that follows, when both are here.
+//! - `builder`: the configuration of a worker. `registry`: its definitions, by kind and version.
+//! - `limits`: the server's limits.
+//! - `desk`: the work in flight: slots, claims, unacknowledged results.
+//! - `connection`: the stream, and reconnecting after a failure.
+//! - `activation`: one activation of a workflow. `cache`: waiting workflows in memory.
+//! - `attempt`: one attempt of a task. `ahead`: the next step of its workflow, if this worker has both.
 
 mod activation;
 mod ahead;
@@ -43,34 +43,35 @@ pub enum WorkerEvent {
     Connected,
     /// The connection broke, with the reason. The worker reconnects by itself.
     Disconnected(String),
-    /// An activation failed, or was too large to be sent: the workflow is held back and tried again.
+    /// An activation failed, or was too large to be sent. The workflow is held back and retried.
     ActivationFailed {
         execution_id: Uuid,
         code: String,
         message: String,
     },
-    /// The server refused an activation. If sending it again cannot help, the execution is held back, and it fails after
-    /// 5 equal refusals in a row.
+    /// The server refused an activation. If a retry cannot help, the execution is held back, and it fails after 5
+    /// equal refusals in a row.
     ActivationRefused {
         execution_id: Uuid,
         kind: String,
         code: String,
         message: String,
     },
-    /// The result of a task's attempt was refused, or too large to be sent. If sending it again cannot help, the task has failed.
+    /// The result of an attempt was refused, or too large to be sent. If a retry cannot help, the task has failed.
     TaskRefused {
         task_id: Uuid,
         task_type: String,
         code: String,
         message: String,
     },
-    /// A heartbeat of a task was refused. The task goes on.
+    /// A heartbeat of a task was refused. The task continues.
     HeartbeatRefused {
         task_id: Uuid,
         code: String,
         message: String,
     },
-    /// A workflow ended without reading all signals that it had received. `signals` has the number of unread ones by name.
+    /// A workflow ended without reading all signals that it had received. `signals` has the number of unread signals
+    /// by name.
     SignalsUnread {
         execution_id: Uuid,
         kind: String,
@@ -103,32 +104,33 @@ macro_rules! readings {
     };
 }
 readings! {
-    /// Activations that were run.
+    /// Activations that ran.
     activations,
     activations_failed,
-    /// Activations that were sent together with the result of the task that the workflow waited for, and were accepted.
+    /// Activations that were sent together with the result of the task that the workflow waited for, and that the
+    /// server accepted.
     continued,
     /// Workflows that were replayed from the start of their history.
     cold_starts,
-    /// Attempts of tasks that were run.
+    /// Attempts of tasks that ran.
     tasks,
     tasks_failed,
     /// Attempts whose result the server has made durable.
     tasks_acknowledged,
-    /// Activations that the server refused, for example because the claim had ended meanwhile.
+    /// Activations that the server refused, for example because the claim had ended.
     activations_refused,
-    /// Attempts whose result the server refused, for example because the claim had ended meanwhile.
+    /// Attempts whose result the server refused, for example because the claim had ended.
     tasks_refused,
-    /// Number of successful connects.
+    /// Successful connections.
     connections,
-    /// Deliveries of a claim that was already running. They are dropped, not run again.
+    /// Claims that were delivered while already running. They are dropped, not run again.
     duplicates_dropped,
 }
 
 type Hook = Arc<dyn Fn(&WorkerEvent) + Send + Sync>;
 type AckHook = Arc<dyn Fn(Uuid, i64) + Send + Sync>;
 
-/// Everything that does not change while a worker runs.
+/// The settings of a worker, and what its parts share while it runs.
 struct Setup {
     channel: Channel,
     session: Uuid,
@@ -143,7 +145,7 @@ struct Setup {
     paused: bool,
     hook: Option<Hook>,
     ack_hook: Option<AckHook>,
-    /// Of the server.
+    /// Limits of the server.
     limits: limits::Told,
     metrics: Arc<WorkerMetrics>,
 }
@@ -151,15 +153,15 @@ struct Setup {
 impl Setup {
     fn tell(&self, event: &WorkerEvent) {
         if let Some(hook) = &self.hook {
-            unharmed("in the hook for events", || hook(event));
+            unharmed("in the event hook", || hook(event));
         }
     }
 }
 
-/// Runs what may be users' code where a panic would take others' work along.
+/// Runs code that may be user code, and logs a panic instead of passing it on, so that other work is not affected.
 fn unharmed(place: &str, code: impl FnOnce()) {
     if let Err(panic) = catch_unwind(AssertUnwindSafe(code)) {
-        tracing::error!(message = panic_message(panic.as_ref()), place, "users' code panicked");
+        tracing::error!(message = panic_message(panic.as_ref()), place, "user code panicked");
     }
 }
 
@@ -176,8 +178,8 @@ impl std::fmt::Debug for Worker {
 }
 
 impl Worker {
-    /// A builder for a worker of the server at this URL, with a worker token. A URL with `https://` uses TLS and trusts the CAs
-    /// of the system; see [`WorkerBuilder::tls`].
+    /// Creates a builder for a worker of the server at this URL, with a worker token. A URL with `https://` uses TLS
+    /// and trusts the system's CAs; see [`WorkerBuilder::tls`].
     pub fn builder(url: impl Into<String>, token: impl Into<String>) -> WorkerBuilder {
         WorkerBuilder::new(url.into(), token.into())
     }
@@ -190,7 +192,8 @@ impl Worker {
         WorkerHandle { setup: self.setup, desk, runs }
     }
 
-    /// Runs the worker until the future completes, for example on Ctrl-C. Then in-flight work completes.
+    /// Runs the worker until the future completes, for example on Ctrl-C. Then the worker stops as with
+    /// [`WorkerHandle::stop`].
     pub async fn run_until(self, stop: impl Future<Output = ()>) {
         let handle = self.start();
         stop.await;
@@ -212,7 +215,7 @@ impl std::fmt::Debug for WorkerHandle {
 }
 
 impl WorkerHandle {
-    /// Pauses the worker: it takes no new work until [`resume`](Self::resume). In-flight work goes on.
+    /// Pauses the worker: it takes no new work until [`resume`](Self::resume). In-flight work continues.
     pub fn pause(&self) {
         self.desk.pause(true);
     }
@@ -230,12 +233,12 @@ impl WorkerHandle {
     pub async fn stop(self) {
         self.desk.stop();
         if let Err(error) = self.runs.await {
-            tracing::error!(%error, "the worker failed");
+            tracing::error!(%error, "the worker's connection task failed");
         }
         self.setup.tell(&WorkerEvent::Stopped);
     }
 
-    /// Stops the worker at once, as a crash would.
+    /// Stops the worker at once, as a crash would. In-flight work is lost and reassigned by the server.
     pub fn abort(self) {
         self.runs.abort();
     }

@@ -1,4 +1,4 @@
-//! What a worker can run: workflows by kind and version, tasks by type.
+//! The definitions of a worker: workflows by kind and version, tasks by type.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,21 +9,22 @@ use crate::error::{Error, Result};
 
 /// One version of a kind of workflow.
 struct Version {
-    /// `None`: it was registered without one.
+    /// `None`: registered without a version.
     name: Option<String>,
     schemas: Schemas,
     definition: Arc<dyn AnyWorkflow>,
 }
 
-/// All versions of a kind of workflow, in the order of registration; at least one.
+/// All versions of a kind of workflow, in the order of registration. Never empty.
 pub(super) struct WorkflowKind {
     versions: Vec<Version>,
-    /// It was seen to ask for what only the log can give, such as the time, or for more than fits: not to go ahead with.
+    /// Set when a workflow of this kind needed a value that only the log can provide (such as the time), or its step
+    /// was too large. Then workflows of this kind no longer run ahead of the log.
     pub(super) needs_log: AtomicBool,
 }
 
 impl WorkflowKind {
-    /// Names of the versions that have one.
+    /// Names of the versions. A definition without a version has no name.
     pub(super) fn versions(&self) -> Vec<String> {
         self.versions.iter().filter_map(|version| version.name.clone()).collect()
     }
@@ -33,8 +34,9 @@ impl WorkflowKind {
         self.find(None).map(|version| &version.schemas)
     }
 
-    /// The definition of an execution that names this version. One that names none runs on the definition without a version,
-    /// or else on the one that was registered first: those to come may not take it over.
+    /// The definition for an execution that names this version. An execution without a version runs on the definition
+    /// without a version, or else on the one that was registered first. Definitions registered later must not take
+    /// such executions over.
     fn find(&self, name: Option<&str>) -> Option<&Version> {
         let exact = self.versions.iter().find(|version| version.name.as_deref() == name);
         exact.or_else(|| if name.is_none() { self.versions.first() } else { None })
@@ -50,7 +52,7 @@ pub(super) struct RegisteredTask {
 pub(super) struct Registry {
     pub(super) workflows: BTreeMap<String, WorkflowKind>,
     pub(super) tasks: BTreeMap<String, RegisteredTask>,
-    /// The first mistake in what was registered.
+    /// The first error in the registrations.
     refused: Option<String>,
 }
 
@@ -85,7 +87,7 @@ impl Registry {
         }
     }
 
-    /// Makes `build` fail with this message, unless it fails with an earlier one.
+    /// Makes `build` fail with this message. An earlier message is kept.
     pub(super) fn refuse(&mut self, message: String) {
         self.refused.get_or_insert(message);
     }
@@ -95,12 +97,13 @@ impl Registry {
             return Err(Error::failed(message));
         }
         if self.workflows.is_empty() && self.tasks.is_empty() {
-            return Err(Error::failed("a worker without workflows and tasks: register some first"));
+            return Err(Error::failed("the worker has no workflows and no tasks: register at least one"));
         }
         Ok(())
     }
 
-    /// The definition for an execution of this kind that names this version, or none.
+    /// The definition for an execution of this kind and version. `version` is `None` if the execution names no
+    /// version.
     pub(super) fn workflow(&self, kind: &str, version: Option<&str>) -> Option<Arc<dyn AnyWorkflow>> {
         Some(self.workflows.get(kind)?.find(version)?.definition.clone())
     }

@@ -1,5 +1,5 @@
-//! Work that came together is begun together: most of it is over at once, and a task of the runtime for each piece would wake
-//! another thread each time, which takes longer than the work.
+//! Runs the work of one frame together. Most pieces finish at their first poll, and spawning a task for each would
+//! wake a thread each time, which takes longer than the work itself.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,13 +10,13 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use tokio::runtime::Handle;
 
-/// A piece that takes longer than this to pause is computing: those behind it do not wait for more like it.
+/// A piece that takes longer than this for its first poll computes. The pieces behind it are then spawned separately.
 const QUICK: Duration = Duration::from_micros(200);
 
 type Piece = BoxFuture<'static, ()>;
 
-/// Begins all of it, in as many rows as there are threads. The rows take from one line: none waits while another has nothing
-/// to do.
+/// Starts all pieces, in as many tasks as the runtime has threads. The tasks share one queue, so none is idle while
+/// pieces wait.
 pub(super) fn start(work: Vec<Piece>) {
     let rows = work.len().min(Handle::current().metrics().num_workers());
     let line = Arc::new(Mutex::new(work.into_iter()));
@@ -25,10 +25,10 @@ pub(super) fn start(work: Vec<Piece>) {
     }
 }
 
-/// Runs each until it ends or waits. One that waits goes on by itself.
+/// Polls each piece once. A piece that is pending then continues in a task of its own.
 async fn in_turn(line: Arc<Mutex<IntoIter<Piece>>>) {
     while let Some((piece, is_last)) = next(&line) {
-        // A panic, which users' code may cause when it is dropped, must not take along those behind it.
+        // Catch panics, which user code may cause when it is dropped, so that the pieces behind are not lost.
         let mut piece = AssertUnwindSafe(piece).catch_unwind();
         if is_last {
             return drop(piece.await);
@@ -118,7 +118,7 @@ mod tests {
         let (done, ended) = std::sync::mpsc::channel();
         let (told, mut outcome) = mpsc::unbounded_channel();
         let blocks = Box::pin(async move {
-            // Its thread is not free before the other four have ended.
+            // Its thread stays blocked until the other four pieces have ended.
             let all = (0..4).all(|_| ended.recv_timeout(Duration::from_secs(10)).is_ok());
             told.send(all).unwrap();
         }) as Piece;

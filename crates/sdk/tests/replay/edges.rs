@@ -198,7 +198,7 @@ async fn a_command_that_comes_too_late_is_named() {
     run.finish().await.unwrap();
     run.signal("go", &1).await.unwrap();
     let error = replay_strictly("w", late, &run.recording()).await.unwrap_err();
-    let expected = "DETERMINISM_VIOLATION at event 4: the log has timer \"timer-2\", which the workflow no longer asks for: it asked for nothing instead";
+    let expected = "DETERMINISM_VIOLATION at event 4: the history has timer \"timer-2\", which the workflow code no longer requests: it requested nothing instead";
     assert_eq!(error.to_string(), expected);
 }
 

@@ -106,7 +106,7 @@ async fn a_cancel_has_to_be_of_the_same_task() {
     let (history, _) = with_foreign_ids(&run.recording());
     replay_strictly("w", cancels(false), &history).await.unwrap();
     let error = replay_strictly("w", cancels(true), &history).await.unwrap_err().to_string();
-    assert!(error.contains("the log has cancel of task f0e1"), "{error}");
+    assert!(error.contains("the history has cancel of task f0e1"), "{error}");
 }
 
 /// The counter goes on, and makes no id that the log has used for something else.

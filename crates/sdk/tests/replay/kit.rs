@@ -73,12 +73,12 @@ async fn a_real_task_is_retried_in_virtual_time() {
         let mut run = environment.start(Shopping, 250);
         run.settle().await.unwrap();
         assert_eq!(calls.load(Ordering::SeqCst), 1);
-        let first = "task \"pay\": attempt 1 failed: the bank is slow; the next one runs in 1s";
+        let first = "task \"pay\": attempt 1 failed: the bank is slow; next attempt in 1s";
         assert_eq!(run.waiting_on(), [first]);
         assert_eq!(run.state::<String>("step").unwrap().as_deref(), Some("paying"));
         assert!(run.state::<u32>("step").is_err(), "it is no number");
         run.advance(SECOND).await.unwrap();
-        let second = "task \"pay\": attempt 2 failed: panicked: out of memory; the next one runs in 3s";
+        let second = "task \"pay\": attempt 2 failed: panicked: out of memory; next attempt in 3s";
         assert_eq!(run.waiting_on(), [second]);
         run.finish().await.unwrap();
         assert_eq!((calls.load(Ordering::SeqCst), run.elapsed()), (3, 4 * SECOND));

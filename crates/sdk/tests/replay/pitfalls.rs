@@ -108,7 +108,7 @@ async fn p30_a_workflow_that_swallows_every_error_waits() {
 async fn p31_a_foreign_await_is_named() {
     let alone = |_: WorkflowContext, _: Value| async { std::future::pending().await };
     let error = environment_in_order().start_fn("w", alone, Value::Null).finish().await.unwrap_err();
-    assert!(error.to_string().contains("FOREIGN_AWAIT at event 1: it waits for something"), "{error}");
+    assert!(error.to_string().contains("FOREIGN_AWAIT at event 1: the workflow awaits a future"), "{error}");
     let beside = |context: WorkflowContext, _: Value| async move {
         let (answer, answered) = tokio::sync::oneshot::channel::<()>();
         let task = context.schedule_raw("good", Value::Null);
@@ -122,7 +122,9 @@ async fn p31_a_foreign_await_is_named() {
     };
     let error = environment_in_order().start_fn("w", beside, Value::Null).finish().await.unwrap_err();
     assert!(
-        error.to_string().contains("FOREIGN_AWAIT at event 1: something outside its context woke it"),
+        error
+            .to_string()
+            .contains("FOREIGN_AWAIT at event 1: something outside the workflow's context woke the workflow"),
         "{error}"
     );
 }

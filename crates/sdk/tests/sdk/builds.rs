@@ -60,8 +60,8 @@ async fn another_build_gets_what_is_held_back(server: TestServer) {
         tokio::task::yield_now().await;
     }
     let before = failures.lock().unwrap().clone();
-    let expected = "the log has set state \"begun\", which the workflow no longer asks for: \
-                    it asked for timer \"timer-1\" instead";
+    let expected = "the history has set state \"begun\", which the workflow code no longer requests: \
+                    it requested timer \"timer-1\" instead";
     assert!(before.values().flatten().all(|message| message == expected), "{before:?}");
     new.resume();
     for handle in &handles {

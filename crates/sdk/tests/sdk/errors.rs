@@ -91,7 +91,7 @@ async fn code_that_changed_under_a_workflow_is_a_named_violation(server: TestSer
         }
         tokio::task::yield_now().await;
     };
-    assert!(waiting[0].contains("at event 2: the log has task \"a\""), "{waiting:?}");
+    assert!(waiting[0].contains("at event 2: the history has task \"a\""), "{waiting:?}");
     worker.stop().await;
     let builder = server.worker().build_id("3").workflow_fn("w", first).task_fn("a", done);
     let worker = builder.build().unwrap().start();

@@ -177,6 +177,6 @@ async fn a_server_that_is_away_is_one_warning_however_often_it_is_tried() {
     assert!(lines.with("WARN")[0].contains("Connection refused"), "{:?}", lines.with(""));
     Reluctant::default().serve(&address.to_string()).await;
     while !matches!(tells.recv().await, Some(WorkerEvent::Connected)) {}
-    assert_eq!(lines.with("connected to the server again").len(), 1, "{:?}", lines.with(""));
+    assert_eq!(lines.with("reconnected to the server").len(), 1, "{:?}", lines.with(""));
     worker.stop().await;
 }

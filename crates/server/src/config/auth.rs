@@ -1,4 +1,4 @@
-//! Who is let in: the issuer of JWTs, and API keys.
+//! Configuration of authentication: the issuer of JWTs, and API keys.
 
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -15,9 +15,9 @@ const PUBLIC: &str = "auth.jwt.public_key_file";
 const JWKS_FILE: &str = "auth.jwt.jwks_file";
 const JWKS_URL: &str = "auth.jwt.jwks_url";
 
-/// Of an API key.
+/// The longest name of an API key.
 const MAX_NAME_CHARS: usize = 100;
-/// Asking an issuer more often is no use to anybody.
+/// The allowed interval for refreshing the keys. Asking an issuer more often has no benefit.
 const REFRESH_SECONDS: std::ops::RangeInclusive<u64> = 1..=86_400;
 
 #[derive(Debug, Clone, Deserialize)]
@@ -25,7 +25,7 @@ const REFRESH_SECONDS: std::ops::RangeInclusive<u64> = 1..=86_400;
 pub struct Auth {
     pub jwt: Option<Jwt>,
     pub api_keys: Vec<ApiKeyConfig>,
-    /// Credentials that are not valid, from one address in a minute, before it is answered 429.
+    /// The number of invalid credentials that one address may send per minute. Beyond that, it is answered with 429.
     pub failed_tries_per_minute: u32,
 }
 
@@ -38,17 +38,17 @@ impl Default for Auth {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Jwt {
-    /// For HS256.
+    /// The shared secret for HS256.
     pub secret_file: Option<PathBuf>,
-    /// For RS256, ES256 and EdDSA.
+    /// The public key in PEM for RS256, ES256 or EdDSA.
     pub public_key_file: Option<PathBuf>,
-    /// A key set on disk, for the same.
+    /// A key set on disk, for RS256, ES256 or EdDSA.
     pub jwks_file: Option<PathBuf>,
-    /// A key set at an address, for the same.
+    /// The URL of a key set, for RS256, ES256 or EdDSA.
     pub jwks_url: Option<String>,
-    /// PEM file with the certificates that `jwks_url` is checked with. None: those of the system.
+    /// The PEM file with the CA certificates that verify the server of `jwks_url`. `None`: those of the system.
     pub jwks_ca_file: Option<PathBuf>,
-    /// How often a key set is read again.
+    /// The interval, in seconds, at which the key set is read again.
     #[serde(default = "Jwt::default_refresh_seconds")]
     pub jwks_refresh_seconds: u64,
     pub algorithm: Option<Algorithm>,
@@ -68,7 +68,7 @@ pub enum Algorithm {
     EdDSA,
 }
 
-/// Where the key comes from, with the algorithm that goes with it.
+/// Where the key comes from, and its algorithm.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum KeySource {
     Secret(PathBuf),
@@ -78,12 +78,12 @@ pub(crate) enum KeySource {
 }
 
 impl Jwt {
-    /// Tokens signed with a shared secret, under the usual names.
+    /// A configuration for tokens signed with a shared secret, with the default claim names.
     pub fn with_secret_file(path: impl Into<PathBuf>, issuer: &str, audience: &str) -> Self {
         Self { secret_file: Some(path.into()), ..Self::without_key(issuer, audience) }
     }
 
-    /// Tokens of an issuer whose key set is at this address.
+    /// A configuration for an issuer whose key set is at this URL.
     pub fn with_jwks_url(url: &str, algorithm: Algorithm, issuer: &str, audience: &str) -> Self {
         let (jwks_url, algorithm) = (Some(url.to_owned()), Some(algorithm));
         Self { jwks_url, algorithm, ..Self::without_key(issuer, audience) }
@@ -129,7 +129,9 @@ impl Jwt {
             return Err(ConfigError::new(message));
         }
         if self.jwks_ca_file.is_some() && !matches!(source, KeySource::JwksUrl(..)) {
-            return Err(ConfigError::new("auth.jwt.jwks_ca_file: it goes with a jwks_url"));
+            return Err(ConfigError::new(
+                "auth.jwt.jwks_ca_file: it is used only with jwks_url; remove it or set jwks_url",
+            ));
         }
         Ok(())
     }
@@ -137,22 +139,24 @@ impl Jwt {
     /// The verifier, with its key read from disk.
     ///
     /// # Errors
-    /// When the key cannot be read or used: a server with a broken authenticator must not start. Also when it is not on
-    /// disk but at an address, which only a server reads.
+    /// Fails if the key cannot be read or used: a server with a broken authenticator must not start. Also fails if
+    /// the key is at a URL and not on disk, because only a server fetches it.
     pub fn verifier(&self) -> Result<JwtVerifier, ConfigError> {
         let source = self.key_source()?;
         let Some((name, path)) = source.file() else {
-            return Err(ConfigError::new(format!("{JWKS_URL}: only a server reads it")));
+            return Err(ConfigError::new(format!(
+                "{JWKS_URL}: only a server fetches it; use {JWKS_FILE} here"
+            )));
         };
         let bytes = read_file(name, path)?;
         self.verifier_with(&source, bytes)
             .map_err(|error| ConfigError::new(format!("{name}: {}: {error}", path.display())))
     }
 
-    /// The verifier for what was read from its source.
+    /// The verifier for the bytes that were read from the source.
     pub(crate) fn verifier_with(&self, source: &KeySource, bytes: Vec<u8>) -> Result<JwtVerifier, String> {
         let key = match source {
-            // Editors end a file with a line break, which nobody means to be part of the secret.
+            // Editors end a file with a line break, which is not meant to be part of the secret.
             KeySource::Secret(_) => JwtKey::Secret(bytes.trim_ascii_end().to_vec()),
             KeySource::Pem(_, JwksAlgorithm::RS256) => JwtKey::RsaPem(bytes),
             KeySource::Pem(_, JwksAlgorithm::ES256) => JwtKey::EcPem(bytes),
@@ -170,7 +174,7 @@ impl Jwt {
         })
     }
 
-    /// Which of the four is given, and the algorithm that goes with it.
+    /// The key source that is configured, and its algorithm. It is an error if none or more than one is given.
     pub(crate) fn key_source(&self) -> Result<KeySource, ConfigError> {
         let wrong = |message: String| Err(ConfigError::new(message));
         let public = |name: &str| match self.algorithm {
@@ -198,7 +202,7 @@ impl Jwt {
 }
 
 impl KeySource {
-    /// Which key names which file, unless it is at an address.
+    /// The configuration key and the file that it names. `None` if the key is at a URL.
     pub(crate) fn file(&self) -> Option<(&'static str, &Path)> {
         match self {
             Self::Secret(path) => Some((SECRET, path)),
@@ -217,7 +221,8 @@ pub(crate) fn read_file(name: &str, path: &Path) -> Result<Vec<u8>, ConfigError>
     })
 }
 
-/// Whoever can change the keys on their way can make tokens: without TLS only this machine is asked.
+/// Parses the URL of a key set. An attacker who can change the keys in transit can forge tokens, so only this machine
+/// may be asked without TLS.
 fn read_url(url: &str) -> Result<Uri, ConfigError> {
     let wrong = |what: &str| ConfigError::new(format!("{JWKS_URL}: {what}; give https://HOST/PATH"));
     let uri: Uri = url.parse().map_err(|_| wrong("it is not a URL"))?;
@@ -235,23 +240,23 @@ fn read_url(url: &str) -> Result<Uri, ConfigError> {
     }
 }
 
-/// An API key: whoever has it acts as `name`.
+/// An API key. A caller that sends it acts as `name`.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ApiKeyConfig {
     pub name: String,
     /// SHA-256 of the key in hexadecimal, as `flovyn api-key generate` shows it.
     pub sha256: String,
-    /// Slugs or ids; `*` is all.
+    /// Slugs or ids of tenants; `*` means all tenants.
     pub tenants: Vec<String>,
     pub role: String,
-    /// None: valid until it is removed.
+    /// `None`: valid until it is removed from the configuration.
     pub expires_at: Option<String>,
 }
 
 impl ApiKeyConfig {
     /// # Errors
-    /// When a value cannot be used.
+    /// Fails if a value cannot be used.
     pub(crate) fn read(&self) -> Result<ApiKey, ConfigError> {
         let wrong =
             |what: &str| ConfigError::new(format!("auth.api_keys: '{}': {what}", self.name.escape_default()));

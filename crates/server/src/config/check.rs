@@ -1,4 +1,4 @@
-//! What a configuration must be beyond its syntax.
+//! Checks the values of a configuration.
 
 use std::net::SocketAddr;
 
@@ -7,11 +7,11 @@ use flovyn_auth::{API_KEY_PREFIX, MAX_TOKEN_BYTES};
 
 use super::{Config, ConfigError, Cors, Requests};
 
-/// A token that people chose must not be guessable.
+/// The shortest token that people may choose: a token must not be guessable.
 pub(super) const MIN_TOKEN_CHARS: usize = 32;
-/// Clients of the public protocol come with tokens of this length.
+/// The shortest worker token. Clients of the public protocol use tokens of this length.
 const MIN_WORKER_TOKEN_CHARS: usize = 31;
-/// Shorter leases expire while a healthy worker is scheduled away.
+/// The shortest lease. A shorter one could expire while a healthy worker gets no processor time.
 const SHORTEST_LEASE_MS: i64 = 1_000;
 const LONGEST_LEASE_MS: i64 = 24 * 60 * 60 * 1_000;
 
@@ -22,7 +22,7 @@ const RETENTION_DAYS: std::ops::RangeInclusive<u32> = 1..=36_500;
 
 impl Config {
     /// # Errors
-    /// When a value cannot be used, or an address is open to others without authentication.
+    /// Fails if a value cannot be used, or if others can reach an address without authentication.
     pub fn check(&self) -> Result<(), ConfigError> {
         self.check_database()?;
         self.check_limits()?;
@@ -100,7 +100,7 @@ impl Config {
     fn check_tenants(&self) -> Result<(), ConfigError> {
         for (index, tenant) in self.tenants.iter().enumerate() {
             if self.tenants[..index].iter().any(|other| other.slug == tenant.slug) {
-                let message = format!("tenants: '{}' stands there twice; remove one", tenant.slug);
+                let message = format!("tenants: '{}' is listed twice; remove one", tenant.slug);
                 return Err(ConfigError::new(message));
             }
             for token in &tenant.worker_tokens {
@@ -120,11 +120,11 @@ impl Config {
                     );
                     return Err(ConfigError::new(message));
                 }
-                // It travels in a header, where a space ends it, and dots make it look like a JWT.
+                // The token is sent in a header, where a space ends it. With dots it would look like a JWT.
                 let plain = token.token.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'.');
                 if !plain || token.token.len() > MAX_TOKEN_BYTES {
                     let message = format!(
-                        "tenants: the worker token '{}' of '{}' could never be used: take up to {MAX_TOKEN_BYTES} \
+                        "tenants: the worker token '{}' of '{}' cannot be used: use up to {MAX_TOKEN_BYTES} \
                          letters, digits and signs without spaces and dots, for example from `openssl rand -hex 32`",
                         token.name, tenant.slug
                     );
@@ -172,15 +172,16 @@ impl Cors {
     fn check(&self) -> Result<(), ConfigError> {
         let wrong = |what: String| Err(ConfigError::new(format!("http.cors.allowed_origins: {what}")));
         if self.allowed_origins.is_empty() {
-            return wrong("name at least one, or leave out [http.cors]".into());
+            return wrong("name at least one origin, or remove [http.cors]".into());
         }
         if self.allowed_origins.iter().any(|origin| origin == "*") {
             return match (self.allowed_origins.as_slice(), self.allow_credentials) {
                 ([_], false) => Ok(()),
                 ([_], true) => wrong(
-                    "'*' with allow_credentials would let any page act for its visitors: name them".into(),
+                    "'*' with allow_credentials would let any page act for its visitors: name the origins"
+                        .into(),
                 ),
-                _ => wrong("'*' is any: leave out the others".into()),
+                _ => wrong("'*' allows every origin: remove the others".into()),
             };
         }
         match self.allowed_origins.iter().find(|origin| !is_origin(origin)) {
@@ -192,7 +193,7 @@ impl Cors {
     }
 }
 
-/// As browsers send it: scheme, host and port, in small letters, and nothing behind.
+/// Whether the text is an origin as browsers send it: scheme, host and port, in lower case, without a path.
 fn is_origin(text: &str) -> bool {
     let uri = text.parse::<Uri>().ok();
     let parts = uri.as_ref().and_then(|uri| Some((uri.scheme_str()?, uri.authority()?.as_str())));

@@ -1,10 +1,10 @@
-//! Environment variables over the file: `FLOVYN_GRPC_ADDRESS` is the key `grpc.address`.
+//! Environment variables, which override the file: `FLOVYN_GRPC_ADDRESS` is the key `grpc.address`.
 
 use toml::{Table, Value};
 
 use super::ConfigError;
 
-/// What the text of a variable is read as.
+/// The type of a variable's value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     Text,
@@ -14,7 +14,7 @@ pub enum Kind {
 
 use Kind::{Number, Switch, Text};
 
-/// Every key that holds one value, by its path in the file.
+/// Every key that holds a single value, by its path in the file.
 pub const KEYS: &[(&str, Kind)] = &[
     ("database_url", Text),
     ("database.check", Text),
@@ -53,16 +53,16 @@ pub const KEYS: &[(&str, Kind)] = &[
 ];
 
 const PREFIX: &str = "FLOVYN_";
-/// Variables of the command line, which are no keys of a server.
+/// Variables of the command line, which are not keys of the server's configuration.
 const NOT_OURS: &[&str] = &["FLOVYN_URL", "FLOVYN_TOKEN", "FLOVYN_TENANT", "FLOVYN_PROFILE", "FLOVYN_CONFIG"];
 const TESTS: &str = "FLOVYN_TEST_";
 
-/// The variable that stands for a key.
+/// The name of the variable for a key.
 pub(super) fn variable(key: &str) -> String {
     format!("{PREFIX}{}", key.replace('.', "_").to_uppercase())
 }
 
-/// Puts the variables over what the file says.
+/// Sets the values of the variables in the table; they override the file.
 pub(super) fn overlay(
     table: &mut Table,
     variables: impl IntoIterator<Item = (String, String)>,
@@ -77,7 +77,7 @@ pub(super) fn overlay(
         }
         let Some((key, kind)) = KEYS.iter().find(|(key, _)| variable(key) == name) else {
             let message = format!(
-                "the environment variable {name} is no key of the server: unset it, or correct its name"
+                "the environment variable {name} is not a configuration key of the server: unset it, or correct its name"
             );
             return Err(ConfigError::new(message));
         };

@@ -6,10 +6,10 @@ use super::auth::read_file;
 use super::check::MIN_TOKEN_CHARS;
 use super::{ConfigError, Metrics, MetricsAccess};
 
-/// A setting of earlier builds, which opened the figures of all tenants to everybody.
+/// A setting of earlier builds, which made the metrics of all tenants public.
 pub(super) const REMOVED: &str = "metrics.public";
 
-/// `name`: the key, or the variable that stands for it.
+/// The error for this removed setting. `name` is the key or its environment variable.
 pub(super) fn removed(name: &str) -> ConfigError {
     ConfigError::new(format!(
         "{name} is no longer a setting: set metrics.access = \"loopback\" for scrapers on this machine, or \
@@ -18,10 +18,10 @@ pub(super) fn removed(name: &str) -> ConfigError {
 }
 
 impl Metrics {
-    /// The scrape token, read from its file if it is in one. `None`: none is configured.
+    /// The scrape token, read from its file if it is in one. `None` if none is configured.
     ///
     /// # Errors
-    /// When the file cannot be read, or the token could never be used or is easy to guess.
+    /// Fails if the file cannot be read, or if the token cannot be used or is easy to guess.
     pub(crate) fn scrape_token(&self) -> Result<Option<String>, ConfigError> {
         let (key, token) = match (&self.token, &self.token_file) {
             (None, None) => return Ok(None),
@@ -45,7 +45,7 @@ impl Metrics {
             let message = "metrics.access is \"off\" but there is a token: remove one of the two";
             return Err(ConfigError::new(message));
         }
-        // A file is read when the server starts.
+        // A token file is not read here. The server reads it when it starts.
         if self.token_file.is_none() || self.token.is_some() {
             self.scrape_token().map(|_| ())
         } else {

@@ -1,6 +1,7 @@
-//! The configuration of a server: a TOML file, with environment variables over it.
+//! The configuration of a server: a TOML file, overridden by environment variables.
 //!
-//! What is wrong is refused at start, with the name of the key and what to do. Knows nothing of sockets or stores.
+//! An invalid configuration is refused at start, with the name of the key and what to do. This module knows nothing
+//! of sockets or stores.
 
 mod auth;
 mod check;
@@ -23,7 +24,7 @@ use uuid::Uuid;
 
 use crate::slow::Patience;
 
-/// Why a configuration cannot be used. The message names the key and says what to do.
+/// The reason why a configuration cannot be used. The message names the key and says what to do.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct ConfigError(pub(crate) String);
@@ -45,7 +46,7 @@ pub struct Config {
     pub grpc: Grpc,
     #[serde(default)]
     pub http: Http,
-    /// For both listeners.
+    /// TLS for both listeners. `None`: no TLS.
     pub tls: Option<Tls>,
     #[serde(default)]
     pub auth: Auth,
@@ -61,13 +62,14 @@ pub struct Config {
     pub telemetry: Telemetry,
     #[serde(default)]
     pub limits: LeaseLimits,
-    /// Made at start if they are not there.
+    /// Tenants that are created at start if they do not exist.
     #[serde(default)]
     pub tenants: Vec<TenantConfig>,
 }
 
 impl Config {
-    /// A server on this database and on free ports of the loopback address, with nothing else configured.
+    /// A configuration for a server on this database and on free ports of the loopback address, with defaults for the
+    /// rest.
     pub fn local(database_url: impl Into<String>) -> Self {
         let any_port = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         Self {
@@ -87,13 +89,13 @@ impl Config {
         }
     }
 
-    /// Whether `/api/docs` needs no credential: on this machine it does not, unless that is said.
+    /// Whether `/api/docs` needs no credential. If this is not configured, it needs none on a loopback address.
     pub fn docs_are_public(&self) -> bool {
         self.docs.public.unwrap_or(self.http.address.ip().is_loopback())
     }
 }
 
-/// A database URL, which may hold a password: it is masked where it is shown.
+/// A database URL. It may contain a password, which is masked in output.
 #[derive(Clone, Deserialize)]
 #[serde(transparent)]
 pub struct DatabaseUrl(pub String);
@@ -104,7 +106,7 @@ impl std::fmt::Debug for DatabaseUrl {
     }
 }
 
-/// How an embedded database is opened. PostgreSQL checks itself.
+/// How an embedded database is opened. These settings do not apply to PostgreSQL, which checks itself.
 #[derive(Debug, Clone, Copy, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Database {
@@ -112,16 +114,16 @@ pub struct Database {
     pub check: DatabaseCheck,
 }
 
-/// How much of the file is checked before the server serves.
+/// How much of the database file is checked before the server accepts requests.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DatabaseCheck {
-    /// All of a small file. Of a large one a sample, and all of it in the background.
+    /// A small file is checked completely. A large file is sampled, and the complete check runs in the background.
     #[default]
     Auto,
-    /// All of it, however long that takes.
+    /// The whole file is checked, however long that takes.
     Full,
-    /// A sample, and no more.
+    /// Only a sample is checked.
     Quick,
 }
 
@@ -139,7 +141,7 @@ impl Database {
 #[serde(deny_unknown_fields, default)]
 pub struct Grpc {
     pub address: SocketAddr,
-    /// Longest time that a poll is held, whatever it asks for.
+    /// The longest time that a poll is held, even if the poll asks for more.
     pub max_poll_wait_ms: u64,
 }
 
@@ -160,7 +162,7 @@ impl Grpc {
 pub struct Http {
     #[serde(default = "Http::default_address")]
     pub address: SocketAddr,
-    /// None: pages of other origins are not answered.
+    /// `None`: web pages of other origins cannot call the API.
     pub cors: Option<Cors>,
 }
 
@@ -180,14 +182,14 @@ impl Default for Http {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Cors {
-    /// Such as `https://app.example.com`; `*` alone is any.
+    /// Origins such as `https://app.example.com`. A single `*` allows every origin.
     pub allowed_origins: Vec<String>,
-    /// Whether browsers may send cookies and the like along. Not with `*`.
+    /// Whether browsers may send credentials such as cookies. Not allowed with `*`.
     #[serde(default)]
     pub allow_credentials: bool,
 }
 
-/// PEM files.
+/// The certificate and the private key, as PEM files.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Tls {
@@ -199,9 +201,10 @@ pub struct Tls {
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Requests {
-    /// How long its body may be silent.
+    /// How long the body of a request may pause.
     pub body_silence_ms: u64,
-    /// How long it may take, beside waiting for what it asks for and the time that a large body takes.
+    /// How long a request may take. The time that it waits for its result, and the extra time for a large body, are
+    /// not included.
     pub limit_ms: u64,
 }
 
@@ -219,20 +222,20 @@ impl Requests {
     }
 }
 
-/// Who may read `/_/metrics`, which shows the figures of all tenants.
+/// Who may read `/_/metrics`, which shows the metrics of all tenants.
 #[derive(Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Metrics {
     #[serde(default)]
     pub access: MetricsAccess,
-    /// A credential that reads metrics and does nothing else. None: there is none.
+    /// A credential that can only read metrics. `None`: there is no such token, unless `token_file` is set.
     pub token: Option<String>,
-    /// The file that holds it.
+    /// A file that contains the token.
     pub token_file: Option<PathBuf>,
 }
 
 impl std::fmt::Debug for Metrics {
-    /// Without the token.
+    /// Omits the token.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Metrics").field("access", &self.access).finish_non_exhaustive()
     }
@@ -243,22 +246,22 @@ impl std::fmt::Debug for Metrics {
 pub enum MetricsAccess {
     /// Nobody: the path does not exist.
     Off,
-    /// Whoever has the scrape token, or a JWT or an API key of the role `server-admin`.
+    /// A caller with the scrape token, or with a JWT or an API key of the role `server-admin`.
     #[default]
     Token,
-    /// The same, and callers on this machine without a credential.
+    /// Like `Token`, and also callers on this machine without a credential.
     Loopback,
 }
 
-/// The API's own documentation. It is the same for everybody and holds nothing of any tenant.
+/// The API documentation. It is the same for everybody and contains no data of any tenant.
 #[derive(Debug, Clone, Copy, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Docs {
-    /// Whether `/api/docs` needs no credential. None: only on a loopback address.
+    /// Whether `/api/docs` needs no credential. `None`: only if the server listens on a loopback address.
     pub public: Option<bool>,
 }
 
-/// The log of who changed what.
+/// The audit log.
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Audit {
@@ -280,11 +283,11 @@ impl Audit {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Telemetry {
-    /// Where traces go, as OTLP over gRPC. None: nowhere.
+    /// The collector that receives traces, as OTLP over gRPC. `None`: no traces are sent.
     pub otlp_endpoint: Option<String>,
     #[serde(default)]
     pub log_format: LogFormat,
-    /// Directives of tracing's filter, such as `info,flovyn_service=debug`. None: `info`.
+    /// Directives of tracing's filter, such as `info,flovyn_service=debug`. `None`: `info`.
     pub log_filter: Option<String>,
 }
 
@@ -296,7 +299,8 @@ pub enum LogFormat {
     Json,
 }
 
-/// How long workers may be silent. None: the default of the product, in the engine's `Limits`.
+/// How long workers may be silent, and how long clean-up may take. `None`: the default of the product, in the
+/// engine's `Limits`.
 #[derive(Debug, Clone, Copy, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LeaseLimits {
@@ -308,7 +312,7 @@ pub struct LeaseLimits {
 }
 
 impl LeaseLimits {
-    /// The product's limits with these in them.
+    /// The product's limits, with the configured values in place of the defaults.
     pub fn apply(&self) -> Limits {
         let usual = Limits::default();
         Limits {
@@ -325,13 +329,13 @@ impl LeaseLimits {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TenantConfig {
-    /// None: made by the server.
+    /// `None`: the server generates the id.
     #[serde(default, deserialize_with = "read::uuid")]
     pub id: Option<Uuid>,
     pub slug: String,
-    /// None: the slug.
+    /// `None`: the slug is the name.
     pub name: Option<String>,
-    /// None: finished work is kept for ever.
+    /// `None`: finished work is kept without limit.
     pub retention_ms: Option<i64>,
     #[serde(default)]
     pub worker_tokens: Vec<WorkerTokenConfig>,

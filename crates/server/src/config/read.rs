@@ -1,4 +1,4 @@
-//! From text to a checked [`Config`].
+//! Reads text into a checked [`Config`].
 
 use std::path::Path;
 
@@ -11,10 +11,10 @@ use super::environment::{overlay, variable};
 use super::{Config, ConfigError};
 
 impl Config {
-    /// Reads a file (or none) and the environment of this process.
+    /// Reads a file and the environment of this process. `None`: no file is read.
     ///
     /// # Errors
-    /// When the file cannot be read, or a key is unknown, missing or wrong.
+    /// Fails if the file cannot be read, or if a key is unknown, missing or wrong.
     pub fn load(path: Option<&Path>) -> Result<Self, ConfigError> {
         let text = match path {
             None => String::new(),
@@ -23,7 +23,7 @@ impl Config {
                 ConfigError::new(format!("cannot read the configuration {path}: {error}; check --config"))
             })?,
         };
-        // Variables that are not text cannot be ours: all our names and values are.
+        // Variables that are not valid Unicode are skipped: all names and values of this product are.
         let variables = std::env::vars_os()
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
         Self::parse(&text, variables).map_err(|error| match path {
@@ -32,10 +32,10 @@ impl Config {
         })
     }
 
-    /// From the text of a file, and variables over it.
+    /// Reads the text of a file, overridden by variables.
     ///
     /// # Errors
-    /// When a key is unknown, missing or wrong.
+    /// Fails if a key is unknown, missing or wrong.
     pub fn parse(
         text: &str,
         variables: impl IntoIterator<Item = (String, String)>,
@@ -53,7 +53,7 @@ impl Config {
             return Err(ConfigError::new(message));
         }
         let config = Self::deserialize(Value::Table(table)).map_err(|error| {
-            // The second line, if any, names the key: one line is enough for both.
+            // The second line, if any, names the key. Both lines are joined into one.
             ConfigError::new(error.to_string().trim_end().replace('\n', " "))
         })?;
         config.check()?;
@@ -61,7 +61,7 @@ impl Config {
     }
 }
 
-/// Says where, without quoting the line: it may hold a secret.
+/// Names the line number without quoting the line, because the line may contain a secret.
 fn syntax_error(text: &str, error: &toml::de::Error) -> ConfigError {
     let line = error.span().map_or(1, |span| text[..span.start].matches('\n').count() + 1);
     ConfigError::new(format!("line {line}: {}; correct it", error.message()))

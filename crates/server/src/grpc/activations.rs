@@ -9,7 +9,7 @@ use super::call::Call;
 use super::convert::narrow;
 use super::executions;
 
-/// The execution's input: read only where its first event did not come along.
+/// The execution's input. It is read from the store only if the activation does not include the first event.
 pub(super) async fn input(call: &Call, activation: &Activation) -> Result<Payload, Status> {
     let held = activation.new_events.as_ref().and_then(|events| events.first());
     if let Some((event, _)) = held.filter(|(event, _)| event.sequence == 1) {

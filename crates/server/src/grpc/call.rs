@@ -1,5 +1,6 @@
-//! One call: who makes it, for which tenant, and how it reaches the service.
+//! One call: the caller, its tenant, and how the call reaches the service.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,19 +22,19 @@ use crate::actor::actor;
 use crate::api::Api;
 use crate::trace::is_traceparent;
 
-/// Metadata in which a caller who may act for several tenants names one, by slug or id, where the message cannot.
+/// Metadata in which a caller with several tenants names one, by slug or id, if the message has no field for it.
 const TENANT: &str = "flovyn-tenant";
-/// Metadata in which a worker without claim tokens may say which worker it is, by the name or id it polls with.
+/// Metadata in which a worker without claim tokens may give its name or id, as in its polls.
 const WORKER: &str = "flovyn-worker";
 
-/// What a call needs the caller to be.
+/// The kind of caller that a call requires.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Needs {
     /// A worker of the tenant.
     Worker,
-    /// Anybody of the tenant who may read.
+    /// Any caller of the tenant who may read.
     Viewer,
-    /// Anybody of the tenant who may act.
+    /// Any caller of the tenant who may act.
     Operator,
 }
 
@@ -42,19 +43,19 @@ pub(super) enum Needs {
 pub(super) struct Call {
     api: Api,
     scope: TenantScope,
-    /// What workers do as workers is not audited.
+    /// The caller's name in the audit log. `None`: nothing is audited, because a worker acts as a worker.
     actor: Option<Arc<Actor>>,
     /// Fingerprint of the credential.
     credential: i64,
-    /// The worker that the caller says it is.
+    /// The name or id that the worker claims to have, not verified.
     worker: Option<flovyn_engine::ids::Text>,
-    /// `None`: on a stream, whose messages carry tokens.
+    /// The client's connection. `None` on a stream, whose messages have claim tokens.
     connection: Option<Arc<Connection>>,
     pub(super) traceparent: Option<flovyn_engine::ids::Text>,
 }
 
 impl Call {
-    /// Lets a caller in. `named`: the tenant that the message names, if it names one.
+    /// Authenticates a caller. `named` is the tenant in the message; empty if the message names none.
     pub(super) async fn begin<T>(
         api: &Api,
         request: &Request<T>,
@@ -63,7 +64,7 @@ impl Call {
     ) -> Result<Self, Status> {
         let call = Self::from_metadata(api, request.metadata(), needs, named).await?;
         let connection = Connection::of(request.extensions());
-        // Workers read as well: only whoever acts is an application.
+        // Workers read as well, so only a caller that acts counts as an application.
         if let Some(connection) = connection.as_ref().filter(|_| needs == Needs::Operator) {
             connection.calls();
         }
@@ -116,18 +117,19 @@ impl Call {
         self.scope.tenant_id()
     }
 
-    /// Lets in a call that counts towards the tenant's requests per second: one that starts something.
+    /// Counts a call that starts something towards the tenant's requests per second. Refuses it if the limit is
+    /// reached.
     pub(super) async fn admit(&self) -> Result<(), Status> {
         self.api.admit(self.tenant_id()).await.map_err(refused)
     }
 
-    /// Carries out a request: when it returns, the effect is durable.
+    /// Executes a request. When it returns, the effect is durable.
     pub(super) async fn run(&self, op: impl Into<Op>) -> Result<Reply, Status> {
         let caller = Caller { actor: self.actor.clone(), ..self.tenant_id().into() };
         self.api.service().call(caller, op).await.map_err(refused)
     }
 
-    /// Carries out a result: a worker has ended what it claimed.
+    /// Executes a request that reports the result of a claim.
     pub(super) async fn result(&self, class: WorkClass, op: impl Into<Op>) -> Result<Reply, Status> {
         if let Some(connection) = &self.connection {
             connection.reports();
@@ -135,12 +137,12 @@ impl Call {
         self.report(class, op).await
     }
 
-    /// Carries out what a worker does or reports as the holder of a claim.
+    /// Executes a request of the holder of a claim.
     pub(super) async fn report(&self, class: WorkClass, op: impl Into<Op>) -> Result<Reply, Status> {
         self.api.service().call(self.reporter(class), op).await.map_err(refused)
     }
 
-    /// The caller as one who claims work of this class and reports on it.
+    /// The caller as a worker that claims work of this class and reports on it.
     pub(super) fn reporter(&self, class: WorkClass) -> Caller {
         Caller { peer: Some(Arc::new(self.peer(class))), ..self.tenant_id().into() }
     }
@@ -153,46 +155,64 @@ impl Call {
         }
     }
 
-    /// Notes that a process has registered on the caller's connection.
+    /// Records that a process has registered on the caller's connection.
     pub(super) fn registers(&self, name: &str, id: WorkerId) {
         if let Some(connection) = &self.connection {
             connection.registered(name, id);
         }
     }
 
-    /// The only process that has registered under this name on the caller's connection.
+    /// The process that registered under this name on the caller's connection. `None` if there was none or more than
+    /// one.
     pub(super) fn process(&self, name: &str) -> Option<WorkerId> {
         self.connection.as_ref()?.process(name)
     }
 
-    /// Notes that a worker polls on the caller's connection. `id`: of its registration.
+    /// Records that a worker polls on the caller's connection. `id` is the id of its registration, if it has one.
     pub(super) fn polls(&self, class: WorkClass, worker: &str, id: Option<WorkerId>) {
         if let Some(connection) = &self.connection {
             connection.polled(class, worker, id);
         }
         if let Some(id) = id {
-            self.api.service().see_worker(self.tenant_id(), id);
+            self.sees(id);
         }
     }
 
-    /// Whatever a worker sends is a sign of life: of the workers that poll on its connection, and for the tasks that were
-    /// claimed there.
+    /// Records a sign of life of a worker.
+    pub(super) fn sees(&self, id: WorkerId) {
+        self.api.service().see_worker(self.tenant_id(), id);
+    }
+
+    /// Shows signs of life while a poll is held: pings tell whether the client is still there.
+    pub(super) async fn keeps_showing_life(&self) -> Infallible {
+        let every = (self.extension() / 3).max(Duration::from_millis(10));
+        loop {
+            tokio::time::sleep(every).await;
+            self.shows_life();
+        }
+    }
+
+    /// Renews the workers that poll on the caller's connection and the claims of tasks that were claimed there: any
+    /// message of a worker is a sign of life.
     fn shows_life(&self) {
         let Some(connection) = &self.connection else { return };
         let service = self.api.service();
-        connection.workers().for_each(|id| service.see_worker(self.tenant_id(), id));
-        for claim in connection.shows_life(self.extension()) {
+        connection.workers().for_each(|id| self.sees(id));
+        for (claim, until) in connection.shows_life(self.extension()) {
             let (service, connection) = (service.clone(), connection.clone());
             tokio::spawn(async move {
                 let VouchedClaim { tenant_id, task_id, token } = claim;
-                if service.call(tenant_id, ExtendTask { task_id, token }).await.is_err() {
-                    connection.ended(task_id);
+                match service.call(tenant_id, ExtendTask { task_id, token }).await {
+                    Ok(Reply::Extended { held: true }) => {}
+                    Ok(_) => connection.ended(task_id),
+                    // The database may be away: the client still works on the task.
+                    Err(_) => connection.not_extended(task_id, until),
                 }
             });
         }
     }
 
-    /// Notes that tasks go to the caller, which shows life on this connection while it runs them.
+    /// Records that the caller receives tasks. Later calls on this connection renew their claims.
     pub(super) fn takes(&self, claimed: &Claimed) {
         let Some(connection) = &self.connection else { return };
         let lease = milliseconds(self.api.service().limits().task_lease_ms);
@@ -202,7 +222,7 @@ impl Call {
         }
     }
 
-    /// Notes that the end of a task is reported.
+    /// Records that the end of a task was reported.
     pub(super) fn ends(&self, task_id: TaskId) {
         if let Some(connection) = &self.connection {
             connection.ended(task_id);
@@ -213,12 +233,12 @@ impl Call {
         milliseconds(self.api.service().limits().task_extension_ms())
     }
 
-    /// Holds a poll on its connection. `None`: there is no connection to hold it on.
+    /// Registers a held poll on its connection. `None` if the call has no connection.
     pub(super) fn hold(&self, class: WorkClass, lanes: impl FnOnce() -> Vec<Lane>) -> Option<Held> {
         self.connection.clone().map(|connection| connection.hold(class, lanes))
     }
 
-    /// Claims work, waiting for it until `cut` completes; ends early when the server is about to stop.
+    /// Claims work and waits for it until `cut` completes. Returns early with nothing when the server is about to stop.
     pub(super) async fn poll(
         &self,
         claim: Claim,
@@ -237,7 +257,7 @@ fn milliseconds(ms: i64) -> Duration {
     Duration::from_millis(ms.max(0).unsigned_abs())
 }
 
-/// A number for the credential, the same for as long as the credential lives.
+/// A number that identifies the credential. It does not change while the credential exists.
 fn fingerprint(principal: &Principal) -> i64 {
     let id = match principal {
         Principal::Worker { token_id, .. } => *token_id,
@@ -247,7 +267,7 @@ fn fingerprint(principal: &Principal) -> i64 {
     i64::from_ne_bytes((high ^ low).to_ne_bytes())
 }
 
-/// A worker's tenant is its own; whoever may act for several names one.
+/// The tenant of a call. A worker has exactly one; a caller with several tenants must name one.
 async fn scope(api: &Api, principal: &Principal, named: &str) -> Result<TenantScope, Status> {
     if named.is_empty() {
         if let Some(scope) = principal.only_scope() {
@@ -258,12 +278,10 @@ async fn scope(api: &Api, principal: &Principal, named: &str) -> Result<TenantSc
         }
         return Err(refuse(
             Code::PermissionDenied,
-            format!(
-                "the credential is not for exactly one tenant and none was named: name one in '{TENANT}'"
-            ),
+            format!("the credential is not limited to one tenant: name the tenant in '{TENANT}'"),
         ));
     }
-    // The common case needs no look at the database.
+    // The common case needs no database read.
     if let Some(scope) = principal.only_scope()
         && canonical_id(named).is_some_and(|id| id == scope.tenant_id())
     {
@@ -272,12 +290,12 @@ async fn scope(api: &Api, principal: &Principal, named: &str) -> Result<TenantSc
     named_scope(api, principal, named).await
 }
 
-/// A tenant that does not exist and one that is not the caller's look the same.
+/// The scope for a named tenant. The error is the same for a tenant that does not exist and for one of other callers.
 async fn named_scope(api: &Api, principal: &Principal, named: &str) -> Result<TenantScope, Status> {
     let store = api.service().store();
     let tenant: Option<Tenant> = match canonical_id(named) {
         Some(id) => store.tenant_get(id).await.map_err(not_read)?,
-        // No slug has U+0000, and not every database can look for it.
+        // A slug never contains U+0000, and not every database can search for it.
         None if named.contains('\0') => None,
         None => store.tenant_by_slug(named).await.map_err(not_read)?,
     };
@@ -285,14 +303,16 @@ async fn named_scope(api: &Api, principal: &Principal, named: &str) -> Result<Te
     scope.ok_or_else(|| refuse(Code::PermissionDenied, not_its_tenant(named)))
 }
 
-/// What was named, and what clients are configured with.
+/// The error for a tenant that the caller may not use: it quotes the name and says how to configure clients.
 fn not_its_tenant(named: &str) -> String {
     let what = match canonical_id(named) {
         Some(id) if id.is_nil() => {
             "the nil UUID, which some clients send when they are configured with a slug,".to_owned()
         }
         Some(id) => format!("the tenant {id}, which"),
-        None => format!("'{}', which is no UUID and", named.escape_default().take(100).collect::<String>()),
+        None => {
+            format!("'{}', which is not a UUID and", named.escape_default().take(100).collect::<String>())
+        }
     };
     format!(
         "the request names {what} is not the credential's tenant: clients of the public protocol are configured with the \

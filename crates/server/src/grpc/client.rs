@@ -1,4 +1,4 @@
-//! The service `WorkflowClient`: for applications.
+//! The service `WorkflowClient`, for applications.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ const MAX_PAGE: i32 = 100;
 const DEFAULT_WAIT: Duration = Duration::from_secs(60);
 const MAX_WAIT_MS: i64 = 300_000;
 
-/// Answers that wait for the connection.
+/// Answers that may be buffered for one connection.
 const OUTBOUND_FRAMES: usize = 64;
 
 #[derive(Debug)]
@@ -54,7 +54,7 @@ impl WorkflowClient for Client {
         let row = match (message.workflow_execution_id.as_str(), message.key.as_str()) {
             (text, "") => executions::find(&call, id("workflow_execution_id", text)?).await?,
             ("", key) => executions::find_by_key(&call, key).await?,
-            _ => return Err(refuse(Code::InvalidId, "workflow_execution_id and key are both given")),
+            _ => return Err(refuse(Code::InvalidId, "give either workflow_execution_id or key, not both")),
         };
         Ok(Response::new(executions::whole(&call, row).await?))
     }
@@ -68,13 +68,13 @@ impl WorkflowClient for Client {
         let limit = match message.page_size {
             0 => DEFAULT_PAGE,
             size if (1..=MAX_PAGE).contains(&size) => size,
-            _ => return Err(refuse(Code::InvalidPage, format!("page_size is from 1 to {MAX_PAGE}"))),
+            _ => return Err(refuse(Code::InvalidPage, format!("page_size must be from 1 to {MAX_PAGE}"))),
         };
         let after = match message.page_token.as_str() {
             "" => None,
-            token => Some(
-                cursor(token).ok_or_else(|| refuse(Code::InvalidPage, "page_token is not one of ours"))?,
-            ),
+            token => Some(cursor(token).ok_or_else(|| {
+                refuse(Code::InvalidPage, "page_token is invalid: use next_page_token of the previous page")
+            })?),
         };
         let filter = filter(message)?;
         let page = Page { after, offset: 0, limit: limit.unsigned_abs() as usize };
@@ -201,11 +201,11 @@ fn wait(timeout_ms: i64) -> Result<Duration, Status> {
     match timeout_ms {
         0 => Ok(DEFAULT_WAIT),
         1..=MAX_WAIT_MS => Ok(Duration::from_millis(timeout_ms.unsigned_abs())),
-        _ => Err(refuse(Code::InvalidDuration, format!("timeout_ms is up to {MAX_WAIT_MS}"))),
+        _ => Err(refuse(Code::InvalidDuration, format!("timeout_ms must be at most {MAX_WAIT_MS}"))),
     }
 }
 
-/// An item of a bulk request may name the tenant again; it cannot name another.
+/// Checks the tenant of an item in a bulk request: it must be the tenant of the call, or empty.
 pub(super) fn own_tenant(call: &Call, named: &str) -> Result<(), Status> {
     let same = named.is_empty() || canonical_id(named).is_some_and(|id| id == call.tenant_id());
     if same { Ok(()) } else { Err(refuse(Code::PermissionDenied, "an item names another tenant")) }

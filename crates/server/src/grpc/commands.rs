@@ -1,4 +1,4 @@
-//! The commands of an activation. The batch goes to the engine whole: it is accepted whole or not at all.
+//! The commands of an activation. The engine accepts all commands of a batch or none.
 
 use flovyn_engine::Code;
 use flovyn_engine::ids::{ExecutionId, Payload};
@@ -11,7 +11,7 @@ use tonic::Status;
 use super::convert::{failure, id, key, non_empty, payload, retry};
 use super::status::{Unread, refuse, refused_at};
 
-/// What ended the activation, as far as the commands say.
+/// The end of an activation, as its commands describe it.
 #[derive(Debug, Default)]
 struct Ending {
     completed: Option<Payload>,
@@ -29,7 +29,7 @@ fn read_submission(
     execution_id: ExecutionId,
     message: v1::SubmitWorkflowCommandsRequest,
 ) -> Result<SubmitActivation, Status> {
-    // Numbers that begin at 1 say nothing: some clients count so in every batch.
+    // Numbers that begin at 1 have no meaning: some clients restart at 1 in every batch.
     let first_number = message.commands.first().map(|command| command.sequence_number.into());
     let first_number = first_number.filter(|number: &i64| *number > 1);
     let mut ending = Ending::default();
@@ -62,14 +62,14 @@ fn outcome(
     let status = WorkflowStatus::try_from(status)
         .map_err(|_| wrong(format!("status {status} is unknown: use one of WorkflowStatus")))?;
     Ok(match status {
-        // RUNNING: the run goes on, which is what a suspended one does.
+        // RUNNING means that the workflow continues; a suspended one does too.
         WorkflowStatus::Suspended | WorkflowStatus::Running => Outcome::Suspended,
         WorkflowStatus::Completed => {
-            let missing = || wrong("status COMPLETED comes with a COMPLETE_WORKFLOW command".into());
+            let missing = || wrong("status COMPLETED needs a COMPLETE_WORKFLOW command".into());
             Outcome::Completed { output: ending.completed.ok_or_else(missing)? }
         }
         WorkflowStatus::Failed => {
-            let missing = || wrong("status FAILED comes with a FAIL_WORKFLOW command".into());
+            let missing = || wrong("status FAILED needs a FAIL_WORKFLOW command".into());
             let failed = ending.failed.ok_or_else(missing)?;
             Outcome::Failed {
                 error: failed.error.into(),
@@ -81,7 +81,7 @@ fn outcome(
             Outcome::Cancelled { reason: ending.cancelled.unwrap_or_default().into() }
         }
         WorkflowStatus::ActivationFailed => {
-            let missing = || wrong("status ACTIVATION_FAILED comes with activation_failure".into());
+            let missing = || wrong("status ACTIVATION_FAILED needs the field activation_failure".into());
             let failure = activation_failure.ok_or_else(missing)?;
             let message = match failure.position {
                 0 => failure.message,
@@ -97,7 +97,7 @@ fn outcome(
     })
 }
 
-/// One command; none for those that only say how the activation ended, and for those without content.
+/// Reads one command. `None` for a command without content, and for one that only describes how the activation ended.
 fn read(index: usize, command: v1::WorkflowCommand, ending: &mut Ending) -> Result<Option<Command>, Status> {
     let wrong = |message: String| refuse(Code::InvalidCommand, format!("command {index}: {message}"));
     let at = |status: Status| refused_at(&format!("command {index}"), status);
@@ -105,7 +105,7 @@ fn read(index: usize, command: v1::WorkflowCommand, ending: &mut Ending) -> Resu
         .map_err(|_| wrong(format!("type {} is unknown", command.command_type)))?;
     let Some(data) = command.command_data else {
         return match kind {
-            // Some clients send it in place of a cancel request: it has no meaning.
+            // Some clients send this command instead of a cancel request. It has no effect.
             CommandType::Unspecified | CommandType::SuspendWorkflow => Ok(None),
             CommandType::CompleteWorkflow => {
                 ending.completed = Some(payload(Payload::new()));
@@ -180,7 +180,7 @@ fn read(index: usize, command: v1::WorkflowCommand, ending: &mut Ending) -> Resu
             ending.cancelled = Some(data.reason);
             return Ok(None);
         }
-        // Its reason is the text of whichever branch was polled last: nothing to rely on.
+        // Its reason is the text of the last polled branch, so it means nothing reliable.
         CommandData::SuspendWorkflow(_) => return Ok(None),
     }))
 }

@@ -1,5 +1,5 @@
-//! Connections of gRPC clients, told apart: clients of the public protocol report without a claim token, and the connection
-//! says which of them it is.
+//! Connections of gRPC clients. Clients of the public protocol report without a claim token, so their connection
+//! identifies them.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -18,11 +18,11 @@ use super::vouched::{Vouched, VouchedClaim};
 /// One connection of a client.
 #[derive(Debug)]
 pub(crate) struct Connection {
-    /// Drawn at random: no other connection has it, of this process or another one, now or later.
+    /// A random number. No other connection of any process has the same number, now or later.
     number: i64,
-    /// The address at its other end.
+    /// The peer's address.
     pub(crate) address: Option<SocketAddr>,
-    /// Who has polled here for workflows, and for tasks.
+    /// The workers that have polled here for workflows and for tasks.
     pollers: Mutex<[Pollers; 2]>,
     holding: Mutex<Holding>,
     vouched: Mutex<Vouched>,
@@ -33,18 +33,18 @@ pub(crate) struct Connection {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Process {
     One(WorkerId),
-    /// A proxy: the connection does not say which of them polls.
+    /// Several processes behind a proxy: the connection does not say which of them polls.
     Several,
 }
 
-/// Names whose processes are remembered.
+/// The most names whose processes are remembered.
 const MAX_NAMES: usize = 1_000;
 
-/// How polls are held here.
+/// How polls are held on this connection.
 #[derive(Debug)]
 struct Holding {
     holds: Holds,
-    /// What the last poll for workflows, and the last one for tasks, asked for.
+    /// The lanes that the last poll for workflows and the last poll for tasks asked for.
     lanes: [Vec<Lane>; 2],
 }
 
@@ -53,9 +53,9 @@ struct Holding {
 enum Pollers {
     #[default]
     None,
-    /// With its id, if it is registered.
+    /// One worker's name, with its id if it is registered.
     One(String, Option<WorkerId>),
-    /// A proxy, or a program that runs several workers: the connection says nothing about who reports.
+    /// Several workers, behind a proxy or in one program: the connection does not say which of them reports.
     Several,
 }
 
@@ -74,18 +74,18 @@ impl Connection {
         })
     }
 
-    /// The connection on which a request has come.
+    /// The connection on which a request arrived.
     pub(crate) fn of(extensions: &Extensions) -> Option<Arc<Self>> {
         let tls = || extensions.get::<TlsConnectInfo<Arc<Self>>>().map(TlsConnectInfo::get_ref);
         extensions.get::<Arc<Self>>().or_else(tls).cloned()
     }
 
-    /// Held for a moment, never across an await.
+    /// Locks for a short time. The guard must not be held across an await.
     fn holding(&self) -> MutexGuard<'_, Holding> {
         self.holding.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Begins to hold a poll. `lanes`: what it asks for; empty if its worker has nothing of the class.
+    /// Begins to hold a poll. `lanes` are the lanes that it asks for; empty if its worker runs nothing of the class.
     pub(crate) fn hold(self: Arc<Self>, class: WorkClass, lanes: impl FnOnce() -> Vec<Lane>) -> Held {
         let mut holding = self.holding();
         holding.holds.begins(class);
@@ -96,36 +96,41 @@ impl Connection {
         Held { connection: self, class, answered: false }
     }
 
-    /// A worker reports a result here.
+    /// Records that a worker reports a result here.
     pub(crate) fn reports(&self) {
         self.holding().holds.reports(Instant::now());
     }
 
-    /// An application calls here.
+    /// Records that an application calls here.
     pub(crate) fn calls(&self) {
         self.holding().holds.calls(Instant::now());
     }
 
-    /// Its client has claimed a task, for so long.
+    /// Records that the client has claimed a task for the duration `lease`.
     pub(crate) fn took(&self, claim: VouchedClaim, lease: Duration, extension: Duration) {
         self.vouched().took(claim, Instant::now() + lease, extension);
     }
 
-    /// A task's end was reported here.
+    /// Records that the end of a task was reported here.
     pub(crate) fn ended(&self, task_id: TaskId) {
         self.vouched().ended(task_id);
     }
 
-    /// Its client shows life: claims that are to be extended.
-    pub(crate) fn shows_life(&self, extension: Duration) -> Vec<VouchedClaim> {
+    /// Records a sign of life of the client. Returns the claims that must be extended.
+    pub(crate) fn shows_life(&self, extension: Duration) -> Vec<(VouchedClaim, Instant)> {
         self.vouched().shows_life(Instant::now(), extension)
+    }
+
+    /// Records that a claim, which expires at `until`, could not be extended for the moment.
+    pub(crate) fn not_extended(&self, task_id: TaskId, until: Instant) {
+        self.vouched().not_extended(task_id, until, Instant::now());
     }
 
     fn vouched(&self) -> MutexGuard<'_, Vouched> {
         self.vouched.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A process has registered here.
+    /// Records that a process has registered here.
     pub(crate) fn registered(&self, name: &str, id: WorkerId) {
         let mut processes = self.processes.lock().unwrap_or_else(PoisonError::into_inner);
         match processes.get(name) {
@@ -136,12 +141,18 @@ impl Connection {
         }
     }
 
-    /// The only process that has registered here under this name.
+    /// The process that registered here under this name. `None` if there was none or more than one.
     pub(crate) fn process(&self, name: &str) -> Option<WorkerId> {
         match self.processes.lock().unwrap_or_else(PoisonError::into_inner).get(name) {
             Some(Process::One(id)) => Some(*id),
             Some(Process::Several) | None => None,
         }
+    }
+
+    /// Whether several processes have registered here under this name.
+    fn registered_several(&self, name: &str) -> bool {
+        let processes = self.processes.lock().unwrap_or_else(PoisonError::into_inner);
+        processes.get(name) == Some(&Process::Several)
     }
 
     /// The workers that are known to poll here.
@@ -155,24 +166,31 @@ impl Connection {
         workflows.into_iter().chain(tasks.filter(|_| tasks != workflows))
     }
 
-    /// Notes that a worker polls here. `id`: of its registration.
+    /// Records that a worker polls here. `id` is the id of its registration, if it has one.
     pub(crate) fn polled(&self, class: WorkClass, worker: &str, id: Option<WorkerId>) {
+        let shared = self.registered_several(worker);
         let pollers = &mut self.pollers.lock().unwrap_or_else(PoisonError::into_inner)[place(class)];
-        match pollers {
-            Pollers::One(known, known_id) if known == worker => *known_id = id,
-            Pollers::None => *pollers = Pollers::One(worker.to_owned(), id),
-            _ => *pollers = Pollers::Several,
-        }
+        *pollers = match std::mem::take(pollers) {
+            _ if shared => Pollers::Several,
+            Pollers::None => Pollers::One(worker.to_owned(), id),
+            // A worker may register after its first polls.
+            Pollers::One(known, known_id)
+                if known == worker && known_id.is_none_or(|known| id == Some(known)) =>
+            {
+                Pollers::One(known, id)
+            }
+            Pollers::One(..) | Pollers::Several => Pollers::Several,
+        };
     }
 
-    /// The number by which a reporter is known. `None`: several workers share the connection.
+    /// The number that identifies a reporter. `None` if several workers share the connection.
     pub(crate) fn reporter(&self, class: WorkClass) -> Option<i64> {
         let pollers = &self.pollers.lock().unwrap_or_else(PoisonError::into_inner)[place(class)];
         (!matches!(pollers, Pollers::Several)).then_some(self.number)
     }
 }
 
-/// A poll that is held, until it is answered or this is dropped.
+/// A poll that is held until it is answered or this value is dropped.
 #[derive(Debug)]
 pub(crate) struct Held {
     connection: Arc<Connection>,
@@ -181,24 +199,29 @@ pub(crate) struct Held {
 }
 
 impl Held {
-    /// For how long the poll may be held from now on. `None`: for as long as it asks.
+    /// How long the poll may be held from now on. `None`: as long as the poll asks.
     pub(crate) fn at_most(&self) -> Option<Duration> {
         self.connection.holding().holds.at_most(Instant::now())
     }
 
-    /// It has been held for that long. Returns whether it may be held on.
+    /// Records that the poll was held for that long. Returns whether it may be held longer.
     pub(crate) fn was_held(&self) -> bool {
         let mut holding = self.connection.holding();
         holding.holds.was_held();
         holding.holds.is_concurrent()
     }
 
-    /// What the client asks for in polls of the other class, which may be standing still.
+    /// How long the poll is held although there is work for the client's polls of the other class.
+    pub(crate) fn yields_after(&self) -> Duration {
+        self.connection.holding().holds.yields_after()
+    }
+
+    /// The lanes that the client's polls of the other class ask for. Those polls may be blocked by this one.
     pub(crate) fn lanes_beside(&self) -> Vec<Lane> {
         self.connection.holding().lanes[1 - place(self.class)].clone()
     }
 
-    /// It is answered with so many items of work.
+    /// Records that the poll is answered with `work` items.
     pub(crate) fn answer(mut self, work: usize) {
         self.answered = true;
         self.connection.holding().holds.answered(work, Instant::now());
@@ -233,5 +256,24 @@ mod tests {
         one.polled(WorkClass::Task, "a", None);
         assert_eq!(one.reporter(WorkClass::Task), None);
         assert_eq!(one.reporter(WorkClass::Workflow), Some(one.number));
+    }
+
+    #[test]
+    fn processes_of_one_name_on_one_connection_are_several_workers() {
+        let [a, b] = [1, 2].map(Uuid::from_u128);
+        let registered = Connection::new(None);
+        registered.registered("w", a);
+        registered.polled(WorkClass::Task, "w", Some(a));
+        assert_eq!(registered.reporter(WorkClass::Task), Some(registered.number));
+        registered.registered("w", b);
+        registered.polled(WorkClass::Task, "w", None);
+        assert_eq!(registered.reporter(WorkClass::Task), None);
+
+        let polls = Connection::new(None);
+        polls.polled(WorkClass::Task, "w", None);
+        polls.polled(WorkClass::Task, "w", Some(a));
+        assert_eq!(polls.reporter(WorkClass::Task), Some(polls.number), "it registered after its first poll");
+        polls.polled(WorkClass::Task, "w", Some(b));
+        assert_eq!(polls.reporter(WorkClass::Task), None);
     }
 }

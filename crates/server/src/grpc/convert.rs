@@ -1,4 +1,4 @@
-//! Fields of messages as the engine's types. A field that cannot be read is a coded error that names it.
+//! Converts message fields to the engine's types. The error for an unreadable field has a code and names the field.
 
 use std::collections::HashMap;
 
@@ -13,17 +13,17 @@ use uuid::Uuid;
 
 use super::status::refuse;
 
-/// The queue of work that names none.
+/// The queue of work that does not name one.
 pub(super) const DEFAULT_QUEUE: &str = "default";
 
 pub(super) fn id(field: &str, text: &str) -> Result<Uuid, Status> {
     let found = canonical_id(text).filter(|id| !id.is_nil());
     found.ok_or_else(|| {
-        refuse(Code::InvalidId, format!("{field} {text:?} is not a UUID in small letters with hyphens"))
+        refuse(Code::InvalidId, format!("{field} {text:?} is not a UUID in lower case with hyphens"))
     })
 }
 
-/// An empty string means that there is none.
+/// Reads an id. An empty string means `None`.
 pub(super) fn optional_id(field: &str, text: &str) -> Result<Option<Uuid>, Status> {
     if text.is_empty() { Ok(None) } else { id(field, text).map(Some) }
 }
@@ -36,7 +36,7 @@ pub(super) fn non_empty(text: &str) -> Option<Text> {
     (!text.is_empty()).then(|| text.into())
 }
 
-/// Text that the database is asked for. One of the databases cannot even look for U+0000.
+/// Checks text that is used in a database query. Not every database can search for U+0000.
 pub(super) fn can_be_sought(field: &str, text: &str) -> Result<(), Status> {
     if text.contains('\0') {
         return Err(refuse(Code::InvalidText, format!("{field} contains U+0000")));
@@ -44,18 +44,18 @@ pub(super) fn can_be_sought(field: &str, text: &str) -> Result<(), Status> {
     Ok(())
 }
 
-/// Empty fields were not set.
+/// Reads a failure. Empty fields count as not set.
 pub(super) fn failure(failure_type: &str, details: Payload) -> Failure {
     Failure { kind: non_empty(failure_type), details: (!details.is_empty()).then_some(details) }
 }
 
-/// The same the other way.
+/// Writes a failure: its type and its details, empty if not set.
 pub(super) fn failure_fields(failure: Failure) -> (String, Payload) {
     let Failure { kind, details } = failure;
     (kind.as_deref().unwrap_or_default().to_owned(), details.unwrap_or_default())
 }
 
-/// An empty payload is JSON null.
+/// Replaces an empty payload by JSON null.
 pub(super) fn payload(bytes: Payload) -> Payload {
     if bytes.is_empty() { Payload::from_static(b"null") } else { bytes }
 }
@@ -80,7 +80,7 @@ pub(super) fn retry(policy: Option<v1::RetryPolicy>) -> Option<RetryPolicy> {
     })
 }
 
-/// A promise by its id, or by `key:` and its key.
+/// Reads a promise, given by its id or by `key:` and its key.
 pub(super) fn promise(text: &str) -> Result<PromiseRef, Status> {
     match text.strip_prefix("key:") {
         Some(key) => Ok(PromiseRef::Key(key.into())),
@@ -94,7 +94,7 @@ pub(super) fn start(
 ) -> Result<StartWorkflow, Status> {
     let parent = message.parent_workflow_execution_id.as_deref().unwrap_or_default();
     let parent = optional_id("parent_workflow_execution_id", parent)?;
-    // A start that names its parent gives no name for the child: its kind has to do.
+    // A start with a parent has no name for the child, so the kind is used as the name.
     let parent = parent.map(|id| Parent { id, name: message.workflow_kind.as_str().into() });
     Ok(StartWorkflow {
         kind: message.workflow_kind.into(),
@@ -112,7 +112,7 @@ pub(super) fn start(
     })
 }
 
-/// A task as SubmitTask describes it. Zero means that the field was not set.
+/// The task of a `SubmitTask` message. In its numbers, zero means that the field was not set.
 pub(super) fn submitted_task(message: v1::SubmitTaskRequest) -> TaskSpec {
     TaskSpec {
         task_type: message.kind.into(),
@@ -129,7 +129,7 @@ pub(super) fn submitted_task(message: v1::SubmitTaskRequest) -> TaskSpec {
     }
 }
 
-/// Counters on the wire are 32 bits wide; ours never come near the end.
+/// Converts a counter to the 32 bits that it has in messages. Counters never come near the limit.
 pub(super) fn narrow(number: i64) -> i32 {
     i32::try_from(number).unwrap_or(i32::MAX)
 }

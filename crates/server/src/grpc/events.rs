@@ -1,4 +1,4 @@
-//! Histories as messages.
+//! Converts histories to messages.
 
 use bytes::Bytes;
 use flovyn_engine::Code;
@@ -14,15 +14,15 @@ use super::call::Call;
 use super::convert::narrow;
 use super::status::{not_read, refuse};
 
-/// Events read at a time.
+/// Events per database read.
 const PAGE: usize = 500;
-/// Events in one page for a client that asks for pages.
+/// The most events in one page, for a client that asks for pages.
 pub(super) const MAX_PAGE: i32 = 1_000;
-/// What an event takes on the wire beside its data.
+/// The size of an event in a message, without its data.
 const OVERHEAD: usize = 64;
-/// Room for what surrounds the events in a message.
+/// Bytes reserved for the message around the events.
 const ROOM: usize = 64 << 10;
-/// A page is cut here; one event alone is always smaller than a message.
+/// A page is cut at this size. A single event is always smaller than a message.
 const PAGE_BYTES: usize = MAX_MESSAGE_BYTES - (1 << 20) - ROOM;
 
 pub(super) fn message(event: &Event, task: Option<&TaskPayloads>) -> v1::WorkflowEvent {
@@ -39,14 +39,14 @@ pub(super) fn message(event: &Event, task: Option<&TaskPayloads>) -> v1::Workflo
     }
 }
 
-/// Types that clients of the public protocol do not have. Some take an unknown type for an operation, which would
-/// shift everything they match.
+/// Whether clients of the public protocol do not know this type. Some of them count an unknown type as an operation,
+/// which would break their replay.
 fn is_addition(kind: EventKind) -> bool {
     matches!(kind, EventKind::TaskCancelRequested | EventKind::ChildCancelRequested)
 }
 
-/// An event for a worker that has the instance in memory up to `base`. Its own commands go back without their
-/// content: who has the instance knows it, and who has not fetches all.
+/// Converts an event for a worker that has the instance in memory up to `base`. The worker's own commands are sent
+/// without content: it knows them, and a worker without the instance fetches the whole history.
 pub(super) fn unseen(base: i64, event: &Event, task: Option<&TaskPayloads>) -> v1::WorkflowEvent {
     if base > 0 && event.origin == Origin::Command {
         return message(&Event { payload: None, ..event.clone() }, None);
@@ -54,7 +54,7 @@ pub(super) fn unseen(base: i64, event: &Event, task: Option<&TaskPayloads>) -> v
     message(event, task)
 }
 
-/// As many as fit into a message beside what surrounds them, at least one. With them, whether some were left out.
+/// Takes as many events as fit into a message, at least one. The second value is true if events were left out.
 pub(super) fn cut(all: impl Iterator<Item = v1::WorkflowEvent>) -> (Vec<v1::WorkflowEvent>, bool) {
     let mut events = Vec::new();
     let mut bytes = 0;
@@ -68,7 +68,8 @@ pub(super) fn cut(all: impl Iterator<Item = v1::WorkflowEvent>) -> (Vec<v1::Work
     (events, false)
 }
 
-/// A page of a history, cut at a number of events and at what fits into a message. With it, whether more follow.
+/// A page of a history, limited by the number of events and by the message size. The second value is true if more
+/// events follow.
 pub(super) async fn page(
     call: &Call,
     id: ExecutionId,
@@ -100,7 +101,7 @@ pub(super) async fn page(
     Ok((events, more))
 }
 
-/// The whole history as clients of the public protocol know it, in one message.
+/// The whole history in one message, without event types that the public protocol does not have.
 pub(super) async fn all(call: &Call, id: ExecutionId) -> Result<Vec<v1::WorkflowEvent>, Status> {
     let mut events = Vec::new();
     let mut bytes = 0;

@@ -1,7 +1,7 @@
-//! Many starts on one connection, and their results as they come.
+//! `Execute`: many starts on one connection, and their results as they arrive.
 //!
-//! Starts of one frame share a commit, and outcomes come from the batches that end executions: nothing is read for them, except,
-//! where other processes write too, for those that stay open.
+//! The starts of one frame share a commit. Outcomes come from the batches that end executions, so the database is not
+//! read for them. The exception is a database that other processes write to: there, executions that stay open are read.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -30,53 +30,53 @@ use super::convert;
 use super::executions;
 use super::status::{ERROR_CODE, may_repeat, not_allowed, not_read, refuse, refused, unexpected};
 
-/// Executions that one connection may follow.
+/// The most executions that one connection may follow.
 const MAX_OPEN: usize = 10_000;
-/// Frames of starts that are being carried out; the next one is read when one is done.
+/// Frames of starts in flight. At the limit, the next frame is read when one is done.
 const FRAMES_UNDER_WAY: usize = 32;
-/// Results in one frame, and executions that are looked at in one read.
+/// The most results in one frame, and the most executions per database read.
 const MAX_RESULTS: usize = 500;
-/// What a result takes in a frame beside its own bytes, and what a frame takes beside its results.
+/// The overhead of a result in a frame, and of a frame around its results, in bytes.
 const ITEM_OVERHEAD: usize = 8;
 const ROOM: usize = 1 << 10;
-/// On a database that other processes write to, executions that stay open are looked at this often: their commits tell us
-/// nothing.
+/// How often executions that stay open are read, on a database that other processes write to. Commits of other
+/// processes do not notify this one.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
-/// How often the credential is looked at.
+/// How often the credential is checked again.
 const CREDENTIAL_EVERY: Duration = Duration::from_secs(15);
 
 pub(super) type Outbound = mpsc::Sender<Result<v1::ExecuteReply, Status>>;
 
-/// A connection of an application.
+/// An application's connection.
 pub(super) struct Execute {
     call: Call,
-    /// The headers it was let in with.
+    /// The headers that authenticated the connection.
     headers: HeaderMap,
     outbound: Outbound,
-    /// What has not ended.
+    /// Executions that have not ended.
     open: FxHashMap<ExecutionId, Open>,
-    /// Ends that came before we were told what they belong to.
+    /// Outcomes that arrived before the item that follows the execution.
     early: FxHashMap<ExecutionId, Outcome>,
 }
 
 /// An execution that has not ended.
 #[derive(Default)]
 struct Open {
-    /// Under which numbers the caller knows it.
+    /// The caller's numbers for this execution.
     numbers: Vec<u64>,
-    /// It was open already when the time came to look.
+    /// Whether the execution was already open at the last look.
     stays: bool,
 }
 
-/// What came of one item.
+/// The result of one item, with the caller's number.
 type Item = (u64, Result<Known, Status>);
 
-/// An execution to be followed.
+/// An execution that is followed.
 struct Known {
     execution_id: ExecutionId,
-    /// For an item that asked for a start.
+    /// Set if the item asked for a start.
     started: Option<Started>,
-    /// It was there before: it may have ended long ago.
+    /// Set if the execution existed before and has already ended.
     outcome: Option<Outcome>,
 }
 
@@ -91,7 +91,7 @@ pub(super) async fn run(
     let connection =
         Execute { call, headers, outbound, open: FxHashMap::default(), early: FxHashMap::default() };
     if let Err(status) = connection.serve(inbound, follower).await {
-        // The caller is told why, if it is still there.
+        // The caller is informed of the reason, if it is still connected.
         let _ = told.send(Err(status)).await;
     }
 }
@@ -116,15 +116,15 @@ impl Execute {
                     Some(Ok(frame)) => {
                         under_way.spawn(self.carry_out(frame, &mut follower)?);
                     }
-                    // It has said all and waits for the rest.
+                    // The caller has sent everything and waits for the remaining results.
                     None => more = false,
                     Some(Err(status)) => return Err(status),
                 },
                 Some(items) = under_way.join_next() => {
-                    let items = items.map_err(|_| refuse(Code::Internal, "an item failed"))?;
+                    let items = items.map_err(|_| refuse(Code::Internal, "cannot process an item"))?;
                     self.send_known(items, &mut follower).await?;
                     if under_way.is_empty() {
-                        // What is left was told by a look before its own commit told it.
+                        // These outcomes were already sent, because a look found them before their commit arrived here.
                         self.early.clear();
                     }
                 }
@@ -133,7 +133,7 @@ impl Execute {
                     looks.spawn(look_at(self.call.clone(), self.those_that_stay()));
                 }
                 Some(looked) = looks.join_next() => {
-                    let looked = looked.map_err(|_| refuse(Code::Internal, "a look failed"))?;
+                    let looked = looked.map_err(|_| refuse(Code::Internal, "cannot read executions"))?;
                     if !looked.rest.is_empty() {
                         looks.spawn(look_at(self.call.clone(), looked.rest));
                     }
@@ -147,15 +147,16 @@ impl Execute {
         Ok(())
     }
 
-    /// Carries out all items of a frame together, so that they share a commit.
+    /// Executes all items of a frame together, so that they share a commit.
     fn carry_out(
         &self,
         frame: v1::ExecuteFrame,
         follower: &mut Follower,
     ) -> Result<impl Future<Output = Vec<Item>> + use<>, Status> {
         if self.open.len() + frame.items.len() > MAX_OPEN {
-            let what =
-                format!("a connection follows up to {MAX_OPEN} executions: use several, or wait for results");
+            let what = format!(
+                "a connection follows up to {MAX_OPEN} executions: use several connections, or wait for results"
+            );
             return Err(refuse(Code::Overloaded, what));
         }
         let items: Vec<_> = frame
@@ -214,13 +215,14 @@ impl Execute {
 
     async fn send(&self, reply: v1::ExecuteReply) -> Result<(), Status> {
         for part in in_parts(reply) {
-            // A caller that has gone is noticed by the loop.
+            // The loop notices if the caller has disconnected.
             let _ = self.outbound.send(Ok(part)).await;
         }
         Ok(())
     }
 
-    /// What was open at the last look as well: nearly all others end by a commit of this process before it comes to that.
+    /// Executions that were already open at the last look. Nearly all others end by a commit of this process before the
+    /// next look.
     fn those_that_stay(&mut self) -> Vec<ExecutionId> {
         let stays =
             |(id, open): (&ExecutionId, &mut Open)| std::mem::replace(&mut open.stays, true).then_some(*id);
@@ -230,7 +232,7 @@ impl Execute {
     async fn send_found(&mut self, found: Outcomes, follower: &mut Follower) -> Result<(), Status> {
         let mut reply = v1::ExecuteReply::default();
         for (id, outcome) in found {
-            // It may have been told meanwhile.
+            // The outcome may have been sent in the meantime.
             if let Some(open) = self.open.remove(&id) {
                 open.numbers.iter().for_each(|_| follower.forget(id));
                 open.tell(outcome, &mut reply);
@@ -239,7 +241,7 @@ impl Execute {
         self.send(reply).await
     }
 
-    /// A connection outlives its credential, and must not.
+    /// Checks the credential again: a connection must not outlive its credential.
     async fn may_stay(&self) -> Result<(), Status> {
         match self.call.api().authenticate(&self.headers).await {
             Ok(_) | Err(AuthError::Unavailable) => Ok(()),
@@ -254,7 +256,7 @@ impl Open {
     }
 }
 
-/// In messages that fit, none of them empty.
+/// Splits a reply into messages that fit. None of them is empty.
 fn in_parts(mut reply: v1::ExecuteReply) -> Vec<v1::ExecuteReply> {
     let results = std::mem::take(&mut reply.ended);
     let (mut bytes, mut part, mut parts) = (reply.encoded_len(), reply, Vec::new());
@@ -310,19 +312,19 @@ type Outcomes = Vec<(ExecutionId, Outcome)>;
 
 struct Looked {
     found: Outcomes,
-    /// What is to be looked at next.
+    /// The executions to read next.
     rest: Vec<ExecutionId>,
 }
 
-/// Looks at the first of these.
+/// Reads the first executions of the list.
 async fn look_at(call: Call, mut ids: Vec<ExecutionId>) -> Looked {
     let rest = ids.split_off(ids.len().min(MAX_RESULTS));
     let found = if ids.is_empty() { Ok(Outcomes::new()) } else { outcomes(&call, &ids).await };
-    // What could not be read is looked at again the next time.
+    // If the read fails, these executions are read again at the next look.
     found.map_or_else(|_| Looked { found: Outcomes::new(), rest: Vec::new() }, |found| Looked { found, rest })
 }
 
-/// How executions ended, of those that have.
+/// The outcomes of those executions that have ended.
 async fn outcomes(call: &Call, ids: &[ExecutionId]) -> Result<Outcomes, Status> {
     let ends = call.api().service().store().execution_ends(call.tenant_id(), ids).await.map_err(not_read)?;
     Ok(ends.iter().filter_map(|event| Some((event.execution_id, Outcome::of(event)?))).collect())

@@ -13,14 +13,14 @@ use super::status::{not_read, refuse};
 use crate::view;
 use crate::waiting::{self, WaitingOn};
 
-/// A foreign execution and one that does not exist look the same.
+/// Finds an execution. The error is the same for one of another tenant and for one that does not exist.
 pub(super) async fn find(call: &Call, id: ExecutionId) -> Result<Execution, Status> {
     let row = call.api().service().store().execution_get(call.tenant_id(), id).await.map_err(not_read)?;
     row.filter(|row| !row.purging)
         .ok_or_else(|| refuse(Code::ExecutionNotFound, format!("no execution {id}")))
 }
 
-/// The open execution of a key, or else the last one.
+/// Finds the open execution that holds a key, or else the last one that held it.
 pub(super) async fn find_by_key(call: &Call, key: &str) -> Result<Execution, Status> {
     super::convert::can_be_sought("key", key)?;
     let store = call.api().service().store();
@@ -28,13 +28,13 @@ pub(super) async fn find_by_key(call: &Call, key: &str) -> Result<Execution, Sta
     row.ok_or_else(|| refuse(Code::ExecutionNotFound, format!("no execution has the key '{key}'")))
 }
 
-/// A foreign task and one that does not exist look the same.
+/// Finds a task. The error is the same for one of another tenant and for one that does not exist.
 pub(super) async fn find_task(call: &Call, id: TaskId) -> Result<Task, Status> {
     let row = call.api().service().store().task_get(call.tenant_id(), id).await.map_err(not_read)?;
     row.filter(|row| !row.purging).ok_or_else(|| refuse(Code::TaskNotFound, format!("no task {id}")))
 }
 
-/// What a listing shows.
+/// The fields of an execution that a listing shows.
 pub(super) fn listed(row: &Execution) -> v1::ExecutionInfo {
     v1::ExecutionInfo {
         id: row.id.to_string(),
@@ -56,14 +56,14 @@ pub(super) fn listed(row: &Execution) -> v1::ExecutionInfo {
     }
 }
 
-/// The input, which is in the first event.
+/// The input, which is stored in the first event.
 pub(super) async fn input(call: &Call, id: ExecutionId) -> Result<Payload, Status> {
     let store = call.api().service().store();
     let first = store.event_page(call.tenant_id(), id, 0, 1).await.map_err(not_read)?;
     Ok(first.into_iter().next().and_then(|logged| logged.event.payload).unwrap_or_default())
 }
 
-/// Everything about one execution.
+/// An execution with all fields.
 pub(super) async fn whole(call: &Call, row: Execution) -> Result<v1::ExecutionInfo, Status> {
     let view = view::execution(call.api(), &row).await.map_err(not_read)?;
     let (failure_type, failure_details) = failure_fields(view.failure);

@@ -1,4 +1,5 @@
-//! Connections that say nothing: keep-alive begins with HTTP/2, so whoever never gets that far is not noticed by it.
+//! Closes connections that send nothing. Keep-alive begins with HTTP/2, so it does not notice a client that never gets
+//! that far.
 
 use std::io;
 use std::pin::Pin;
@@ -13,15 +14,15 @@ use tonic::transport::server::Connected;
 
 use super::connection::Connection;
 
-/// The preface of HTTP/2, and the head of the frame that follows it.
+/// The length of the HTTP/2 preface and of the frame head that follows it.
 const GREETING_BYTES: usize = 24 + 9;
 
-/// A connection that fails when it does not begin to speak in time.
+/// A connection that fails if the client does not send the preface in time.
 #[derive(Debug)]
 pub(crate) struct Greeted {
     stream: TcpStream,
     connection: Arc<Connection>,
-    /// None: it has spoken.
+    /// The bytes received so far and the timeout. `None`: the preface has arrived.
     silent: Option<(usize, Pin<Box<Sleep>>)>,
 }
 
@@ -52,7 +53,7 @@ impl AsyncRead for Greeted {
         let Some((bytes, timer)) = &mut this.silent else { return read };
         if read.is_pending() {
             ready!(timer.as_mut().poll(context));
-            let error = io::Error::new(io::ErrorKind::TimedOut, "the connection said nothing");
+            let error = io::Error::new(io::ErrorKind::TimedOut, "the client sent nothing in time");
             return Poll::Ready(Err(error));
         }
         *bytes += buffer.filled().len() - before;

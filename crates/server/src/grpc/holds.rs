@@ -1,44 +1,55 @@
 //! How long a poll may be held on one connection. Pure: times are arguments.
 //!
-//! Some clients of the public protocol stand still while the server holds one of their polls: their other poll, their
-//! results and their own calls wait until it is answered. Others wait in many polls at once. The connection shows which.
+//! Some clients of the public protocol block while the server holds one of their polls: their other poll, their results
+//! and their own calls wait until that poll is answered. Others wait in many polls at once. The connection shows which
+//! kind a client is.
 //!
 //! | seen on the connection | a poll is held |
 //! |---|---|
 //! | two polls held at once, or a result reported while a poll was held | for as long as it asks |
-//! | more than [`ALONE`] polls of one class in a row, and no work in hand | for as long as it asks |
-//! | anything else | for a [`SHARE`]th of the time since the client last got work, reported or called, from [`SHORTEST`] to [`LONGEST`] |
-//! | anything else, on a connection with calls of an application | the same, up to [`LONGEST_WITH_CALLS`] |
+//! | more than [`ALONE`] polls of one class in a row, no work in hand, and no calls of an application | for as long as it asks |
+//! | anything else | a [`SHARE`]th of the idle time, from [`SHORTEST`] to [`LONGEST`] |
+//! | anything else, on a connection with calls of an application | a [`SHARE`]th of the idle time, up to [`LONGEST_WITH_CALLS`] |
 //!
-//! So a client that stands still is never delayed by much more than a tenth of the time that it had nothing to do, and an idle
-//! one costs little. Several workers behind one proxy count as one client, which polls at once.
+//! The idle time is the time since the client last received work, reported or called.
+//!
+//! If there is work for the client's polls of the other class, a poll is answered after [`SHORTEST`]. The work may be
+//! out of reach, for example in a paused queue: each time the other poll finds nothing, the next one waits twice as
+//! long.
+//!
+//! So a client that blocks is never delayed by much more than a tenth of its idle time, and an idle client costs
+//! little. Several workers behind one proxy count as one client that polls concurrently.
 
 use std::time::{Duration, Instant};
 
 use flovyn_engine::state::WorkClass;
 
-/// Polls of one class in a row after which a client is taken to poll for nothing else.
+/// After this many polls of one class in a row, a client is assumed to poll for nothing else.
 const ALONE: u32 = 20;
 const SHARE: u32 = 10;
 pub(super) const SHORTEST: Duration = Duration::from_millis(20);
 const LONGEST: Duration = Duration::from_secs(5);
 const LONGEST_WITH_CALLS: Duration = Duration::from_millis(500);
+/// Doublings of [`SHORTEST`] until it exceeds [`LONGEST`].
+const MOST_DOUBLINGS: u32 = 8;
 
-/// What a connection has shown of its client.
+/// What is known about the client of a connection.
 #[derive(Debug)]
 pub(super) struct Holds {
-    /// Its client does other things while a poll is held.
+    /// Whether the client does other things while a poll is held.
     concurrent: bool,
-    /// An application calls on it: starts, signals, queries.
+    /// Whether an application calls on the connection: starts, signals, queries.
     has_calls: bool,
-    /// Polls that are held now.
+    /// The number of polls held now.
     held: u32,
-    /// A result has come while a poll was held.
+    /// Whether a result arrived while a poll was held.
     reported: bool,
-    /// The class of the last poll, and how many of that class have come in a row.
+    /// The class of the last poll, and the number of polls of that class in a row.
     row: Option<(WorkClass, u32)>,
-    /// Work that was delivered here and not reported here.
+    /// The number of work items that were delivered here and not yet reported here.
     in_hand: u32,
+    /// How often in a row a poll was answered for the sake of the other class, since the client last got work.
+    yielded_in_vain: u32,
     active: Instant,
 }
 
@@ -51,11 +62,12 @@ impl Holds {
             reported: false,
             row: None,
             in_hand: 0,
+            yielded_in_vain: 0,
             active: now,
         }
     }
 
-    /// Whether its client is known to do other things while a poll is held.
+    /// Whether the client is known to do other things while a poll is held.
     pub(super) fn is_concurrent(&self) -> bool {
         self.concurrent
     }
@@ -69,9 +81,10 @@ impl Holds {
         };
     }
 
-    /// For how long a poll that is held now may be held. `None`: for as long as it asks.
+    /// How long a poll that is held now may be held. `None`: as long as the poll asks.
     pub(super) fn at_most(&mut self, now: Instant) -> Option<Duration> {
-        let alone = self.in_hand == 0 && self.row.is_some_and(|(_, count)| count > ALONE);
+        let one_class = self.row.is_some_and(|(_, count)| count > ALONE);
+        let alone = one_class && self.in_hand == 0 && !self.has_calls;
         if self.concurrent || alone {
             return None;
         }
@@ -80,36 +93,45 @@ impl Holds {
         Some((quiet / SHARE).clamp(SHORTEST, longest))
     }
 
-    /// A poll has been held for as long as it may be, and its client still waits for it: what came meanwhile says that the
-    /// client does not stand still.
+    /// How long a poll is held although there is work for the client's polls of the other class.
+    pub(super) fn yields_after(&mut self) -> Duration {
+        let pause = SHORTEST * 2_u32.saturating_pow(self.yielded_in_vain);
+        self.yielded_in_vain = self.yielded_in_vain.saturating_add(1).min(MOST_DOUBLINGS);
+        pause.min(LONGEST)
+    }
+
+    /// Records that a poll was held for as long as it may be, while the client still waits for it. Requests that
+    /// arrived in the meantime show that the client does not block.
     pub(super) fn was_held(&mut self) {
         self.concurrent |= self.held > 1 || self.reported;
     }
 
-    /// A poll is answered.
+    /// Records that a poll is answered.
     pub(super) fn answered(&mut self, work: usize, now: Instant) {
         self.was_held();
         self.held = self.held.saturating_sub(1);
         if work > 0 {
+            self.yielded_in_vain = 0;
             self.in_hand = self.in_hand.saturating_add(u32::try_from(work).unwrap_or(u32::MAX));
             self.active = now;
         }
     }
 
-    /// A poll was dropped by its client. What came at the same time may have come after it.
+    /// Records that the client dropped a poll. Requests that arrived in the meantime may have been sent after the drop.
     pub(super) fn dropped(&mut self) {
         self.held = self.held.saturating_sub(1);
         self.reported = false;
     }
 
-    /// A result has come.
+    /// Records that a result arrived.
     pub(super) fn reports(&mut self, now: Instant) {
         self.reported |= self.held > 0;
         self.in_hand = self.in_hand.saturating_sub(1);
         self.active = now;
     }
 
-    /// An application calls. It may do so from another thread, so this does not show that polls delay nothing.
+    /// Records that an application calls. The call may come from another thread, so it does not show that polls block
+    /// nothing.
     pub(super) fn calls(&mut self, now: Instant) {
         self.has_calls = true;
         self.active = now;
@@ -125,7 +147,7 @@ mod tests {
     /// What happens on a connection, at a time in milliseconds.
     enum Seen {
         Begins(WorkClass),
-        /// Its time is over, and the client still waits.
+        /// The hold time is over, and the client still waits.
         Held,
         Answered(usize),
         Dropped,
@@ -136,7 +158,7 @@ mod tests {
 
     const AS_ASKED: Option<u64> = None;
 
-    /// How long a poll that begins at `at_ms` may be held, after these.
+    /// How long a poll that begins at `at_ms` may be held, after these events.
     fn held_after(seen: impl IntoIterator<Item = (u64, Seen)>, class: WorkClass, at_ms: u64) -> Option<u64> {
         let begin = Instant::now();
         let at = |ms| begin + Duration::from_millis(ms);
@@ -156,7 +178,7 @@ mod tests {
         found.map(|found| u64::try_from(found.as_millis()).unwrap())
     }
 
-    /// Polls that are answered with nothing before the next one comes.
+    /// Polls that are each answered without work before the next one arrives.
     fn in_turn(classes: impl IntoIterator<Item = WorkClass>) -> Vec<(u64, Seen)> {
         classes.into_iter().flat_map(|class| [(0, Begins(class)), (0, Answered(0))]).collect()
     }
@@ -165,27 +187,27 @@ mod tests {
     fn the_table_of_holds() {
         // A client that is not known yet.
         assert_eq!(held_after([], Workflow, 0), Some(20));
-        // It stands still for a tenth of the time it was quiet.
+        // The poll is held for a tenth of the time without activity.
         for (quiet_ms, held_ms) in [(100, 20), (500, 50), (2_000, 200), (30_000, 3_000), (3_600_000, 5_000)] {
             assert_eq!(held_after([], Task, quiet_ms), Some(held_ms), "{quiet_ms}");
             let with_calls = held_after([(0, Calls)], Task, quiet_ms);
             assert_eq!(with_calls, Some(held_ms.min(500)), "{quiet_ms}");
         }
-        // Work, results and calls make it busy again.
+        // Work, results and calls count as activity.
         for busy in [Answered(1), Reports, Calls] {
             let seen = [(0, Begins(Task)), (60_000, busy)];
             assert_eq!(held_after(seen, Workflow, 60_000), Some(20));
         }
         assert_eq!(held_after([(0, Begins(Task)), (60_000, Answered(0))], Workflow, 60_000), Some(5_000));
 
-        // In turns for ever.
+        // Classes in turn, without end.
         let turns = (0..100).map(|turn| if turn % 2 == 0 { Workflow } else { Task });
         assert_eq!(held_after(in_turn(turns), Workflow, 0), Some(20));
-        // One class alone, up to the first of the other.
+        // Only one class, until the first poll of the other class.
         assert_eq!(held_after(in_turn([Workflow; 19]), Workflow, 0), Some(20));
         assert_eq!(held_after(in_turn([Workflow; 20]), Workflow, 0), AS_ASKED);
         assert_eq!(held_after(in_turn([Workflow; 20]), Task, 0), Some(20));
-        // With work in hand, its result may be waiting for the end of the poll.
+        // A client with work in hand may be unable to report it before the poll ends.
         let with_work = |mut seen: Vec<(u64, Seen)>, more: Vec<Seen>| {
             seen.extend(more.into_iter().map(|seen| (0, seen)));
             seen
@@ -194,8 +216,11 @@ mod tests {
         assert_eq!(held_after(seen, Task, 0), Some(20));
         let seen = with_work(in_turn([Task; 30]), vec![Begins(Task), Answered(1), Reports]);
         assert_eq!(held_after(seen, Task, 0), AS_ASKED);
+        // An application on the connection may be blocked by the poll.
+        let seen = with_work(in_turn([Task; 30]), vec![Calls]);
+        assert_eq!(held_after(seen, Task, 60_000), Some(500));
 
-        // At once: of both classes, of one class, and a result.
+        // Concurrent requests: polls of both classes, two polls of one class, and a result.
         let at_once = |other: Seen, end: Seen| [(0, Begins(Workflow)), (10, other), (50, end)];
         assert_eq!(held_after(at_once(Begins(Task), Held), Task, 60), AS_ASKED);
         assert_eq!(held_after(at_once(Begins(Task), Answered(1)), Task, 60), AS_ASKED);
@@ -203,10 +228,21 @@ mod tests {
         assert_eq!(held_after(at_once(Reports, Answered(0)), Workflow, 60), AS_ASKED);
         // An application's calls may come from another thread.
         assert_eq!(held_after(at_once(Calls, Answered(0)), Workflow, 60), Some(20));
-        // A poll that its client has dropped shows nothing: the server may hear of it late.
+        // A dropped poll proves nothing, because the server may notice the drop late.
         assert_eq!(held_after(at_once(Begins(Task), Dropped), Task, 60), Some(20));
         assert_eq!(held_after(at_once(Reports, Dropped), Task, 60), Some(20));
         let late = [(0, Begins(Task)), (5, Reports), (10, Dropped), (11, Begins(Task)), (50, Answered(0))];
         assert_eq!(held_after(late, Task, 60), Some(20));
+    }
+
+    #[test]
+    fn work_out_of_reach_delays_the_other_poll_less_and_less_often() {
+        let now = Instant::now();
+        let mut holds = Holds::new(now);
+        let pauses: Vec<_> = (0..10).map(|_| holds.yields_after().as_millis()).collect();
+        assert_eq!(pauses, [20, 40, 80, 160, 320, 640, 1_280, 2_560, 5_000, 5_000]);
+        holds.begins(Task);
+        holds.answered(1, now);
+        assert_eq!(holds.yields_after(), SHORTEST);
     }
 }

@@ -1,4 +1,5 @@
-//! gRPC: one file per service. Messages in, requests to the engine, messages out; no rule stands here.
+//! gRPC: one file per service. It turns messages into requests to the engine, and replies into messages. It contains no
+//! rules.
 
 mod activations;
 mod call;
@@ -33,23 +34,23 @@ pub use slow::CLIENT_STREAMS;
 
 use crate::api::Api;
 
-/// Largest message in either direction. Clients of the public protocol take no larger ones.
+/// The largest message in either direction. Clients of the public protocol accept no larger ones.
 pub const MAX_MESSAGE_BYTES: usize = 4 << 20;
 
-/// A service with the limits that all share.
+/// Sets the message size limits, which all services share.
 macro_rules! limited {
     ($server:expr) => {
         $server.max_decoding_message_size(MAX_MESSAGE_BYTES).max_encoding_message_size(MAX_MESSAGE_BYTES)
     };
 }
 
-/// All services, with health and reflection, for the server that carries them.
+/// All services, with health checks and reflection.
 pub fn routes(api: Api) -> Routes {
     let reflection = tonic_reflection::server::Builder::configure()
         .register_encoded_file_descriptor_set(flovyn_proto::DESCRIPTORS)
         .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
         .build_v1()
-        .expect("the compiled descriptors are whole");
+        .expect("the compiled descriptors are complete");
     let dispatch = workflow_dispatch::Dispatch::new(api.clone());
     let tasks = task_execution::Tasks::new(api.clone());
     let workers = worker_lifecycle::Workers::new(api.clone());

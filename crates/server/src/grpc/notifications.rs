@@ -1,4 +1,4 @@
-//! Says that a queue has work: a hint for workers that would rather be told than poll.
+//! Notifies workers that a queue has work: a hint for workers that prefer notifications to polls.
 
 use std::time::Duration;
 
@@ -12,10 +12,10 @@ use tonic::Status;
 use super::call::Call;
 use super::status::not_read;
 
-/// How often a subscription looks for work.
+/// How often a subscription checks for work.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// An event each time a look finds work in the queue; ends when the server is about to stop.
+/// A stream with one event each time a check finds work in the queue. It ends when the server is about to stop.
 pub(super) fn of_queue(
     call: Call,
     queue: Text,

@@ -1,5 +1,5 @@
-//! Long polls of the public protocol: which kinds a worker may get, and giving back what cannot be delivered. How long one is
-//! held is decided in `holds`.
+//! Long polls of the public protocol: which kinds a worker may receive, and the release of work that cannot be
+//! delivered. `holds` decides how long a poll is held.
 
 use std::time::{Duration, Instant};
 
@@ -17,12 +17,12 @@ use super::convert::{can_be_sought, non_empty, queue};
 use super::holds::SHORTEST;
 use super::status::{not_read, refuse};
 
-/// Longest wait of one poll.
+/// The longest wait of one poll.
 const MAX_WAIT_SECONDS: i64 = 300;
-/// Kinds of a queue that a worker which registered none is shown at a time.
+/// The most kinds of a queue that a poll considers if its worker has registered none.
 const UNREGISTERED_KINDS: usize = 100;
 
-/// A poll as both kinds of work have it.
+/// The parts of a poll that both classes of work share.
 #[derive(Debug)]
 pub(super) struct Poll<'a> {
     pub(super) class: WorkClass,
@@ -32,7 +32,8 @@ pub(super) struct Poll<'a> {
     pub(super) timeout_seconds: i64,
 }
 
-/// Work on its way to a client: dropped before it is sent off, it is given back and no attempt counts.
+/// Claimed work that is being delivered to a client. If it is dropped before it is sent, the claim is released and no
+/// attempt counts.
 #[derive(Debug)]
 pub(super) struct Delivery<'a> {
     call: &'a Call,
@@ -52,7 +53,7 @@ impl<'a> Delivery<'a> {
         self.call
     }
 
-    /// It goes out now.
+    /// Marks the work as sent, so that it is not released.
     pub(super) fn sent(mut self) -> Claimed {
         std::mem::take(&mut self.claimed)
     }
@@ -67,7 +68,7 @@ impl Drop for Delivery<'_> {
 /// Waits for one item of work.
 pub(super) async fn wait<'a>(call: &'a Call, poll: Poll<'_>) -> Result<Delivery<'a>, Status> {
     if !(0..=MAX_WAIT_SECONDS).contains(&poll.timeout_seconds) {
-        let message = format!("timeout_seconds is from 0 to {MAX_WAIT_SECONDS}");
+        let message = format!("timeout_seconds must be from 0 to {MAX_WAIT_SECONDS}");
         return Err(refuse(Code::InvalidDuration, message));
     }
     can_be_sought("queue", poll.queue)?;
@@ -75,11 +76,25 @@ pub(super) async fn wait<'a>(call: &'a Call, poll: Poll<'_>) -> Result<Delivery<
     let until = Instant::now() + asked.min(call.api().max_poll_wait());
     let claim = claim(call, &poll).await?;
     let lanes = || claim.as_ref().map_or_else(Vec::new, |claim| claim.lanes(call.tenant_id()));
-    let Some(held) = call.hold(poll.class, lanes) else {
+    let held = call.hold(poll.class, lanes);
+    tokio::select! {
+        delivery = deliver(call, claim, held, until) => delivery,
+        never = call.keeps_showing_life() => match never {},
+    }
+}
+
+/// Holds a poll until there is work or until the time `until`.
+async fn deliver(
+    call: &Call,
+    claim: Option<Claim>,
+    held: Option<Held>,
+    until: Instant,
+) -> Result<Delivery<'_>, Status> {
+    let Some(held) = held else {
         let claimed = hold(call, claim, until, std::future::pending()).await?;
         return Ok(Delivery::new(call, claimed));
     };
-    // Work that is claimed while the client goes away is given back.
+    // If the client disconnects while work is claimed, the drop of the delivery releases it.
     let mut delivery = Delivery::new(call, Claimed::default());
     loop {
         let Some(at_most) = held.at_most() else {
@@ -97,8 +112,8 @@ pub(super) async fn wait<'a>(call: &'a Call, poll: Poll<'_>) -> Result<Delivery<
     Ok(delivery)
 }
 
-/// Waits for work until a moment, or until `cut` completes. No claim: a worker that registered, but nothing of this class. It is
-/// told so by silence, not by busy answers.
+/// Waits for work until the time `until`, or until `cut` completes. If `claim` is `None`, the worker has registered but
+/// runs nothing of this class: its poll waits instead of returning at once, so that it does not poll in a busy loop.
 async fn hold(
     call: &Call,
     claim: Option<Claim>,
@@ -116,7 +131,7 @@ async fn hold(
     call.poll(claim, until.saturating_duration_since(Instant::now()), cut).await
 }
 
-/// Completes when there is work for the client's polls of the other class, which may be standing still until this one is
+/// Completes when there is work for the client's polls of the other class, which may be blocked until this poll is
 /// answered.
 async fn work_beside(call: &Call, held: &Held, at_most: Duration) {
     let lanes = held.lanes_beside();
@@ -124,24 +139,24 @@ async fn work_beside(call: &Call, held: &Held, at_most: Duration) {
         return std::future::pending().await;
     }
     let service = call.api().service();
-    // First: what is left from now on is seen.
+    // Subscribe before checking, so that work that becomes ready in between is noticed.
     let onlooker = service.look_on(lanes.clone());
     match service.has_work(lanes).await {
-        // Others may be about to take it, or its queue is paused.
-        Ok(true) => tokio::time::sleep(SHORTEST).await,
+        // Another worker may be about to claim the work, or its queue is paused.
+        Ok(true) => tokio::time::sleep(held.yields_after()).await,
         Ok(false) => onlooker.sees_work().await,
         Err(error) => {
-            tracing::warn!(%error, "whether there is other work for a poll's client could not be read");
+            tracing::warn!(%error, "cannot check whether a poll's client has other work");
             tokio::time::sleep(SHORTEST).await;
         }
     }
 }
 
-/// Workers as they have registered.
+/// Registered workers with their capabilities.
 type Registered = Vec<(Worker, Vec<WorkerCapability>)>;
 
-/// The registrations behind a poll. One by id, which is a process. By name: of the process that has registered on this
-/// connection, else all processes of the name that live.
+/// The registrations of the worker behind a poll. An id selects one process. A name selects the process that registered
+/// on this connection, or else all live processes with that name.
 async fn registered(call: &Call, worker: &str) -> Result<Registered, Status> {
     let (tenant_id, store) = (call.tenant_id(), call.api().service().store());
     let id = Uuid::try_parse(worker).ok().or_else(|| call.process(worker));
@@ -150,7 +165,7 @@ async fn registered(call: &Call, worker: &str) -> Result<Registered, Status> {
     {
         return Ok(vec![found]);
     }
-    // Not every database can look for U+0000, and nobody has it in a name.
+    // Not every database can search for U+0000, and no worker name contains it.
     if worker.contains('\0') {
         return Ok(Vec::new());
     }
@@ -166,12 +181,16 @@ async fn claim(call: &Call, poll: &Poll<'_>) -> Result<Option<Claim>, Status> {
     let tenant_id = call.tenant_id();
     let store = call.api().service().store();
     let registered = registered(call, poll.worker).await?;
-    // Of several, nothing says which one it is.
+    // If there are several processes, the poll does not say which one it comes from.
     let only = match &registered[..] {
         [(worker, _)] => Some(worker),
         _ => None,
     };
     call.polls(poll.class, poll.worker, only.map(|worker| worker.id));
+    if only.is_none() {
+        // Any of them may be the sender. A live process must not lose its kinds because its polls do not name it.
+        registered.iter().for_each(|(worker, _)| call.sees(worker.id));
+    }
     let known = registered.iter().flat_map(|(_, capabilities)| capabilities);
     let own = known.filter(|capability| capability.class == poll.class);
     let mut kinds = kinds_of(own, poll.kinds);
@@ -193,7 +212,7 @@ async fn claim(call: &Call, poll: &Poll<'_>) -> Result<Option<Claim>, Status> {
         max: 1,
         only: None,
         provisional: false,
-        // A worker that does not look again and again: whatever it may have, it finds now.
+        // Each poll is a single claim, so it must find everything that its worker may take.
         held_back: only.is_some(),
     };
     if kinds.is_empty() {
@@ -206,8 +225,8 @@ async fn claim(call: &Call, poll: &Poll<'_>) -> Result<Option<Claim>, Status> {
     Ok(Some(claim))
 }
 
-/// The registered kinds; of these only the ones asked for, if any are. A kind that was asked for and not registered
-/// is the worker's own affair.
+/// The registered kinds, limited to the kinds that the poll asks for, if it names any. A kind that is asked for but not
+/// registered is kept.
 fn kinds_of<'a>(own: impl Iterator<Item = &'a WorkerCapability>, asked: &[String]) -> Vec<ClaimKind> {
     let mut kinds: Vec<ClaimKind> = asked
         .iter()

@@ -1,4 +1,5 @@
-//! Reflection shows nothing that is not public, but it is not for strangers: only health needs no credential.
+//! Requires a credential for reflection. Reflection shows only public descriptors, but health is the only service
+//! without a credential.
 
 use axum::extract::{Request, State};
 use axum::middleware::Next;

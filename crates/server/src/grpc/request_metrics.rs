@@ -1,4 +1,4 @@
-//! Counts gRPC requests by method and status, and gives each a span.
+//! Counts gRPC requests by method and status, and creates a span for each.
 
 use axum::extract::{Request, State};
 use axum::http::HeaderMap;
@@ -14,7 +14,7 @@ use crate::api::Api;
 /// The status of a method that does not exist.
 const UNIMPLEMENTED: &str = "12";
 
-/// Where the caller's trace context is.
+/// Reads the caller's trace context from the headers.
 struct HeaderExtractor<'a>(&'a HeaderMap);
 
 impl Extractor for HeaderExtractor<'_> {
@@ -27,17 +27,18 @@ impl Extractor for HeaderExtractor<'_> {
     }
 }
 
-/// A status that comes in trailers, after the answer began, is not seen here: such a request counts as begun well.
+/// Counts one request. A status in the trailers of a stream is not visible here, so such a request counts as
+/// successful.
 pub(crate) async fn count(State(api): State<Api>, request: Request, next: Next) -> Response {
     let uri = request.uri().clone();
     let span = tracing::debug_span!(target: "flovyn", "grpc.request", rpc.method = %uri.path());
     if !span.is_disabled() {
-        // Only where a collector wants it. A failure says that there is none.
+        // Only if a collector is configured. An error means that there is none.
         let _ = span.set_parent(TraceContextPropagator::new().extract(&HeaderExtractor(request.headers())));
     }
     let response = next.run(request).instrument(span).await;
     let status = response.headers().get("grpc-status").and_then(|status| status.to_str().ok()).unwrap_or("0");
-    // Callers choose paths: those that lead nowhere must not become labels.
+    // Callers choose the paths. Paths that do not exist must not become labels.
     let method = if status == UNIMPLEMENTED { "unknown" } else { uri.path() };
     api.metrics().grpc_answered(method, status);
     response

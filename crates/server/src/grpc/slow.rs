@@ -1,5 +1,5 @@
-//! Calls over gRPC whose message comes too slowly. Streams of messages may be silent for as long as they like: their own
-//! rules notice who has gone.
+//! Refuses gRPC calls whose message arrives too slowly. Client streams may be silent for any time: their own rules
+//! notice lost clients.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use flovyn_engine::Code;
 use super::status::refuse;
 use crate::slow::{Patience, Progress};
 
-/// Methods to which callers send a stream.
+/// Methods with a client stream.
 pub const CLIENT_STREAMS: &[&str] = &[
     "/flovyn.v1.WorkerStream/Connect",
     "/flovyn.v1.WorkflowClient/Execute",
@@ -28,7 +28,7 @@ pub(crate) async fn check(State(patience): State<Patience>, request: Request, ne
     let answer = progress.answered(LONGEST_WAIT, next.run(request)).await;
     match answer {
         Ok(_) if progress.was_cut() => {
-            refuse(Code::RequestTooSlow, "the message came too slowly").into_http()
+            refuse(Code::RequestTooSlow, "the message arrived too slowly").into_http()
         }
         Ok(response) => response,
         Err(_) => refuse(Code::OutcomeUnknown, "the call was not answered in time").into_http(),

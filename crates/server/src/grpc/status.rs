@@ -1,4 +1,4 @@
-//! The one place where a refusal becomes a gRPC status.
+//! The only place where a refusal becomes a gRPC status.
 
 use flovyn_auth::AuthError;
 use flovyn_engine::code::Class;
@@ -10,14 +10,14 @@ use tonic::metadata::MetadataValue;
 use tonic::{Code as Grpc, Status};
 use uuid::Uuid;
 
-/// Metadata key under which every error carries its stable code.
+/// The metadata key with the stable code of an error.
 pub(super) const ERROR_CODE: &str = "flovyn-error-code";
 
-/// Metadata key with seconds, as the header of HTTP.
+/// The metadata key with the seconds to wait, like the HTTP header of this name.
 const RETRY_AFTER: &str = "retry-after";
 
-/// Longest message about a request. What the caller sent may be part of it, and it travels as a header, which clients
-/// do not take at any length.
+/// The longest error message. It may quote what the caller sent, and it is transferred as a header, whose length
+/// clients limit.
 const MAX_MESSAGE_CHARS: usize = 500;
 
 pub(super) fn refused(refusal: Refusal) -> Status {
@@ -49,7 +49,7 @@ pub(super) fn refused(refusal: Refusal) -> Status {
     status
 }
 
-/// The refusal that a status was made of. `None`: it was made of none.
+/// Reads the refusal that a status was made from. `None` if it was not made from a refusal.
 fn refusal_of(status: &Status) -> Option<Refusal> {
     let code = status.metadata().get(ERROR_CODE)?.to_str().ok().and_then(Code::parse)?;
     let text = status.message();
@@ -58,7 +58,7 @@ fn refusal_of(status: &Status) -> Option<Refusal> {
     Some(Refusal::new(code, text))
 }
 
-/// The same refusal, saying which part of the message it is about.
+/// Adds the part of the message that the refusal is about.
 pub(super) fn refused_at(part: &str, status: Status) -> Status {
     match refusal_of(&status) {
         Some(refusal) => refuse(refusal.code, format!("{part}: {}", refusal.message)),
@@ -66,12 +66,12 @@ pub(super) fn refused_at(part: &str, status: Status) -> Status {
     }
 }
 
-/// An activation that could not be read.
+/// An activation that cannot be read.
 #[derive(Debug)]
 pub(super) struct Unread {
-    /// What its sender is told.
+    /// The status that its sender receives.
     pub(super) status: Status,
-    /// What is decided in its place. `None`: it does not say what it is about.
+    /// The request that is decided instead. `None` if the message does not name the execution.
     pub(super) instead: Option<Box<RefuseActivation>>,
 }
 
@@ -82,7 +82,8 @@ impl From<Status> for Unread {
 }
 
 impl Unread {
-    /// What it is about, and what is decided in its place; or only what its sender is told.
+    /// The execution, the token and the request that is decided instead. The error is the status that the sender
+    /// receives.
     pub(super) fn about(self) -> Result<(Uuid, Option<i64>, Op), Status> {
         match self.instead {
             Some(op) => Ok((op.execution_id, op.token, (*op).into())),
@@ -105,17 +106,17 @@ pub(super) fn not_allowed(error: AuthError) -> Status {
     match error {
         AuthError::Unauthenticated(why) => refuse(Code::Unauthenticated, why),
         AuthError::TooManyTries { retry_after_seconds } => {
-            let mut status = refuse(Code::TooManyTries, "too many credentials that are not valid were tried");
+            let mut status = refuse(Code::TooManyTries, "too many invalid credentials were tried");
             status.metadata_mut().insert(RETRY_AFTER, retry_after_seconds.into());
             status
         }
-        AuthError::Unavailable => refuse(Code::StoreUnavailable, "the credential could not be checked"),
+        AuthError::Unavailable => refuse(Code::StoreUnavailable, "cannot check the credential now"),
     }
 }
 
-/// A read that failed. What the database says may name hosts and files: it goes to the log.
+/// A failed database read. The database's message may name hosts and files, so it goes to the log only.
 pub(super) fn not_read(error: StoreError) -> Status {
-    tracing::warn!(%error, "a read failed");
+    tracing::warn!(%error, "a database read failed");
     let code = match error {
         StoreError::Damaged(_) => Code::DatabaseDamaged,
         _ => Code::StoreUnavailable,
@@ -123,13 +124,13 @@ pub(super) fn not_read(error: StoreError) -> Status {
     refuse(code, code.advice())
 }
 
-/// An engine that answers with the wrong kind of reply is a fault of ours.
+/// The engine returned the wrong kind of reply, which is a bug in the server.
 pub(super) fn unexpected(reply: &flovyn_engine::Reply) -> Status {
-    tracing::error!(?reply, "the engine gave another kind of reply than expected");
+    tracing::error!(?reply, "the engine returned an unexpected kind of reply");
     refuse(Code::Internal, "an unexpected reply")
 }
 
-/// Whether the same may be asked again.
+/// Whether the caller may retry the same request.
 pub(super) fn may_repeat(status: &Status) -> bool {
     matches!(status.code(), Grpc::Unavailable | Grpc::Aborted)
 }

@@ -20,9 +20,9 @@ use super::poll::{self, Poll};
 use super::status::{refuse, refused, unexpected};
 use crate::api::{Api, now_ms};
 
-/// Response metadata of a heartbeat that asks the task to stop.
+/// The response metadata of a heartbeat that asks the task to stop.
 const CANCEL_REQUESTED: &str = "flovyn-cancel-requested";
-/// Longest live datum of a task.
+/// The largest datum that a task may stream.
 const MAX_DATUM_BYTES: usize = 64 << 10;
 
 #[derive(Debug)]
@@ -39,7 +39,7 @@ impl Tasks {
         Call::begin(&self.api, request, Needs::Worker, "").await
     }
 
-    /// A report that is acknowledged before it is written: what can be checked is checked now.
+    /// Acknowledges a report before it is written, after checking what can be checked now.
     async fn report(
         &self,
         call: &Call,
@@ -228,7 +228,7 @@ impl TaskExecution for Tasks {
             return Err(refuse(Code::InvalidValue, format!("type {} is unknown", message.r#type)));
         }
         if message.payload.len() > MAX_DATUM_BYTES {
-            let text = format!("a datum has at most {MAX_DATUM_BYTES} bytes");
+            let text = format!("a datum may have at most {MAX_DATUM_BYTES} bytes");
             return Err(refuse(Code::PayloadTooLarge, text));
         }
         if serde_json::from_str::<serde::de::IgnoredAny>(&message.payload).is_err() {
@@ -240,14 +240,14 @@ impl TaskExecution for Tasks {
     }
 }
 
-/// Refuses a report of somebody who does not hold the task's claim. What comes after the attempt's end is let through:
-/// late log lines are kept, and the rest does nothing.
+/// Refuses a report from a worker that does not hold the task's claim. Reports after the end of the attempt are
+/// accepted: late log lines are kept, and other reports have no effect.
 async fn may_report(call: &Call, task_id: TaskId, token: Option<i64>) -> Result<(), Status> {
     let task = executions::find_task(call, task_id).await?;
     if task.status != TaskStatus::Running {
         return Ok(());
     }
-    // The rule looks again when the report is written; for this look the machine's clock will do.
+    // The rule checks again when the report is written. For this check, the machine's clock is precise enough.
     flovyn_engine::may_report(&task, token, &call.peer(WorkClass::Task), now_ms()).map_err(refused)
 }
 

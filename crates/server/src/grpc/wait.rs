@@ -1,4 +1,4 @@
-//! Waiting for an execution or a task to finish.
+//! Waits for an execution or a task to finish.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use tonic::Status;
 use super::call::Call;
 use super::status::{not_read, refuse};
 
-/// The execution once it has finished, or as it is when the time is up.
+/// The execution when it finishes, or its current state when the time is up.
 pub(super) async fn finished(call: &Call, id: ExecutionId, wait: Duration) -> Result<Execution, Status> {
     let row = crate::finish::finished(call.api(), call.tenant_id(), id, wait).await.map_err(not_read)?;
     let row = row.filter(|row| !row.purging);
@@ -21,7 +21,7 @@ pub(super) async fn finished(call: &Call, id: ExecutionId, wait: Duration) -> Re
     Ok(row)
 }
 
-/// The task once it has finished, or as it is when the time is up.
+/// The task when it finishes, or its current state when the time is up.
 pub(super) async fn task_finished(call: &Call, id: TaskId, wait: Duration) -> Result<Task, Status> {
     let row = crate::finish::task_finished(call.api(), call.tenant_id(), id, wait).await.map_err(not_read)?;
     let row = row.ok_or_else(|| refuse(Code::TaskNotFound, format!("no task {id}")))?;

@@ -81,7 +81,7 @@ impl WorkerLifecycle for Workers {
     }
 }
 
-/// An empty schema is none.
+/// Reads a schema. An empty one means `None`.
 pub(super) fn schema(bytes: Payload) -> Option<Payload> {
     (!bytes.is_empty()).then_some(bytes)
 }
@@ -90,7 +90,7 @@ fn milliseconds(seconds: i32) -> i64 {
     i64::from(seconds).saturating_mul(1_000)
 }
 
-/// Registers, and returns the worker's id.
+/// Registers the worker and returns its id.
 pub(super) async fn run(call: &Call, register: RegisterWorker) -> Result<Uuid, Status> {
     match call.run(register).await? {
         Reply::Registered { worker_id } => Ok(worker_id),

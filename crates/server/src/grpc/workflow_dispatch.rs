@@ -21,7 +21,7 @@ use super::status::{not_read, refuse, unexpected};
 use super::{activations, events, executions, notifications};
 use crate::api::Api;
 
-/// Promises of an execution that are searched for a name.
+/// The most promises of an execution that are searched for a name.
 const MAX_PROMISES: usize = 10_000;
 
 #[derive(Debug)]
@@ -40,7 +40,7 @@ impl Dispatch {
 
     async fn answer(&self, call: &Call, promise: &str, answer: Answer) -> Result<Response<()>, Status> {
         let promise = match promise.split_once('/') {
-            // A key may contain a slash of its own.
+            // A key may itself contain a slash.
             Some((execution, name)) if !promise.starts_with("key:") => by_name(call, execution, name).await?,
             _ => convert::promise(promise)?,
         };
@@ -227,12 +227,12 @@ impl WorkflowDispatch for Dispatch {
                     .await?
             }
             Some(_) => {
-                let message = format!("page_size is from 1 to {}", events::MAX_PAGE);
+                let message = format!("page_size must be from 1 to {}", events::MAX_PAGE);
                 return Err(refuse(Code::InvalidPage, message));
             }
         };
         if events.is_empty() {
-            // The end of a history and an execution that does not exist look alike: the row tells them apart.
+            // A page is empty at the end of a history and for an unknown execution; the row shows the difference.
             executions::find(&call, execution_id).await?;
         }
         let next_sequence = events.last().filter(|_| more).map_or(0, |event| event.sequence_number.into());
@@ -244,7 +244,7 @@ impl WorkflowDispatch for Dispatch {
         request: Request<v1::SubmitWorkflowCommandsRequest>,
     ) -> Result<Response<()>, Status> {
         let call = self.call(&request, Needs::Worker, "").await?;
-        // What cannot be read is refused, and so decides what moves on.
+        // An unreadable submission is refused in the engine, which then decides what moves on.
         let report = submission(request.into_inner()).map(Op::from);
         let report = report.or_else(|unread| unread.about().map(|(_, _, op)| op))?;
         call.result(WorkClass::Workflow, report).await?;
@@ -266,7 +266,7 @@ impl WorkflowDispatch for Dispatch {
     }
 }
 
-/// A promise of one execution by its name: the newest of that name.
+/// Finds a promise of one execution by its name. If several have the name, it is the newest.
 async fn by_name(call: &Call, execution: &str, name: &str) -> Result<PromiseRef, Status> {
     let execution_id = id("workflow_execution_id", execution)?;
     let store = call.api().service().store();

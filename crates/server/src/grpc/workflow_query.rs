@@ -1,4 +1,4 @@
-//! The service `WorkflowQuery`: answers from the recorded state, since workers cannot be asked.
+//! The service `WorkflowQuery`. It answers from the recorded state, because workers cannot be queried.
 
 use bytes::Bytes;
 use flovyn_proto::v1;

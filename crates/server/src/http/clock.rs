@@ -1,4 +1,4 @@
-//! `POST /_/clock/advance {"ms": N}`: only there on a virtual clock.
+//! `POST /_/clock/advance {"ms": N}`, available only with a virtual clock.
 
 use axum::Json;
 use axum::body::Bytes;
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::{HttpError, HttpState};
 use crate::slow::is_too_slow;
 
-/// Ten years, which is the longest timer too.
+/// Ten years, the same as the longest timer.
 const FARTHEST_MS: i64 = 3_653 * 24 * 60 * 60 * 1_000;
 
 #[derive(Deserialize)]
@@ -28,7 +28,7 @@ pub(super) async fn advance(
     body: Result<Bytes, BytesRejection>,
 ) -> Result<Json<Value>, HttpError> {
     if state.api.authenticate(&headers).await?.role() < Role::Operator {
-        return Err(HttpError::forbidden("moving the clock takes the role operator"));
+        return Err(HttpError::forbidden("moving the clock requires the role operator"));
     }
     let Some(clock) = &state.clock else {
         let message = "this server has no virtual clock";
@@ -51,7 +51,7 @@ pub(super) async fn advance(
         ));
     };
     let now_ms = clock.advance(state.api.service(), ms).await.map_err(|error| {
-        tracing::warn!(%error, "the clock could not be moved");
+        tracing::warn!(%error, "cannot move the clock");
         let code = Code::StoreUnavailable;
         HttpError::new(StatusCode::SERVICE_UNAVAILABLE, "UNAVAILABLE", code, code.advice())
     })?;

@@ -9,10 +9,10 @@ use tower_http::cors::{AllowOrigin, CorsLayer};
 use crate::api::API_KEY_HEADER;
 use crate::config::Cors;
 
-/// How long a browser may remember the answer.
+/// How long a browser may cache a preflight answer.
 const MAX_AGE: Duration = Duration::from_secs(3_600);
 
-/// What was checked with the configuration: origins are origins, and `*` comes without credentials.
+/// Creates the layer from a checked configuration: origins are valid, and `*` does not allow credentials.
 pub(crate) fn layer(config: &Cors) -> CorsLayer {
     let origins = match config.allowed_origins.as_slice() {
         [any] if any == "*" => AllowOrigin::any(),

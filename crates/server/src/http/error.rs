@@ -50,7 +50,7 @@ impl From<AuthError> for HttpError {
                 StatusCode::SERVICE_UNAVAILABLE,
                 "UNAVAILABLE",
                 Code::StoreUnavailable,
-                "the credential could not be checked just now; try again",
+                "cannot check the credential now; try again",
             ),
         }
     }
@@ -73,6 +73,6 @@ impl IntoResponse for HttpError {
 }
 
 pub(super) async fn method_not_allowed(uri: Uri) -> HttpError {
-    let message = format!("{} does not answer this method", uri.path());
+    let message = format!("{} does not support this method", uri.path());
     HttpError::new(StatusCode::METHOD_NOT_ALLOWED, "METHOD_NOT_ALLOWED", Code::NotOffered, message)
 }

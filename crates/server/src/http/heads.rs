@@ -1,6 +1,6 @@
-//! Watches the heads of requests as they come in over HTTP/1, for what hyper takes out of them: of a request with both
-//! `Content-Length` and `Transfer-Encoding` it drops the first without a word. A proxy in front may have gone by the other
-//! one, and taken what we see as the body for another request. So such a request is refused.
+//! Watches the heads of HTTP/1 requests for information that hyper removes. If a request has both `Content-Length` and
+//! `Transfer-Encoding`, hyper silently drops the first. A proxy in front may have used it, and may have taken the body
+//! that this server sees for another request (request smuggling). So such a request is refused.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -9,14 +9,14 @@ use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// Stands by a request that came over a connection on which a head had two lengths.
+/// Marks a request on a connection where a head had both headers.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct TwoLengths;
 
-/// Looked at of one line: names of headers that matter, and their values, are shorter.
+/// How much of a line is examined. The relevant header names and values are shorter.
 const LINE: usize = 256;
 
-/// A connection whose heads are watched.
+/// A connection whose request heads are watched.
 #[derive(Debug)]
 pub(super) struct Watched<S> {
     stream: S,
@@ -25,7 +25,7 @@ pub(super) struct Watched<S> {
 }
 
 impl<S> Watched<S> {
-    /// The switch is on from the first head with two lengths.
+    /// The returned switch is set at the first head with both headers.
     pub(super) fn new(stream: S) -> (Self, Arc<AtomicBool>) {
         let two_lengths = Arc::new(AtomicBool::new(false));
         (Self { stream, heads: Heads::default(), two_lengths: two_lengths.clone() }, two_lengths)
@@ -77,23 +77,23 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
     }
 }
 
-/// Where in the stream of requests the next byte stands. It goes by the rules that hyper goes by, and what hyper refuses
+/// The position of the next byte in the stream of requests. It follows the same rules as hyper; whatever hyper refuses
 /// ends the connection.
 #[derive(Debug)]
 enum Place {
-    /// In a head, at its first line or after it.
+    /// In a head, at its first line or a later one.
     Head {
         begun: bool,
         length: Option<u64>,
         chunked: Option<bool>,
     },
-    /// In a body, or in a chunk with its line break: so many bytes more.
+    /// In a body, or in a chunk with its line break, with this many bytes left.
     Body(u64),
     ChunkSize,
     Chunk(u64),
     /// After the last chunk.
     Trailer,
-    /// HTTP/2, or nothing that can be followed.
+    /// HTTP/2, or a stream that cannot be followed.
     Elsewhere,
 }
 
@@ -102,7 +102,7 @@ const NEXT_HEAD: Place = Place::Head { begun: false, length: None, chunked: None
 #[derive(Debug)]
 struct Heads {
     place: Place,
-    /// The line so far, up to a limit.
+    /// The current line, up to a limit.
     line: Vec<u8>,
 }
 
@@ -113,7 +113,7 @@ impl Default for Heads {
 }
 
 impl Heads {
-    /// Whether a head with two lengths ended in these bytes.
+    /// Whether a head with both headers ended in these bytes.
     fn see(&mut self, mut bytes: &[u8]) -> bool {
         let mut found = false;
         while !bytes.is_empty() {
@@ -147,7 +147,7 @@ impl Heads {
 
     fn line_ended(&mut self, line: &[u8]) -> bool {
         match &mut self.place {
-            // Line breaks may stand before a request.
+            // Empty lines are allowed before a request.
             Place::Head { begun: false, .. } if line.is_empty() => {}
             Place::Head { begun: false, .. } if line.starts_with(b"PRI ") => self.place = Place::Elsewhere,
             Place::Head { begun: begun @ false, .. } => *begun = true,
@@ -178,7 +178,7 @@ impl Heads {
                     std::str::from_utf8(digits).ok().and_then(|text| u64::from_str_radix(text, 16).ok());
                 self.place = match size {
                     Some(0) => Place::Trailer,
-                    // With the line break behind it.
+                    // Including the line break after the chunk.
                     Some(size) => Place::Chunk(size.saturating_add(2)),
                     None => Place::Elsewhere,
                 };
@@ -194,7 +194,7 @@ impl Heads {
 mod tests {
     use super::*;
 
-    /// However the bytes are cut into reads.
+    /// Checks the text with every way to cut it into reads.
     fn has_two(text: &str) -> bool {
         let whole = Heads::default().see(text.as_bytes());
         let mut one_by_one = Heads::default();

@@ -1,4 +1,4 @@
-//! Whether the process lives, and whether it should be sent requests. Anybody may ask.
+//! Liveness and readiness of the server. No credential is needed.
 
 use std::time::Duration;
 
@@ -11,10 +11,10 @@ use utoipa::ToSchema;
 
 use super::HttpState;
 
-/// A store that takes longer to tell the time is of no use to callers.
+/// If the store takes longer to answer, the server is not ready.
 const STORE_ANSWERS_WITHIN: Duration = Duration::from_secs(2);
 
-/// Whether the server can be used.
+/// The health of the server.
 #[derive(Debug, Default, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct HealthResponse {
@@ -23,14 +23,14 @@ pub(crate) struct HealthResponse {
     /// Why it is not ready: `draining`, `storeUnavailable` or `storageFailed`.
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<&'static str>,
-    /// Of the server.
+    /// The server's version.
     #[serde(skip_serializing_if = "Option::is_none")]
     version: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     uptime_seconds: Option<u64>,
 }
 
-/// What runs here, and whether it is ready
+/// Get version and readiness
 #[utoipa::path(
     get,
     path = "/_/health",
@@ -38,8 +38,8 @@ pub(crate) struct HealthResponse {
     tag = "Health",
     security(()),
     responses(
-        (status = 200, description = "It is ready", body = HealthResponse),
-        (status = 503, description = "It is not", body = HealthResponse),
+        (status = 200, description = "The server is ready", body = HealthResponse),
+        (status = 503, description = "The server is not ready", body = HealthResponse),
     ),
 )]
 pub(crate) async fn health(State(state): State<HttpState>) -> Response {
@@ -50,24 +50,24 @@ pub(crate) async fn health(State(state): State<HttpState>) -> Response {
     })
 }
 
-/// Whether the process lives
+/// Check liveness
 ///
-/// For supervisors: a process that answers needs no restart, whatever its database does.
+/// For process supervisors: a process that answers needs no restart, whatever the state of its database.
 #[utoipa::path(
     get,
     path = "/_/health/live",
     operation_id = "getLiveness",
     tag = "Health",
     security(()),
-    responses((status = 200, description = "It lives", body = HealthResponse)),
+    responses((status = 200, description = "The process is alive", body = HealthResponse)),
 )]
 pub(crate) async fn live() -> Json<HealthResponse> {
     Json(HealthResponse { status: "ok", ..HealthResponse::default() })
 }
 
-/// Whether it should be sent requests
+/// Check readiness
 ///
-/// For load balancers.
+/// For load balancers: whether this process should receive requests.
 #[utoipa::path(
     get,
     path = "/_/health/ready",
@@ -75,8 +75,8 @@ pub(crate) async fn live() -> Json<HealthResponse> {
     tag = "Health",
     security(()),
     responses(
-        (status = 200, description = "It is ready", body = HealthResponse),
-        (status = 503, description = "It is not", body = HealthResponse),
+        (status = 200, description = "The server is ready", body = HealthResponse),
+        (status = 503, description = "The server is not ready", body = HealthResponse),
     ),
 )]
 pub(crate) async fn ready(State(state): State<HttpState>) -> Response {

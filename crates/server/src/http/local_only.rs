@@ -1,5 +1,6 @@
-//! Keeps foreign web pages away from a development server: a browser on this machine reaches the loopback address for
-//! any page whose name resolves to it (DNS rebinding), but it says which name, and which page asked.
+//! Protects a development server from foreign web pages. A browser on this machine connects to the loopback address for
+//! any page whose name resolves to it (DNS rebinding). But the browser sends that name and the origin of the page,
+//! which are checked here.
 
 use axum::extract::Request;
 use axum::http::{HeaderMap, Uri, header};

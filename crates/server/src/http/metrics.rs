@@ -1,4 +1,4 @@
-//! `GET /_/metrics`. What is a state rather than a count is looked at when somebody asks.
+//! `GET /_/metrics`. Gauges are read when a caller asks.
 
 use axum::extract::State;
 use axum::http::{HeaderMap, Uri, header};
@@ -17,10 +17,10 @@ use crate::peer;
 
 const NOT_YOURS: &str = "these are the figures of all tenants: send the scrape token or a credential of the role \
                          server-admin; those of one tenant are at /api/tenants/{tenant}/metrics";
-/// A proxy on this machine passes on what others ask for, and says so.
+/// Headers of a proxy on this machine that forwards requests of others.
 const FORWARDED: &[&str] = &["forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip", "via"];
 
-/// Who may read the figures of all tenants.
+/// The callers that may read the metrics of all tenants.
 #[derive(Debug, Clone)]
 pub struct Readers {
     pub(super) access: MetricsAccess,
@@ -29,13 +29,13 @@ pub struct Readers {
 
 impl Readers {
     /// # Errors
-    /// When the scrape token cannot be read or used.
+    /// Fails if the scrape token cannot be read or used.
     pub(crate) fn new(config: &Metrics) -> Result<Self, ConfigError> {
         let token = config.scrape_token()?.map(|token| ScrapeToken::new(&token));
         Ok(Self { access: config.access, token })
     }
 
-    /// Whether somebody who sends this needs no role.
+    /// Whether the request may read the metrics without a role.
     fn knows(&self, uri: &Uri, headers: &HeaderMap) -> bool {
         let token = self.token.as_ref();
         self.access == MetricsAccess::Loopback && is_from_here(uri, headers)
@@ -43,7 +43,8 @@ impl Readers {
     }
 }
 
-/// A scraper or a person on this machine: no proxy that passes on what others ask for, and no foreign page in a browser.
+/// Whether the request is from a scraper or a person on this machine: not forwarded by a proxy, and not sent by a
+/// foreign page in a browser.
 fn is_from_here(uri: &Uri, headers: &HeaderMap) -> bool {
     peer::current().is_some_and(|peer| peer.is_loopback())
         && local_only::is_local(uri, headers)
@@ -82,7 +83,7 @@ fn record(state: &HttpState, now: &PrometheusRecorder) {
     }
 }
 
-/// Queues in which nothing waits are not there. Without a database there are none at all.
+/// Records the depth of each queue. Empty queues are not recorded. If the database cannot be read, no queue is.
 async fn record_depths(state: &HttpState, now: &PrometheusRecorder) {
     match state.api.metrics().depths.read(state.api.service().store().as_ref()).await {
         Ok(queues) => {
@@ -91,6 +92,6 @@ async fn record_depths(state: &HttpState, now: &PrometheusRecorder) {
                 QUEUE_DEPTH.set(now, &labels, depth.ready as f64);
             }
         }
-        Err(error) => tracing::warn!(%error, "queues could not be counted"),
+        Err(error) => tracing::warn!(%error, "cannot count the queues"),
     }
 }

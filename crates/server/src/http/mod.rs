@@ -1,5 +1,5 @@
-//! HTTP: health, metrics and, on a virtual clock, time; REST and the web pages hang here too. One file per resource; no rule
-//! stands here.
+//! HTTP: health, metrics and the virtual clock; REST and the web pages are mounted here too. One file per resource. It
+//! contains no rules.
 
 mod clock;
 mod cors;
@@ -32,36 +32,36 @@ use crate::config::MetricsAccess;
 use crate::slow::Patience;
 use crate::virtual_clock::VirtualClock;
 
-/// The time on a virtual clock.
+/// The header with the time of a virtual clock.
 const NOW_MS: &str = "flovyn-now-ms";
 
-/// What handlers share. Cheap to clone.
+/// The state that handlers share. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct HttpState {
     pub api: Api,
     pub started: Instant,
-    /// Who may read `/_/metrics`.
+    /// The callers that may read `/_/metrics`.
     pub metrics: Readers,
     /// Whether `/api/docs` needs no credential.
     pub public_docs: bool,
-    /// There is a clock to move only where this is set.
+    /// The virtual clock. `None`: the server uses real time, and the clock cannot be moved.
     pub clock: Option<Arc<VirtualClock>>,
-    /// Refuses requests that a foreign web page might send through a browser on this machine.
+    /// Whether to refuse requests that a foreign web page might send through a browser on this machine.
     pub local_only: bool,
-    /// How the web pages are served.
+    /// The options of the web pages.
     pub ui: flovyn_ui::Options,
-    /// Which pages may call the REST API from a browser. None: only those that this server brings.
+    /// Which pages may call the REST API from a browser. `None`: only the pages of this server.
     pub cors: Option<CorsLayer>,
-    /// How slow a request may be.
+    /// The limits for slow requests.
     pub(crate) patience: Patience,
 }
 
 pub(crate) use cors::layer as cors_layer;
 
-/// The one table of paths outside of `/api` and the pages: the router is built from it, and tests go through it.
+/// The only table of paths outside of `/api` and the pages. The router is built from it, and tests iterate over it.
 macro_rules! routes {
     ($($method:ident $path:literal $handler:path $(, only if $there:expr)?;)*) => {
-        /// Method and path of every route here. Some are there only if the server is set up for them.
+        /// The method and path of every route here. Some exist only if the server is configured for them.
         pub const ROUTES: &[(&str, &str)] = &[$((stringify!($method), $path),)*];
 
         fn own_routes(state: &HttpState) -> Router<HttpState> {
@@ -97,7 +97,7 @@ fn has_clock(state: &HttpState) -> bool {
 pub fn router(state: HttpState) -> Router {
     let (local_only, patience) = (state.local_only, state.patience);
     let rest = crate::rest::router(state.api.clone(), state.public_docs);
-    // The web pages are a client of REST: they call what everybody else calls, without the network between.
+    // The web pages are a client of REST: they call the same router, without a network in between.
     let ui = flovyn_ui::router(Router::new().nest_service("/api", rest.clone()), state.ui.clone());
     let rest = match state.cors.clone() {
         Some(cors) => rest.layer(cors),
@@ -110,7 +110,7 @@ pub fn router(state: HttpState) -> Router {
         }
         None => ui,
     };
-    // What is at no path is answered by the pages, in the form that was asked for.
+    // The pages answer unknown paths, in the form that the caller accepts.
     let router = own_routes(&state)
         .nest_service("/api", rest)
         .method_not_allowed_fallback(error::method_not_allowed)
@@ -125,13 +125,13 @@ pub fn router(state: HttpState) -> Router {
     router.layer(in_time).layer(map_response(no_frame)).layer(from_fn(crate::peer::know))
 }
 
-/// Where time does not go by itself, every answer says what time it is: clients tell ages by it.
+/// Adds the current time to every answer of a server with a virtual clock. Clients compute ages from it.
 async fn tell_time(mut response: Response, now_ms: i64) -> Response {
     response.headers_mut().insert(NOW_MS, HeaderValue::from(now_ms));
     response
 }
 
-/// No page of another site shows an answer of this server within itself, whichever part of the server gave it.
+/// Forbids pages of other sites to embed any answer of this server in a frame.
 async fn no_frame(mut response: Response) -> Response {
     let headers = response.headers_mut();
     headers.entry(X_FRAME_OPTIONS).or_insert(HeaderValue::from_static("DENY"));

@@ -1,4 +1,4 @@
-//! The accept loop of HTTP, with or without TLS. Knows no path.
+//! The accept loop of HTTP, with or without TLS. It knows no paths.
 
 use std::net::SocketAddr;
 use std::pin::pin;
@@ -20,13 +20,15 @@ use tokio_rustls::TlsAcceptor;
 
 use super::heads::{TwoLengths, Watched};
 
-/// Peers on HTTP/2 that have gone without a word are noticed after these two together.
+/// A lost HTTP/2 peer is noticed after these two intervals together.
 const PING_EVERY: Duration = Duration::from_secs(60);
 const PONG_WITHIN: Duration = Duration::from_secs(20);
-/// When the system has no more sockets to give, trying at once would only burn time.
+/// The pause after an accept error. If the system has no free sockets, an immediate retry would only use processor
+/// time.
 const AFTER_ERROR: Duration = Duration::from_millis(100);
 
-/// `greeting`: a caller that takes longer to say what it wants is cut off. Serves until `stop`, then until the requests in flight are answered.
+/// Serves until `stop` completes, then until the requests in flight are answered. A caller that does not send the head
+/// of a request within `greeting` is disconnected.
 pub(crate) async fn serve(
     listener: TcpListener,
     tls: Option<TlsAcceptor>,
@@ -52,7 +54,7 @@ pub(crate) async fn serve(
                 ));
             }
             Err(error) => {
-                tracing::warn!(%error, "a connection could not be accepted");
+                tracing::warn!(%error, "cannot accept a connection");
                 tokio::time::sleep(AFTER_ERROR).await;
             }
         }
@@ -68,10 +70,10 @@ async fn connection(
     router: Router,
     watcher: Watcher,
 ) {
-    // Answers are small and complete: waiting to fill a packet only delays them.
+    // Answers are small and complete, so waiting to fill a packet only delays them.
     let _ = stream.set_nodelay(true);
     let Some(tls) = tls else { return answer(stream, (peer, greeting), router, watcher).await };
-    // A failed handshake is the caller's affair.
+    // A failed handshake is the caller's problem.
     if let Ok(Ok(stream)) = tokio::time::timeout(greeting, tls.accept(stream)).await {
         answer(stream, (peer, greeting), router, watcher).await;
     }
@@ -100,7 +102,7 @@ async fn answer(
     let service = TowerToHyperService::new(service);
     let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service).into_owned();
     let mut connection = pin!(watcher.watch(connection));
-    // Who says nothing at all is not noticed by the limit on the time of a head.
+    // The timeout for a head does not cover a client that sends nothing at all.
     let ended = tokio::select! {
         ended = &mut connection => ended,
         () = tokio::time::sleep(greeting) => {
@@ -111,6 +113,6 @@ async fn answer(
         }
     };
     if let Err(error) = ended {
-        tracing::debug!(%error, "an HTTP connection ended badly");
+        tracing::debug!(%error, "an HTTP connection ended with an error");
     }
 }

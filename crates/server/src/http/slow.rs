@@ -1,4 +1,4 @@
-//! Requests over HTTP that cannot be served as they come: too slow, or with two lengths.
+//! Refuses HTTP requests that are too slow, or that have two lengths.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use super::HttpError;
 use super::heads::TwoLengths;
 use crate::slow::{Patience, Progress};
 
-/// The longest wait for a result that REST grants.
+/// The longest wait for a result that REST allows.
 const LONGEST_WAIT: Duration = Duration::from_secs(300);
 
 pub(super) async fn check(State(patience): State<Patience>, request: Request, next: Next) -> Response {
@@ -30,7 +30,7 @@ pub(super) async fn check(State(patience): State<Patience>, request: Request, ne
         Ok(response) => response,
         Err(_) => {
             let code = Code::OutcomeUnknown;
-            let message = "the request was not answered in time: ask for the state before sending it again";
+            let message = "the request was not answered in time: check the state before you send it again";
             let error = HttpError::new(StatusCode::SERVICE_UNAVAILABLE, "UNAVAILABLE", code, message);
             closing(error.into_response())
         }
@@ -41,7 +41,7 @@ fn may_wait(uri: &Uri) -> bool {
     uri.query().is_some_and(|query| query.split('&').any(|pair| pair.starts_with("wait=")))
 }
 
-/// What is left of the body is not read: the connection is of no more use.
+/// Closes the connection after the response, because the rest of the body is not read.
 fn closing(mut response: Response) -> Response {
     response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     response

@@ -1,5 +1,5 @@
-//! How much work waits in each queue: read when somebody asks, but never so often that reading would take more than a
-//! small part of the time. Each queue is counted up to a limit, so that a backlog of millions costs no more.
+//! The amount of work that waits in each queue. It is read on request, but so rarely that reading takes only a small
+//! part of the time. Each queue is counted up to a limit, so that a backlog of millions costs no more.
 
 use std::time::{Duration, Instant};
 
@@ -7,12 +7,12 @@ use flovyn_engine::ids::TenantId;
 use flovyn_store::{QueueDepth, Store, StoreResult};
 use tokio::sync::Mutex;
 
-/// What is counted of one queue, at most. The help text of the metric says so too.
+/// The most requests that are counted per queue. The help text of the metric states the same limit.
 const COUNTED: i64 = 10_000;
-/// Queues that are shown, and tenants that are looked at, at most.
+/// The most queues that are shown, and the most tenants that are read.
 const QUEUES: usize = 1_000;
 const TENANTS: usize = 1_000;
-/// A reading is good for so many times as long as it took.
+/// A reading is reused for this many times the duration that it took.
 const GOOD_FOR: u32 = 20;
 
 #[derive(Debug, Default)]
@@ -28,7 +28,7 @@ struct Reading {
 }
 
 impl Depths {
-    /// Of several who ask at once, one reads.
+    /// The depths of all queues. If several callers ask at once, only one of them reads.
     pub(crate) async fn read(&self, store: &dyn Store) -> StoreResult<Vec<(TenantId, QueueDepth)>> {
         let mut last = self.last.lock().await;
         if let Some(reading) = last.as_ref().filter(|reading| reading.at.elapsed() < reading.took * GOOD_FOR)
@@ -42,7 +42,7 @@ impl Depths {
     }
 }
 
-/// The same of one tenant, read each time.
+/// The depths of one tenant's queues, read on every call.
 pub(crate) async fn of_tenant(store: &dyn Store, tenant_id: TenantId) -> StoreResult<Vec<QueueDepth>> {
     let mut queues = store.queue_depths(tenant_id, COUNTED).await?;
     queues.truncate(QUEUES);
@@ -55,7 +55,7 @@ async fn read(store: &dyn Store) -> StoreResult<Vec<(TenantId, QueueDepth)>> {
         let depths = store.queue_depths(tenant.id, COUNTED).await?;
         queues.extend(depths.into_iter().map(|depth| (tenant.id, depth)));
         if queues.len() >= QUEUES {
-            tracing::debug!(QUEUES, "there are more queues with work than are shown");
+            tracing::debug!(QUEUES, "there are more queues with work than the metrics show");
             queues.truncate(QUEUES);
             break;
         }

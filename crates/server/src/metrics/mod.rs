@@ -1,5 +1,5 @@
-//! Figures of one server, in the text format of Prometheus. Each server has a recorder of its own, so that several in
-//! one process do not mix theirs.
+//! The metrics of one server, in the text format of Prometheus. Each server has its own recorder, so that the metrics
+//! of several servers in one process do not mix.
 
 pub mod catalog;
 pub(crate) mod depths;

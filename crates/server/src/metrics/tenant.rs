@@ -1,10 +1,10 @@
-//! One tenant's part of what a server exports.
+//! The metrics of one tenant, taken from the metrics of the server.
 
 use flovyn_engine::ids::TenantId;
 
 /// The series of this tenant, each metric with its description. `text` is in the text format of Prometheus.
 ///
-/// The tenant is the first label of every metric that has it, so a name that a user chose cannot pass for it.
+/// The tenant is the first label of every metric that has it, so a user-chosen name cannot be mistaken for it.
 pub(crate) fn of_tenant(text: &str, tenant_id: TenantId) -> String {
     let label = format!("tenant_id=\"{tenant_id}\"");
     let is_own = |line: &str| {

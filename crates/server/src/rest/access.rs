@@ -1,4 +1,5 @@
-//! Who asks, and for which tenant. A tenant that is not the caller's and one that does not exist look the same.
+//! The caller of a request and its tenant. The error is the same for another caller's tenant and for one that does not
+//! exist.
 
 use axum::extract::{FromRequestParts, RawPathParams};
 use axum::http::request::Parts;
@@ -15,7 +16,7 @@ use super::error::{RestError, no_such_path_at};
 use crate::actor::actor;
 use crate::api::Api;
 
-/// An authenticated caller, acting for one tenant.
+/// An authenticated caller that acts for one tenant.
 #[derive(Debug)]
 pub(super) struct Caller {
     api: Api,
@@ -27,12 +28,12 @@ pub(super) struct Caller {
 }
 
 impl Caller {
-    /// Refuses whoever may not do this.
+    /// Refuses callers whose role is lower.
     pub(super) fn must_be(&self, role: Role) -> Result<(), RestError> {
         if self.role >= role {
             return Ok(());
         }
-        Err(RestError::forbidden(format!("this takes the role {}", role.name())))
+        Err(RestError::forbidden(format!("this requires the role {}", role.name())))
     }
 
     pub(super) fn api(&self) -> &Api {
@@ -51,7 +52,7 @@ impl Caller {
         Ok(self.api.service().call(acting(&self.actor, self.tenant_id()), op).await?)
     }
 
-    /// Path of something of this tenant.
+    /// The path of a resource of this tenant.
     pub(super) fn link(&self, rest: &str) -> String {
         format!("/api/tenants/{}/{rest}", self.tenant.slug)
     }
@@ -67,8 +68,8 @@ impl FromRequestParts<Api> for Caller {
     }
 }
 
-/// A caller whose request does not count towards the tenant's requests per second: whoever sets the limit must not be
-/// kept out by it.
+/// A caller whose request does not count towards the tenant's requests per second. An administrator who sets that limit
+/// must not be locked out by it.
 #[derive(Debug)]
 pub(super) struct Unmetered(pub(super) Caller);
 
@@ -78,7 +79,7 @@ impl FromRequestParts<Api> for Unmetered {
     async fn from_request_parts(parts: &mut Parts, api: &Api) -> Result<Self, RestError> {
         let principal = person(api, parts).await?;
         let path = RawPathParams::from_request_parts(parts, api).await;
-        // Bytes that are no text.
+        // The path is not valid UTF-8.
         let path = path.map_err(|_| no_such_path_at(parts.uri.path()))?;
         let named = path.iter().find(|(name, _)| *name == "tenant").map_or("", |(_, value)| value);
         let missing = || RestError::new(Code::TenantNotFound, format!("Tenant '{named}' not found"));
@@ -99,12 +100,12 @@ impl FromRequestParts<Api> for Unmetered {
     }
 }
 
-/// Somebody whom the audit log names.
+/// A caller that the audit log names.
 fn acting(actor: &Arc<Actor>, tenant_id: TenantId) -> flovyn_service::Caller {
     flovyn_service::Caller { actor: Some(actor.clone()), ..tenant_id.into() }
 }
 
-/// Whoever may create tenants.
+/// A caller that may create tenants.
 #[derive(Debug)]
 pub(super) struct ServerAdmin {
     api: Api,
@@ -112,7 +113,7 @@ pub(super) struct ServerAdmin {
 }
 
 impl ServerAdmin {
-    /// For a tenant that is being made, which has no scope yet.
+    /// Executes a request for a tenant that is being created and has no scope yet.
     pub(super) async fn run(&self, op: impl Into<Op>) -> Result<Reply, RestError> {
         Ok(self.api.service().call(acting(&self.actor, Uuid::nil()), op).await?)
     }
@@ -125,12 +126,12 @@ impl FromRequestParts<Api> for ServerAdmin {
         let principal = person(api, parts).await?;
         match principal.role() {
             Role::ServerAdmin => Ok(Self { api: api.clone(), actor: actor(&principal) }),
-            _ => Err(RestError::forbidden("this takes the role server-admin")),
+            _ => Err(RestError::forbidden("this requires the role server-admin")),
         }
     }
 }
 
-/// Worker tokens are for gRPC only.
+/// Authenticates a person. Worker tokens are refused, because they are for gRPC only.
 pub(super) async fn person(api: &Api, parts: &Parts) -> Result<Principal, RestError> {
     match api.authenticate(&parts.headers).await? {
         Principal::Worker { .. } => Err(RestError::unauthenticated()),

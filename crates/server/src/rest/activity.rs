@@ -1,4 +1,4 @@
-//! What went on lately, as this process has seen it.
+//! Recent activity, as this process has counted it.
 
 use axum::Json;
 use serde::Serialize;
@@ -8,25 +8,25 @@ use super::access::Caller;
 use super::times::iso;
 use crate::activity::{EVERY, Sample};
 
-/// The last quarter of an hour of one server process, since its start.
+/// The last 15 minutes of one server process, at most since its start.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct ActivityResponse {
-    /// From one sample to the next.
+    /// The time from one sample to the next.
     interval_ms: u64,
-    /// The oldest first.
+    /// The samples, oldest first.
     samples: Vec<SampleInfo>,
 }
 
-/// What happened in one interval.
+/// The activity of one interval.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = ActivitySample)]
 pub(super) struct SampleInfo {
-    /// Its end.
+    /// The end of the interval.
     #[schema(format = "date-time")]
     time: String,
-    /// Executions that were made.
+    /// Executions that were created.
     started: i64,
     completed: i64,
     failed: i64,
@@ -34,14 +34,14 @@ pub(super) struct SampleInfo {
     tasks_created: i64,
     tasks_completed: i64,
     tasks_failed: i64,
-    /// Work that waits for a worker at the end of the interval.
+    /// Items that wait for a worker at the end of the interval.
     backlog: i64,
-    /// How long work waited for a worker: the median.
+    /// How long work waited for a worker (median).
     #[serde(skip_serializing_if = "Option::is_none")]
     wait_p50_ms: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     wait_p95_ms: Option<f64>,
-    /// How long executions took: the median.
+    /// How long executions took (median).
     #[serde(skip_serializing_if = "Option::is_none")]
     took_p50_ms: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -68,10 +68,11 @@ impl From<Sample> for SampleInfo {
     }
 }
 
-/// Get what went on lately
+/// Get recent activity
 ///
-/// Counts and latencies of the last quarter of an hour, as the server process that answers has seen them since its start. A
-/// system that scrapes `/_/metrics` of every process knows more.
+/// Counts and latencies of the last 15 minutes, as the server process that answers has seen them since its start. For
+/// data of all
+/// processes, scrape `/_/metrics` of every process.
 #[utoipa::path(
     get,
     path = "/activity",

@@ -16,21 +16,21 @@ use super::names::{AuditAction, CredentialKind};
 use super::page::{next, page};
 use super::times::iso;
 
-// A filter whose name is mistyped would show everything: unknown ones are refused.
+// A mistyped filter would be ignored and show everything, so unknown parameters are refused.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(super) struct AuditQuery {
-    /// Subject of a JWT, name of an API key, id of a worker token.
+    /// The subject of a JWT, the name of an API key, or the id of a worker token.
     actor: Option<String>,
     #[param(value_type = Option<AuditAction>)]
     action: Option<String>,
-    /// Id of what was changed, or the name of a queue.
+    /// The id of the changed resource, or the name of a queue.
     target: Option<String>,
     /// Default 50.
     #[param(minimum = 1, maximum = 100)]
     limit: Option<usize>,
-    /// `nextCursor` of the page before.
+    /// `nextCursor` of the previous page.
     cursor: Option<String>,
 }
 
@@ -39,12 +39,12 @@ pub(super) struct AuditQuery {
 pub(super) struct AuditList {
     entries: Vec<AuditEntryInfo>,
     limit: usize,
-    /// There only if there may be more.
+    /// Present only if there may be more entries.
     #[serde(skip_serializing_if = "Option::is_none")]
     next_cursor: Option<String>,
 }
 
-/// A change that somebody made.
+/// A change that a caller made.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = AuditEntry)]
@@ -56,9 +56,9 @@ pub(super) struct AuditEntryInfo {
     actor: AuditActor,
     #[schema(value_type = AuditAction)]
     action: &'static str,
-    /// Id of what was changed, or the name of a queue.
+    /// The id of the changed resource, or the name of a queue.
     target: String,
-    /// More about it, depending on the action.
+    /// More data, depending on the action.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Value, required = false)]
     details: Option<Box<RawValue>>,
@@ -66,7 +66,7 @@ pub(super) struct AuditEntryInfo {
 
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct AuditActor {
-    /// Subject of a JWT, name of an API key, id of a worker token.
+    /// The subject of a JWT, the name of an API key, or the id of a worker token.
     subject: String,
     #[schema(value_type = CredentialKind)]
     credential: &'static str,
@@ -87,7 +87,7 @@ impl From<&AuditEntry> for AuditEntryInfo {
 
 /// List the audit log
 ///
-/// Who changed what, the newest first. Takes the role `admin`. All filters that are given must match.
+/// Who changed what, newest first. Requires the role `admin`. Entries must match all given filters.
 #[utoipa::path(
     get,
     path = "/audit",

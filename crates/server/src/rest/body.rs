@@ -1,4 +1,4 @@
-//! Bodies: JSON, or nothing where everything has a default.
+//! Request bodies: JSON, or empty if every field has a default.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 
 use super::error::RestError;
 
-/// Something that is written as an object only: a list of its fields' values, which serde would take too, is none.
+/// A value that must be a JSON object. Without this type, serde would also accept a list of the field values.
 #[derive(Debug)]
 pub(super) struct Object<T>(pub(super) T);
 
@@ -37,24 +37,24 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
     }
 }
 
-/// Reads a body that must be there.
+/// Reads a required body.
 pub(super) fn read<T: DeserializeOwned>(body: &Bytes) -> Result<T, RestError> {
     let read: Result<Object<T>, _> = serde_json::from_slice(body);
     read.map(|object| object.0)
         .map_err(|error| RestError::new(Code::InvalidPayload, format!("Invalid body: {error}")))
 }
 
-/// Reads a body that may be left out.
+/// Reads an optional body.
 pub(super) fn read_or_default<T: DeserializeOwned + Default>(body: &Bytes) -> Result<T, RestError> {
     if body.iter().all(u8::is_ascii_whitespace) { Ok(T::default()) } else { read(body) }
 }
 
-/// A document that is there even where it says `null`: only one that is left out is none.
+/// Reads a document that may be `null`. Only a missing field is `None`.
 pub(super) fn given<'de, D: Deserializer<'de>>(value: D) -> Result<Option<Box<RawValue>>, D::Error> {
     Box::<RawValue>::deserialize(value).map(Some)
 }
 
-/// A JSON document inside a body, as it was sent.
+/// A JSON document inside a body, exactly as it was sent.
 pub(super) fn payload(value: Option<Box<RawValue>>, default: &'static str) -> Payload {
     match value {
         Some(value) => Payload::copy_from_slice(value.get().as_bytes()),
@@ -62,7 +62,7 @@ pub(super) fn payload(value: Option<Box<RawValue>>, default: &'static str) -> Pa
     }
 }
 
-/// A stored document, to be put into an answer as it is.
+/// A stored document, inserted into an answer unchanged.
 pub(super) fn json(payload: &[u8]) -> Option<Box<RawValue>> {
     let text = std::str::from_utf8(payload).ok().filter(|text| !text.is_empty()).unwrap_or("null");
     RawValue::from_string(text.to_owned()).ok()

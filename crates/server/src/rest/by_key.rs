@@ -1,4 +1,4 @@
-//! Executions by their key: the open execution that holds it, or else the last one that had it.
+//! Executions by their key: the open execution that holds the key, or else the last one that held it.
 
 use axum::Json;
 use axum::extract::Path;
@@ -30,7 +30,7 @@ async fn find(caller: &Caller, key: &str) -> Result<Execution, RestError> {
 
 /// Get an execution by its key
 ///
-/// The open execution that holds the key, or else the last one that had it. A slash in a key is sent as `%2F`.
+/// The open execution that holds the key, or else the last one that held it. A slash in a key is sent as `%2F`.
 #[utoipa::path(
     get,
     path = "/workflow-executions/by-key/{key}",
@@ -64,16 +64,17 @@ pub(super) async fn state(
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct SignalByKeyResponse {
-    /// The execution that got the signal.
+    /// The execution that received the signal.
     #[schema(format = "uuid")]
     workflow_execution_id: String,
-    /// Number of the signal's event in the history.
+    /// The sequence number of the signal's event in the history.
     signal_event_sequence: i64,
 }
 
 /// Send a signal to the execution of a key
 ///
-/// It is refused if the last execution with this key has finished; `signal-with-start` starts the next one.
+/// The signal is refused if the last execution with this key has finished; use `signal-with-start` to start the next
+/// one.
 #[utoipa::path(
     post,
     path = "/workflow-executions/by-key/{key}/signal",
@@ -81,7 +82,7 @@ pub(super) struct SignalByKeyResponse {
     tag = "Executions",
     params(("key" = String, Path, description = "Workflow key or idempotency key", min_length = 1, max_length = 255)),
     request_body = SignalRequest,
-    responses((status = 202, description = "It is in the history", body = SignalByKeyResponse)),
+    responses((status = 202, description = "The signal is in the history", body = SignalByKeyResponse)),
 )]
 pub(super) async fn signal(
     caller: Caller,
@@ -104,7 +105,8 @@ pub(super) async fn signal(
 
 /// Cancel the execution of a key
 ///
-/// A workflow whose worker knows cancellation is asked and may clean up first; any other is cancelled at once.
+/// If the worker supports cancellation, the workflow is asked to stop and may clean up first. Otherwise it is cancelled
+/// at once.
 #[utoipa::path(
     post,
     path = "/workflow-executions/by-key/{key}/cancel",
@@ -112,7 +114,7 @@ pub(super) async fn signal(
     tag = "Executions",
     params(("key" = String, Path, description = "Workflow key or idempotency key", min_length = 1, max_length = 255)),
     request_body = Option<CancelRequest>,
-    responses((status = 200, description = "Its status now", body = StatusInfo)),
+    responses((status = 200, description = "The current status", body = StatusInfo)),
 )]
 pub(super) async fn cancel(
     caller: Caller,
@@ -127,7 +129,7 @@ pub(super) async fn cancel(
 
 /// Terminate the execution of a key
 ///
-/// It is cancelled at once, whatever its worker does.
+/// The execution is cancelled at once, without clean-up.
 #[utoipa::path(
     post,
     path = "/workflow-executions/by-key/{key}/terminate",
@@ -135,7 +137,7 @@ pub(super) async fn cancel(
     tag = "Executions",
     params(("key" = String, Path, description = "Workflow key or idempotency key", min_length = 1, max_length = 255)),
     request_body = Option<TerminateRequest>,
-    responses((status = 200, description = "Its status now", body = StatusInfo)),
+    responses((status = 200, description = "The current status", body = StatusInfo)),
 )]
 pub(super) async fn terminate(
     caller: Caller,

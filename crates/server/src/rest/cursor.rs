@@ -1,8 +1,8 @@
-//! Where a listing goes on: opaque to callers.
+//! Cursors of listings, opaque to callers.
 
 use uuid::Uuid;
 
-/// Creation time and id of the last item.
+/// Encodes the creation time and the id of the last item.
 pub(super) fn write(created_ms: i64, id: Uuid) -> String {
     format!("{created_ms:x}.{}", id.simple())
 }

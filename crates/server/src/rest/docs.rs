@@ -1,5 +1,6 @@
-//! The API's own documentation: the OpenAPI document and Swagger UI, both inside the binary. The same for everybody, with
-//! nothing of any tenant in it; still, others than this machine need a credential unless the configuration says otherwise.
+//! The API documentation: the OpenAPI document and Swagger UI, both inside the binary. It is the same for every caller
+//! and contains no tenant's data. Callers from other machines still need a credential, unless the configuration makes
+//! it public.
 
 use std::sync::{Arc, LazyLock};
 
@@ -20,16 +21,16 @@ use super::openapi;
 use crate::api::Api;
 
 const DOCUMENT: &str = "/api/docs/openapi.json";
-/// The pages need nothing from anywhere else, and get nothing from there.
+/// The pages load nothing from other origins.
 const ONLY_OURS: &str = "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; \
                          frame-ancestors 'none'";
 
 static TEXT: LazyLock<String> = LazyLock::new(|| openapi::document().to_string());
 
-/// The one table of paths of the documentation: the router is built from it, and tests go through it.
+/// The only table of documentation paths. The router is built from it, and tests iterate over it.
 macro_rules! routes {
     ($($path:literal $handler:path;)*) => {
-        /// Method and path of everything here.
+        /// The method and path of every documentation route.
         pub const DOCS_ROUTES: &[(&str, &str)] = &[$(("GET", concat!("/api", $path)),)*];
 
         pub(super) fn router(api: &Api, public: bool) -> Router<Api> {
@@ -67,14 +68,14 @@ async fn guard(State(api): State<Api>, request: Request, next: Next) -> Result<R
 async fn file(name: Result<Path<String>, PathRejection>, uri: Uri) -> Response {
     match name {
         Ok(Path(name)) => page(&name),
-        // Bytes that are no text.
+        // The path is not valid UTF-8.
         Err(_) => no_such_path_at(uri.path()).into_response(),
     }
 }
 
-/// A file of Swagger UI.
+/// Serves a file of Swagger UI.
 fn page(name: &str) -> Response {
-    // Its default is to send the document to a validator elsewhere.
+    // By default, Swagger UI sends the document to an external validator.
     let config = Config::from(DOCUMENT).validator_url("none");
     match utoipa_swagger_ui::serve(name, Arc::new(config)) {
         Ok(Some(file)) => {
@@ -87,8 +88,8 @@ fn page(name: &str) -> Response {
         }
         Ok(None) => no_such_path_at(&format!("/docs/{name}")).into_response(),
         Err(error) => {
-            tracing::error!(%error, "a page of the documentation could not be made");
-            RestError::new(Code::Internal, "the page could not be made").into_response()
+            tracing::error!(%error, "cannot create a page of the documentation");
+            RestError::new(Code::Internal, "cannot create the page").into_response()
         }
     }
 }

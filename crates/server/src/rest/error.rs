@@ -1,4 +1,4 @@
-//! The one place where a refusal becomes an HTTP answer.
+//! The only place where a refusal becomes an HTTP answer.
 
 use axum::Json;
 use axum::http::{HeaderValue, StatusCode, Uri, header};
@@ -13,23 +13,23 @@ use utoipa::ToSchema;
 
 use super::problem::ProblemDetails;
 
-/// Where each code has its page.
+/// The directory with a page for each code.
 const PAGES: &str = "https://github.com/flovyn/flovyn/blob/main/docs/errors";
 
-/// Why a request was refused.
+/// The reason why a request was refused.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct ErrorResponse {
-    /// What is wrong with this very request.
+    /// The problem with this request.
     error: String,
     /// What to do.
     message: String,
-    /// Stable, such as `FLV0031`.
+    /// A stable code, such as `FLV0031`.
     code: String,
     /// The page of the code.
     link: String,
 }
 
-/// `error` is a sentence about this very request, `message` says what to do, `code` is stable and has a page.
+/// An error. `error` describes this request, `message` says what to do, `code` is stable and has a page.
 #[derive(Debug, Clone)]
 pub struct RestError {
     status: StatusCode,
@@ -65,7 +65,8 @@ impl RestError {
         format!("{PAGES}/{}.md", self.code)
     }
 
-    /// `error` and `message`. A quota that is used up is told by a constant, so that programs can tell which one it is.
+    /// The fields `error` and `message`. If a quota is used up, `error` is a constant, so that programs can tell which
+    /// quota it is.
     fn told(&self) -> (String, String) {
         match self.exceeded {
             Some(_) => (quota(self.code).0.to_owned(), self.error.clone()),
@@ -104,7 +105,7 @@ impl RestError {
     }
 }
 
-/// The constant that stands in `error` when a quota is used up, and the name of the quota.
+/// The constant in `error` for a used-up quota, and the name of the quota.
 fn quota(code: Code) -> (&'static str, &'static str) {
     match code {
         Code::MonthlyQuotaExceeded => ("MONTHLY_QUOTA_EXCEEDED", "monthly_workflow_runs"),
@@ -113,7 +114,7 @@ fn quota(code: Code) -> (&'static str, &'static str) {
     }
 }
 
-/// `ExecutionNotFound` for people.
+/// Splits `ExecutionNotFound` into words.
 fn words(name: &str) -> String {
     let mut text = String::new();
     for letter in name.chars() {
@@ -151,9 +152,9 @@ impl From<Refusal> for RestError {
 }
 
 impl From<StoreError> for RestError {
-    /// What the database says may name hosts and files: it goes to the log.
+    /// The database's message may name hosts and files, so it goes to the log only.
     fn from(error: StoreError) -> Self {
-        tracing::warn!(%error, "a read failed");
+        tracing::warn!(%error, "a database read failed");
         match error {
             StoreError::Damaged(_) => Self::new(Code::DatabaseDamaged, "the database is damaged"),
             _ => Self::new(Code::StoreUnavailable, "the database did not answer"),
@@ -166,11 +167,9 @@ impl From<AuthError> for RestError {
         match error {
             AuthError::TooManyTries { retry_after_seconds } => Self {
                 retry_after_seconds: Some(retry_after_seconds),
-                ..Self::new(Code::TooManyTries, "too many credentials that are not valid were tried")
+                ..Self::new(Code::TooManyTries, "too many invalid credentials were tried")
             },
-            AuthError::Unavailable => {
-                Self::new(Code::StoreUnavailable, "the credential could not be checked")
-            }
+            AuthError::Unavailable => Self::new(Code::StoreUnavailable, "cannot check the credential now"),
             _ => Self::unauthenticated(),
         }
     }
@@ -190,7 +189,7 @@ impl IntoResponse for RestError {
             }
             _ => {}
         }
-        // For whoever wants it in another form.
+        // For callers that ask for problem details.
         response.extensions_mut().insert(self);
         response
     }
@@ -200,19 +199,19 @@ pub(super) async fn no_such_path(uri: Uri) -> RestError {
     no_such_path_at(uri.path())
 }
 
-/// Below `/api`.
+/// The error for an unknown path below `/api`.
 pub(super) fn no_such_path_at(path: &str) -> RestError {
     let error = format!("there is nothing at /api{path}");
     RestError { status: StatusCode::NOT_FOUND, ..RestError::new(Code::NotOffered, error) }
 }
 
 pub(super) async fn no_such_method(uri: Uri) -> RestError {
-    let error = format!("/api{} does not answer this method", uri.path());
+    let error = format!("/api{} does not support this method", uri.path());
     RestError { status: StatusCode::METHOD_NOT_ALLOWED, ..RestError::new(Code::NotOffered, error) }
 }
 
-/// An engine that answers with the wrong kind of reply is a fault of ours.
+/// The engine returned the wrong kind of reply, which is a bug in the server.
 pub(super) fn unexpected() -> RestError {
-    tracing::error!("the engine gave another kind of reply than expected");
+    tracing::error!("the engine returned an unexpected kind of reply");
     RestError::new(Code::Internal, "an unexpected reply")
 }

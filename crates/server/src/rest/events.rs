@@ -22,10 +22,10 @@ use super::times::iso;
 
 const DEFAULT_LIMIT: usize = 100;
 const MAX_LIMIT: usize = 1_000;
-/// Where clients of the public protocol ask.
+/// The prefix that clients of the public protocol use.
 const ALIAS: &str = "/api/orgs/";
-/// A history that takes no more is read in parts of the largest page; one that takes more in parts of few events, each of
-/// which may be large.
+/// The largest history that is read in large pages. A larger one is read in pages of few events, because each event may
+/// be large.
 const SMALL_HISTORY_BYTES: i64 = 8 << 20;
 const FEW_EVENTS: usize = 8;
 
@@ -33,10 +33,10 @@ const FEW_EVENTS: usize = 8;
 #[serde(rename_all = "camelCase", default)]
 #[into_params(parameter_in = Query)]
 pub(super) struct EventQuery {
-    /// Number of the last event that is known.
+    /// The sequence number of the last known event. Later events are returned.
     #[param(required = false)]
     since_sequence: i64,
-    /// Default 100; below `/api/orgs` the whole history.
+    /// Default 100. Below `/api/orgs` the default is the whole history.
     #[param(minimum = 1, maximum = 1_000)]
     limit: Option<usize>,
 }
@@ -46,16 +46,16 @@ pub(super) struct EventQuery {
 #[serde(rename_all = "camelCase")]
 #[schema(as = WorkflowEvent)]
 pub(super) struct EventInfo {
-    /// From 1 on, without gaps.
+    /// The sequence number, from 1 without gaps.
     pub(super) sequence: i64,
-    /// Such as `WORKFLOW_STARTED` or `TASK_COMPLETED`.
+    /// The type, such as `WORKFLOW_STARTED` or `TASK_COMPLETED`.
     pub(super) event_type: String,
     #[schema(format = "date-time")]
     timestamp: String,
     timestamp_ms: i64,
-    /// `COMMAND` of the workflow, or `EXTERNAL`.
+    /// `COMMAND` for commands of the workflow, otherwise `EXTERNAL`.
     origin: String,
-    /// What belongs to this type of event.
+    /// The data of this type of event.
     #[schema(value_type = Value)]
     data: Option<Box<RawValue>>,
 }
@@ -82,7 +82,7 @@ pub(super) struct EventList {
     execution_id: String,
     created_at_ms: i64,
     events: Vec<EventInfo>,
-    /// Where the next page begins, if there are more.
+    /// The `sinceSequence` of the next page. Absent if there are no more events.
     #[serde(skip_serializing_if = "Option::is_none")]
     next_since_sequence: Option<i64>,
 }
@@ -119,8 +119,8 @@ pub(super) async fn list(
     .into_response())
 }
 
-/// The whole history as it is now, as one list, read and sent part by part. Clients of the public protocol ask once and look for
-/// the end in what they get.
+/// The whole current history as one list, read and sent page by page. Clients of the public protocol ask once and
+/// search the answer for the end of the execution.
 async fn whole(caller: Caller, id: ExecutionId, since: i64) -> Result<Response, RestError> {
     let row = find(&caller, id).await?;
     let part = match row.history_bytes <= SMALL_HISTORY_BYTES {

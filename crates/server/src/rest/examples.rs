@@ -1,4 +1,5 @@
-//! Examples in the OpenAPI document: one per schema, in `examples.json`, put wherever a body has that schema.
+//! Examples in the OpenAPI document. `examples.json` has one per schema; it is inserted wherever a body has that
+//! schema.
 
 use serde_json::Value;
 
@@ -8,7 +9,7 @@ const EXAMPLES: &str = include_str!("examples.json");
 const SCHEMAS: &str = "#/components/schemas/";
 
 pub(super) fn add(document: &mut Value) {
-    let examples: Value = serde_json::from_str(EXAMPLES).expect("a file of ours is JSON");
+    let examples: Value = serde_json::from_str(EXAMPLES).expect("examples.json is valid JSON");
     let put = |content: &mut Value| {
         for media in content.as_object_mut().into_iter().flat_map(|types| types.values_mut()) {
             let name = media

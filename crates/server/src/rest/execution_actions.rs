@@ -1,4 +1,4 @@
-//! Acting on an execution.
+//! Actions on an execution.
 
 use axum::Json;
 use axum::extract::Path;
@@ -24,15 +24,16 @@ use super::names::ExecutionStatus;
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct CancelRequest {
-    /// Kept in the history.
+    /// The reason, kept in the history.
     pub(super) reason: String,
-    /// Whether its children are cancelled too, which is the default.
+    /// Whether its children are cancelled too. Default true.
     pub(super) cascade: Option<bool>,
 }
 
 /// Cancel an execution
 ///
-/// A workflow whose worker knows cancellation is asked and may clean up first; any other is cancelled at once.
+/// If the worker supports cancellation, the workflow is asked to stop and may clean up first. Otherwise it is cancelled
+/// at once.
 #[utoipa::path(
     post,
     path = "/workflow-executions/{executionId}/cancel",
@@ -40,7 +41,7 @@ pub(super) struct CancelRequest {
     tag = "Executions",
     params(("executionId" = String, Path, description = "Id of the execution")),
     request_body = Option<CancelRequest>,
-    responses((status = 200, description = "Its status now", body = StatusInfo)),
+    responses((status = 200, description = "The current status", body = StatusInfo)),
 )]
 pub(super) async fn cancel(
     caller: Caller,
@@ -59,14 +60,15 @@ pub(super) async fn cancel(
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct TerminateRequest {
-    /// Kept in the history.
+    /// The reason, kept in the history.
     pub(super) reason: String,
 }
 
 /// Terminate an execution
 ///
-/// It is cancelled at once, whatever its worker does. Its open tasks are cancelled too; its children go on, and are cancelled or
-/// terminated one by one.
+/// The execution is cancelled at once, without clean-up. Its open tasks are cancelled too. Its children continue;
+/// cancel or
+/// terminate them one by one.
 #[utoipa::path(
     post,
     path = "/workflow-executions/{executionId}/terminate",
@@ -74,7 +76,7 @@ pub(super) struct TerminateRequest {
     tag = "Executions",
     params(("executionId" = String, Path, description = "Id of the execution")),
     request_body = Option<TerminateRequest>,
-    responses((status = 200, description = "Its status now", body = StatusInfo)),
+    responses((status = 200, description = "The current status", body = StatusInfo)),
 )]
 pub(super) async fn terminate(
     caller: Caller,
@@ -89,17 +91,18 @@ pub(super) async fn terminate(
     Ok(Json(StatusInfo { workflow_execution_id: execution_id.to_string(), status: status.to_string() }))
 }
 
-/// Release an execution that is held back
+/// Release a held-back execution
 ///
-/// An execution is held back after its worker could not carry out an activation. A worker of another build takes it at once; after
-/// this request, a worker of any build does.
+/// An execution is held back after its worker failed on an activation. Until its delay ends, only a worker of another
+/// build
+/// takes it. After this request, a worker of any build takes it.
 #[utoipa::path(
     post,
     path = "/workflow-executions/{executionId}/release",
     operation_id = "releaseExecution",
     tag = "Executions",
     params(("executionId" = String, Path, description = "Id of the execution")),
-    responses((status = 200, description = "Its status now", body = StatusInfo)),
+    responses((status = 200, description = "The current status", body = StatusInfo)),
 )]
 pub(super) async fn release(
     caller: Caller,
@@ -118,7 +121,7 @@ pub(super) async fn release(
 pub(super) struct RetryResponse {
     #[schema(format = "uuid")]
     workflow_execution_id: String,
-    /// The failed execution.
+    /// The failed or cancelled execution.
     #[schema(format = "uuid")]
     retry_of: String,
     #[schema(value_type = ExecutionStatus)]
@@ -134,14 +137,14 @@ pub(super) struct RetryLinks {
 
 /// Retry a failed or cancelled execution
 ///
-/// A new execution with the same input, linked to the old one.
+/// Starts a new execution with the same input, linked to the old one.
 #[utoipa::path(
     post,
     path = "/workflow-executions/{executionId}/retry",
     operation_id = "retryExecution",
     tag = "Executions",
     params(
-        ("executionId" = String, Path, description = "Id of the failed execution"),
+        ("executionId" = String, Path, description = "Id of the failed or cancelled execution"),
         ("Idempotency-Key" = Option<String>, Header, description = "Sent again with it, the same retry is answered, as long as it has not failed and the key has not expired"),
     ),
     responses(
@@ -172,14 +175,14 @@ pub(super) async fn retry(
 
 /// Delete a finished execution
 ///
-/// With its history and its tasks.
+/// Deletes the execution with its history and its tasks.
 #[utoipa::path(
     delete,
     path = "/workflow-executions/{executionId}",
     operation_id = "deleteExecution",
     tag = "Executions",
     params(("executionId" = String, Path, description = "Id of the execution")),
-    responses((status = 204, description = "It is gone")),
+    responses((status = 204, description = "The execution is deleted")),
 )]
 pub(super) async fn delete(
     caller: Caller,
@@ -196,7 +199,7 @@ pub(super) struct SignalRequest {
     #[serde(alias = "signalName", alias = "signal_name")]
     #[schema(min_length = 1, max_length = 255)]
     pub(super) name: String,
-    /// Any JSON; null when it is left out.
+    /// Any JSON. Default null.
     #[serde(alias = "signalValue", alias = "signal_value")]
     #[schema(value_type = Value, required = false)]
     pub(super) value: Option<Box<RawValue>>,
@@ -205,7 +208,7 @@ pub(super) struct SignalRequest {
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct SignalResponse {
-    /// Number of the signal's event in the history.
+    /// The sequence number of the signal's event in the history.
     signal_event_sequence: i64,
 }
 
@@ -217,7 +220,7 @@ pub(super) struct SignalResponse {
     tag = "Executions",
     params(("executionId" = String, Path, description = "Id of the execution")),
     request_body = SignalRequest,
-    responses((status = 202, description = "It is in the history", body = SignalResponse)),
+    responses((status = 202, description = "The signal is in the history", body = SignalResponse)),
 )]
 pub(super) async fn signal(
     caller: Caller,

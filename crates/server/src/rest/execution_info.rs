@@ -1,4 +1,4 @@
-//! A workflow execution as it is shown.
+//! The JSON of a workflow execution.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use super::times::{iso, optional_iso};
 use crate::view;
 use crate::waiting::{self, WaitingOn};
 
-/// A workflow execution. Listings leave out labels, input, output, error, failure, unread signals and what it waits for.
+/// A workflow execution. Listings omit labels, input, output, error, failure, unread signals and what it waits for.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = WorkflowExecution)]
@@ -26,13 +26,13 @@ pub(super) struct ExecutionInfo {
     #[schema(value_type = ExecutionStatus)]
     pub(super) status: String,
     task_queue: String,
-    /// Only workers with this version of the kind take it.
+    /// The version of the kind that a worker must have to run it.
     #[serde(skip_serializing_if = "Option::is_none")]
     version: Option<String>,
     priority_seconds: i64,
     #[schema(format = "date-time")]
     created_at: String,
-    /// Not handed out before.
+    /// The execution does not start before this time.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(format = "date-time")]
     scheduled_at: Option<String>,
@@ -42,17 +42,17 @@ pub(super) struct ExecutionInfo {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(format = "date-time")]
     finished_at: Option<String>,
-    /// The execution that started it as its child.
+    /// The execution that started this one as its child.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(format = "uuid")]
     parent_id: Option<String>,
-    /// The failed execution that it repeats.
+    /// The execution that this one retries.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(format = "uuid")]
     retry_of: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     idempotency_key: Option<String>,
-    /// Number of the last event of its history.
+    /// The sequence number of the last event in its history.
     last_sequence: i64,
     cancel_requested: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -61,21 +61,21 @@ pub(super) struct ExecutionInfo {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Value, required = false)]
     input: Option<Box<RawValue>>,
-    /// Of a completed one: any JSON.
+    /// Only if completed: any JSON.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Value, required = false)]
     output: Option<Box<RawValue>>,
-    /// Of a failed or cancelled one.
+    /// Only if failed or cancelled.
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
-    /// Of a failed one: what its workflow calls the failure, such as `CARD_DECLINED`; absent if it has no name.
+    /// Only if failed: the type that the workflow gave the failure, such as `CARD_DECLINED`. Absent if it has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     failure_type: Option<String>,
-    /// Of a failed one: any JSON.
+    /// Only if failed: any JSON.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Value, required = false)]
     failure_details: Option<Box<RawValue>>,
-    /// Signals that it had received and not read when it ended; absent if there are none.
+    /// The number of signals that it had received but not read when it ended. Absent if zero.
     #[serde(skip_serializing_if = "Option::is_none")]
     unread_signals: Option<i64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -83,7 +83,7 @@ pub(super) struct ExecutionInfo {
 }
 
 impl ExecutionInfo {
-    /// What listings show.
+    /// The fields that listings show.
     pub(super) fn listed(row: &Execution) -> Self {
         Self {
             id: row.id.to_string(),
@@ -112,7 +112,7 @@ impl ExecutionInfo {
         }
     }
 
-    /// Everything about one execution.
+    /// All fields of one execution.
     pub(super) async fn whole(caller: &Caller, row: &Execution) -> Result<Self, RestError> {
         let view = view::execution(caller.api(), row).await?;
         let waiting = view.waiting.iter().map(waiting::describe);

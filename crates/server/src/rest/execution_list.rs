@@ -1,4 +1,4 @@
-//! Many executions: all of a tenant, or what lies below one.
+//! Lists of executions: all of a tenant, or the children of one.
 
 use axum::Json;
 use axum::extract::Path;
@@ -35,7 +35,7 @@ pub(super) struct ListQuery {
     /// `name:value`
     #[param(pattern = "^$|^[^:]*:", example = "environment:production")]
     label: Option<String>,
-    /// Only those that were started with this workflow key or idempotency key.
+    /// Only executions that were started with this workflow key or idempotency key.
     #[serde(alias = "idempotencyKey", alias = "idempotency_key")]
     key: Option<String>,
     /// Only children of this execution.
@@ -53,7 +53,7 @@ pub(super) struct ListQuery {
     limit: Option<usize>,
     #[param(maximum = 10_000)]
     offset: Option<usize>,
-    /// `nextCursor` of the page before.
+    /// `nextCursor` of the previous page.
     cursor: Option<String>,
 }
 
@@ -96,14 +96,14 @@ pub(super) struct ExecutionList {
     executions: Vec<ExecutionInfo>,
     limit: usize,
     offset: usize,
-    /// There only if there may be more.
+    /// Present only if there may be more executions.
     #[serde(skip_serializing_if = "Option::is_none")]
     next_cursor: Option<String>,
 }
 
 /// List executions
 ///
-/// The newest first. All filters that are given must match.
+/// Newest first. Executions must match all given filters.
 #[utoipa::path(
     get,
     path = "/workflow-executions",
@@ -161,7 +161,7 @@ pub(super) struct TasksQuery {
     /// Default 100.
     #[param(minimum = 1, maximum = 1_000)]
     limit: Option<usize>,
-    /// `nextCursor` of the page before.
+    /// `nextCursor` of the previous page.
     cursor: Option<String>,
 }
 
@@ -169,14 +169,14 @@ pub(super) struct TasksQuery {
 #[serde(rename_all = "camelCase")]
 pub(super) struct ExecutionTasks {
     tasks: Vec<TaskInfo>,
-    /// There only if there may be more.
+    /// Present only if there may be more tasks.
     #[serde(skip_serializing_if = "Option::is_none")]
     next_cursor: Option<String>,
 }
 
 /// List the tasks of an execution
 ///
-/// In the order of their ids.
+/// Ordered by id.
 #[utoipa::path(
     get,
     path = "/workflow-executions/{executionId}/tasks",
@@ -191,9 +191,11 @@ pub(super) async fn tasks(
     Query(query): Query<TasksQuery>,
 ) -> Result<Json<ExecutionTasks>, RestError> {
     let limit = up_to(MAX_TASKS, query.limit.unwrap_or(DEFAULT_TASKS))?;
-    // The last one's id is all it takes to go on.
+    // The cursor is the id of the last task.
     let after = query.cursor.as_deref().filter(|text| !text.is_empty()).map(Uuid::try_parse).transpose();
-    let after = after.map_err(|_| RestError::new(Code::InvalidPage, "cursor is not one of ours"))?;
+    let after = after.map_err(|_| {
+        RestError::new(Code::InvalidPage, "cursor is invalid: use nextCursor of the previous page")
+    })?;
     let row = find(&caller, execution_id(&name)?).await?;
     let rows = caller.store().execution_tasks(caller.tenant_id(), row.id, false, after, limit).await?;
     let next = rows.last().filter(|_| rows.len() == limit);

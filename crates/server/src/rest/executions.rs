@@ -1,4 +1,4 @@
-//! Looking at one execution.
+//! Reads one execution.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use super::error::RestError;
 use super::execution_info::ExecutionInfo;
 use super::names::ExecutionStatus;
 
-/// An id in a path. What is no id is not found either, and an id in another spelling is not looked for.
+/// Reads an id from a path. Text that is not a UUID is not found; a UUID in another spelling is refused.
 pub(super) fn id(text: &str, code: Code, what: &str) -> Result<Uuid, RestError> {
     let found = canonical_id(text).filter(|id| !id.is_nil());
     if found.is_none() && Uuid::try_parse(text).is_ok_and(|id| !id.is_nil()) {
@@ -28,9 +28,9 @@ pub(super) fn id(text: &str, code: Code, what: &str) -> Result<Uuid, RestError> 
     found.ok_or_else(|| RestError::new(code, format!("{what} '{text}' not found")))
 }
 
-/// Something that means an id, but not in the one spelling.
+/// The error for a UUID that is not in the standard spelling.
 pub(super) fn misspelt(what: &str, text: &str) -> RestError {
-    RestError::new(Code::InvalidId, format!("{what} '{text}' is not a UUID in small letters with hyphens"))
+    RestError::new(Code::InvalidId, format!("{what} '{text}' is not a UUID in lower case with hyphens"))
 }
 
 pub(super) fn execution_id(text: &str) -> Result<ExecutionId, RestError> {
@@ -46,7 +46,7 @@ fn missing(id: ExecutionId) -> RestError {
     RestError::new(Code::ExecutionNotFound, format!("Workflow execution '{id}' not found"))
 }
 
-/// The execution when it has finished, or when the time is up.
+/// The execution when it finishes, or its current state when the time is up.
 pub(super) async fn wait_for(
     caller: &Caller,
     id: ExecutionId,
@@ -59,7 +59,7 @@ pub(super) async fn wait_for(
 
 /// Get an execution
 ///
-/// With its labels, input, outcome and, as long as it is open, what it waits for.
+/// With its labels, input and outcome. For an open execution, also what it waits for.
 #[utoipa::path(
     get,
     path = "/workflow-executions/{executionId}",
@@ -103,7 +103,7 @@ pub(super) async fn status(
     Ok(Json(StatusInfo { workflow_execution_id: row.id.to_string(), status: row.status.to_string() }))
 }
 
-/// What a workflow has set with `set_state`: any JSON by its key.
+/// The values that a workflow has set with `set_state`: any JSON, by key.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(transparent)]
 #[schema(value_type = BTreeMap<String, Value>)]
@@ -130,7 +130,7 @@ pub(super) async fn state_of(caller: &Caller, row: &Execution) -> Result<Executi
     let (store, tenant_id) = (caller.store(), caller.tenant_id());
     let mut state = BTreeMap::new();
     for entry in store.execution_states(tenant_id, row.id).await? {
-        // Each value is in the event that set it.
+        // Each value is stored in the event that set it.
         let event = store.event_page(tenant_id, row.id, entry.sequence - 1, 1).await?.into_iter().next();
         let value = event.and_then(|logged| logged.event.payload).unwrap_or_default();
         state.insert(entry.name.to_string(), json(&value));

@@ -1,4 +1,4 @@
-//! What handlers take from a request, refused in our own words.
+//! Extractors of handlers, with Flovyn's own errors.
 
 use axum::body::Bytes;
 use axum::extract::rejection::BytesRejection;
@@ -21,7 +21,7 @@ impl FromRequest<Api> for Body {
     type Rejection = RestError;
 
     async fn from_request(request: Request, api: &Api) -> Result<Self, RestError> {
-        // Nothing is unpacked here: a small body cannot grow to a large one.
+        // Bodies are not decompressed, so a small body cannot expand to a large one.
         let plain = |value: &HeaderValue| value.as_bytes().eq_ignore_ascii_case(b"identity");
         if !request.headers().get_all(CONTENT_ENCODING).iter().all(plain) {
             let error = "the body is compressed: send it without Content-Encoding";
@@ -32,15 +32,15 @@ impl FromRequest<Api> for Body {
                 RestError::new(Code::PayloadTooLarge, "the body is larger than 16 MiB")
             }
             _ if is_too_slow(&rejection) => {
-                RestError::new(Code::RequestTooSlow, "the body of the request came too slowly")
+                RestError::new(Code::RequestTooSlow, "the body of the request arrived too slowly")
             }
-            _ => RestError::new(Code::InvalidPayload, "the body could not be read to its end"),
+            _ => RestError::new(Code::InvalidPayload, "cannot read the whole body"),
         };
         Bytes::from_request(request, api).await.map(Self).map_err(refused)
     }
 }
 
-/// What stands behind the question mark.
+/// The query string of the URL.
 #[derive(Debug)]
 pub(super) struct Query<T>(pub(super) T);
 

@@ -1,4 +1,4 @@
-//! What listings search for, read from a query.
+//! Filters of listings, read from a query string.
 
 use flovyn_engine::Code;
 use flovyn_engine::ids::Text;
@@ -6,7 +6,7 @@ use flovyn_engine::state::SmallEnum;
 
 use super::error::RestError;
 
-/// One of an enumeration by its name.
+/// Reads a value of an enumeration by its name. `None` if the filter is not given.
 pub(super) fn one_of<E: SmallEnum>(field: &str, text: Option<&str>) -> Result<Option<E>, RestError> {
     let Some(text) = text else { return Ok(None) };
     let found = E::ALL.iter().find(|known| known.name() == text).copied();
@@ -17,7 +17,7 @@ pub(super) fn one_of<E: SmallEnum>(field: &str, text: Option<&str>) -> Result<Op
     })
 }
 
-/// Text to search for: what no row can hold is refused before a database sees it.
+/// Text to search for. Text that no row can contain is refused before the database is queried.
 pub(super) fn sought(field: &str, text: Option<String>) -> Result<Option<Text>, RestError> {
     match text {
         Some(text) if text.contains('\0') => {

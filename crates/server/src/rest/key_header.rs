@@ -1,18 +1,18 @@
-//! The header `Idempotency-Key`: for requests that start one thing.
+//! The header `Idempotency-Key`, for requests that start a single thing.
 
 use axum::http::HeaderMap;
 use flovyn_engine::Code;
 
 use super::error::RestError;
 
-/// A body may name the key, and so may this header.
+/// The header. The body may name the key as well.
 const KEY_HEADER: &str = "idempotency-key";
 
-/// The key of a request, of which the body may name it as well.
+/// The key of a request, from its header or its body. `None` if neither names one.
 pub(super) fn key(headers: &HeaderMap, in_body: Option<String>) -> Result<Option<String>, RestError> {
     match (header_key(headers)?, in_body) {
         (Some(one), Some(other)) if one != other => {
-            let error = "the header Idempotency-Key and the body name different idempotency keys";
+            let error = "the Idempotency-Key header and the body name different idempotency keys";
             Err(RestError::new(Code::KeysDiffer, error))
         }
         (in_header, in_body) => Ok(in_body.or(in_header)),
@@ -25,7 +25,7 @@ pub(super) fn header_key(headers: &HeaderMap) -> Result<Option<String>, RestErro
     if values.any(|other| other != value) {
         return Err(RestError::new(
             Code::KeysDiffer,
-            "there are several headers Idempotency-Key, which differ",
+            "the request has several Idempotency-Key headers with different values",
         ));
     }
     let text =
@@ -33,7 +33,7 @@ pub(super) fn header_key(headers: &HeaderMap) -> Result<Option<String>, RestErro
     Ok(Some(text.to_owned()))
 }
 
-/// One key cannot stand for many things: who sends it expects more than a batch could keep.
+/// Refuses the header on a batch, because a single key cannot identify several items.
 pub(super) fn no_header_key(headers: &HeaderMap) -> Result<(), RestError> {
     if headers.contains_key(KEY_HEADER) {
         let error = "a batch takes no Idempotency-Key header: give each item its own key";

@@ -1,4 +1,4 @@
-//! Who the caller is, and for which tenants it may ask. For programs that were given a credential and nothing else.
+//! The caller's identity and its tenants, for programs that have nothing but a credential.
 
 use axum::Json;
 use axum::extract::{FromRequestParts, State};
@@ -17,28 +17,28 @@ use super::tenants::TenantResponse;
 use crate::actor::actor;
 use crate::api::Api;
 
-/// Tenants that are shown, at most.
+/// The most tenants that are shown.
 const SHOWN: usize = 100;
 
-/// Somebody with a credential.
+/// The caller.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct MeResponse {
-    /// Subject of a JWT, name of an API key.
+    /// The subject of a JWT or the name of an API key.
     subject: String,
     #[schema(value_type = CredentialKind)]
     credential: &'static str,
     /// `viewer`, `operator`, `admin` or `server-admin`.
     role: &'static str,
-    /// Those it may act for, up to 100.
+    /// The tenants that the caller may act for, up to 100.
     tenants: Vec<TenantResponse>,
-    /// It may act for every tenant, also for those that are not shown.
+    /// Whether the caller may act for every tenant, including tenants that are not shown.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     #[schema(required = false)]
     all_tenants: bool,
 }
 
-/// Whoever has a credential. Which tenant it is about is not asked.
+/// A caller with a valid credential. The request is not about a tenant.
 #[derive(Debug)]
 pub(super) struct Person(Principal);
 
@@ -50,15 +50,15 @@ impl FromRequestParts<Api> for Person {
     }
 }
 
-/// Get who I am
+/// Get the caller's identity
 ///
-/// What the credential says, and the tenants it may act for.
+/// The caller's subject and role, and the tenants that it may act for.
 #[utoipa::path(
     get,
     path = "/api/me",
     operation_id = "getMe",
     tag = "Tenants",
-    responses((status = 200, description = "Whoever asks", body = MeResponse)),
+    responses((status = 200, description = "The caller", body = MeResponse)),
 )]
 pub(super) async fn get(
     State(api): State<Api>,
@@ -75,7 +75,7 @@ pub(super) async fn get(
     }))
 }
 
-/// Names of tenants that do not exist are passed over.
+/// The tenants that the credential names. Names of tenants that do not exist are skipped.
 async fn tenants_of(store: &dyn Store, principal: &Principal) -> StoreResult<Vec<Tenant>> {
     if let Principal::User { tenants: Tenants::All, .. } = principal {
         return store.tenant_list(None, SHOWN).await;
@@ -86,7 +86,7 @@ async fn tenants_of(store: &dyn Store, principal: &Principal) -> StoreResult<Vec
             Some(id) => store.tenant_get(id).await?,
             None => store.tenant_by_slug(name).await?,
         };
-        // The same rule that lets it in: a slug may look like an id.
+        // The same rule as for access, because a slug may look like an id.
         found.extend(tenant.filter(|tenant| principal.scope_for(tenant).is_some()));
     }
     found.dedup_by(|one, other| one.id == other.id);

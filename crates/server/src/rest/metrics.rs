@@ -1,4 +1,4 @@
-//! A tenant's own figures, as a scraper wants them.
+//! The metrics of one tenant, for a scraper.
 
 use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse;
@@ -11,8 +11,8 @@ use crate::metrics::{depths, of_tenant, recorder};
 
 /// Get the tenant's metrics
 ///
-/// The figures of this tenant in the text format of Prometheus, as the server process that answers has counted them since
-/// its start.
+/// The tenant's metrics in the text format of Prometheus, as the server process that answers has counted them since its
+/// start.
 #[utoipa::path(
     get,
     path = "/metrics",

@@ -1,6 +1,6 @@
-//! REST: one file per resource. Requests in JSON, answers in JSON; no rule stands here.
+//! REST: one file per resource. Requests and answers are JSON. It contains no rules.
 //!
-//! Everything lies below `/api/tenants/{tenant}`, where the tenant is a slug or an id; `/api/orgs` is the same.
+//! All paths begin with `/api/tenants/{tenant}`, where the tenant is a slug or an id; `/api/orgs` is an alias.
 
 mod access;
 mod activity;
@@ -51,20 +51,21 @@ pub use error::RestError;
 
 use crate::api::Api;
 
-/// Largest body: a batch of starts.
+/// The largest body, for example a batch of starts.
 const MAX_BODY_BYTES: usize = 16 << 20;
 
-/// The one table of routes: the router is built from it, and tests go through it.
+/// The only table of routes. The router is built from it, and tests iterate over it.
 macro_rules! routes {
     ($($method:ident $path:literal $handler:path;)*) => {
-        /// Method and path of every route below a tenant, of making tenants, and of who asks. `/api/orgs` has the same.
+        /// The method and path of every route below a tenant, of creating tenants, and of `/me`. `/api/orgs` has the
+        /// same routes.
         pub const ROUTES: &[(&str, &str)] = &[
             ("GET", "/api/me"),
             ("POST", "/api/tenants"),
             $((stringify!($method), concat!("/api/tenants/{tenant}", $path)),)*
         ];
 
-        /// All paths below `/api`. The documentation of the API needs a credential unless it is public.
+        /// All paths below `/api`. The API documentation needs a credential unless `public_docs` is true.
         pub fn router(api: Api, public_docs: bool) -> Router {
             Router::new()
                 .merge(docs::router(&api, public_docs))
@@ -84,7 +85,7 @@ macro_rules! routes {
     };
 }
 
-// One segment is a kind here and an execution's id there: the router knows it by its position only.
+// The same segment is a kind in one route and an execution's id in another; the router needs one name for both.
 routes! {
     GET "" tenants::get;
     POST "/workflows/batch" trigger::batch;

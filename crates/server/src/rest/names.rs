@@ -1,4 +1,4 @@
-//! Enumerations of the engine in the OpenAPI document: their names come from the engine, so that none is missing.
+//! Enumerations of the engine in the OpenAPI document. Their names come from the engine, so the lists are complete.
 
 use std::borrow::Cow;
 
@@ -32,10 +32,10 @@ macro_rules! named {
 }
 
 named! {
-    ExecutionStatus: "Where a workflow execution is. COMPLETED, FAILED and CANCELLED are final.";
-    TaskStatus: "Where a task is. COMPLETED, FAILED and CANCELLED are final.";
+    ExecutionStatus: "The status of a workflow execution. COMPLETED, FAILED and CANCELLED are final.";
+    TaskStatus: "The status of a task. COMPLETED, FAILED and CANCELLED are final.";
     AttemptStatus: "How an attempt ended.";
-    AuditAction: "What somebody did.";
-    CredentialKind: "What somebody has shown to be let in.";
-    LogLevel: "How much a line of a task's log matters.";
+    AuditAction: "What the caller did.";
+    CredentialKind: "The kind of credential that the caller sent.";
+    LogLevel: "The severity of a line in a task's log.";
 }

@@ -1,5 +1,6 @@
-//! The OpenAPI document. A new operation carries `#[utoipa::path]` and stands in the list of paths here; a test compares that
-//! list with the table of routes. What all operations share is put in afterwards: refusals, the tenant, examples.
+//! The OpenAPI document. A new operation needs `#[utoipa::path]` and an entry in the list of paths here; a test
+//! compares the list with the table of routes. Parts that all operations share are added afterwards: refusals, the
+//! tenant, examples.
 
 use serde_json::{Value, json};
 use utoipa::OpenApi;
@@ -14,7 +15,7 @@ use super::{
 };
 use crate::http::health;
 
-/// Below `/api/tenants/{tenant}`.
+/// Paths below `/api/tenants/{tenant}`.
 #[derive(Debug, OpenApi)]
 #[openapi(paths(
     tenants::get,
@@ -79,32 +80,32 @@ struct OfTenant;
     nest((path = "/api/tenants/{tenant}", api = OfTenant)),
     components(schemas(ErrorResponse, QuotaErrorResponse, ProblemDetails)),
     tags(
-        (name = "Health", description = "Whether the server can be used"),
+        (name = "Health", description = "Liveness and readiness of the server"),
         (name = "Tenants", description = "Tenants"),
         (name = "Workers", description = "Worker tokens, workers, and what they can run"),
-        (name = "Workflows", description = "Starting workflows"),
-        (name = "Executions", description = "Looking at executions and acting on them"),
+        (name = "Workflows", description = "Start workflows"),
+        (name = "Executions", description = "Read and control executions"),
         (name = "Tasks", description = "Standalone tasks"),
-        (name = "Promises", description = "Answering promises"),
-        (name = "Activity", description = "What went on lately"),
+        (name = "Promises", description = "Answer promises"),
+        (name = "Activity", description = "Recent activity"),
         (name = "Audit", description = "Who changed what"),
-        (name = "Queues", description = "Queues: how much waits in them, and pausing them"),
+        (name = "Queues", description = "Number of queued items, pause and resume"),
     ),
     security(("bearer_auth" = [])),
 )]
 struct Document;
 
-/// Whether a route is another name of one that is in the document, and is left out there. So is `/api/orgs` as a whole, which
-/// is `/api/tenants`.
+/// Whether a route is an alias of one that is in the document. Aliases are left out, such as `/api/orgs` for
+/// `/api/tenants`.
 pub fn is_alias(path: &str) -> bool {
     let below = path.strip_prefix("/api/tenants/{tenant}").unwrap_or(path);
-    // Those of `/tasks`, and of `/workflow-executions/{id}/cancel`.
+    // Aliases of `/tasks` and of `/workflow-executions/{id}/cancel`.
     below.starts_with("/task-executions") || below == "/workflows/{name}/cancel"
 }
 
 /// The whole document.
 pub fn document() -> Value {
-    let mut document = serde_json::to_value(Document::openapi()).expect("names and texts only");
+    let mut document = serde_json::to_value(Document::openapi()).expect("it contains only names and texts");
     document["components"]["securitySchemes"] =
         json!({ "bearer_auth": { "type": "http", "scheme": "bearer", "bearerFormat": "JWT" } });
     document["components"]["parameters"] = json!({ "tenant": {
@@ -125,7 +126,7 @@ pub fn document() -> Value {
     document
 }
 
-/// Calls it with the method and the operation, in every path.
+/// Calls `call` with the method and the operation of every path.
 pub(super) fn for_each_operation(document: &mut Value, mut call: impl FnMut(&str, &mut Value)) {
     let paths = document["paths"].as_object_mut().expect("there are paths");
     let items = paths.values_mut().filter_map(Value::as_object_mut);
@@ -134,7 +135,7 @@ pub(super) fn for_each_operation(document: &mut Value, mut call: impl FnMut(&str
     }
 }
 
-/// A parameter or a body that may be left out is left out, not null.
+/// Removes `null` from the types of optional parameters and bodies, because they are omitted instead.
 fn tidy(operation: &mut Value) {
     let parameters = operation.get_mut("parameters").and_then(Value::as_array_mut);
     for schema in parameters.into_iter().flatten().filter_map(|parameter| parameter.get_mut("schema")) {

@@ -19,29 +19,29 @@ pub(super) struct ProblemDetails {
     /// The page of the code.
     #[serde(rename = "type")]
     pub(super) page: String,
-    /// What sort of refusal it is, the same for all of its code.
+    /// The kind of refusal, the same for every refusal with this code.
     pub(super) title: String,
     pub(super) status: u16,
-    /// What is wrong with this very request.
+    /// The problem with this request.
     pub(super) detail: String,
-    /// Stable, such as `FLV0031`.
+    /// A stable code, such as `FLV0031`.
     pub(super) code: String,
-    /// As in the usual form: the same as `detail`, or a constant such as `MONTHLY_QUOTA_EXCEEDED`.
+    /// As in a plain error: the same text as `detail`, or a constant such as `MONTHLY_QUOTA_EXCEEDED`.
     pub(super) error: String,
-    /// What to do; as in the usual form, the sentence of `detail` where `error` is a constant.
+    /// What to do. If `error` is a constant, the same text as `detail`.
     pub(super) message: String,
-    /// Which quota is used up, such as `monthly_workflow_runs`.
+    /// The quota that is used up, such as `monthly_workflow_runs`.
     #[serde(rename = "quotaType", skip_serializing_if = "Option::is_none")]
     pub(super) quota_type: Option<&'static str>,
-    /// Of that quota.
+    /// The limit of that quota.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) limit: Option<i64>,
-    /// What is used of it, where that is a count.
+    /// The current use of that quota, if it is a count.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) current: Option<i64>,
 }
 
-/// Gives a refusal the form that was asked for. Status and headers stay.
+/// Converts a refusal to the requested form. Status and headers stay unchanged.
 pub(super) async fn answer(request: Request, next: Next) -> Response {
     let wanted = is_wanted(request.headers());
     let mut response = next.run(request).await;
@@ -53,7 +53,7 @@ pub(super) async fn answer(request: Request, next: Next) -> Response {
     Response::from_parts(parts, Json(error.problem()).into_response().into_body())
 }
 
-/// Whether it is named, and not after plain JSON. A wildcard means no wish.
+/// Whether `Accept` names the problem type and does not prefer plain JSON. A wildcard does not count.
 fn is_wanted(headers: &HeaderMap) -> bool {
     let named: Vec<&str> = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok()).collect();
     let named = named.join(",");
@@ -62,7 +62,7 @@ fn is_wanted(headers: &HeaderMap) -> bool {
     problem > 0 && problem >= weight("application/json").unwrap_or(0)
 }
 
-/// In thousandths, if the range is this very type.
+/// The weight in thousandths. `None` if the range is not exactly the wanted type.
 fn weight_of(range: &str, wanted: &str) -> Option<u32> {
     let mut parts = range.split(';').map(str::trim);
     if !parts.next()?.eq_ignore_ascii_case(wanted) {
@@ -70,7 +70,7 @@ fn weight_of(range: &str, wanted: &str) -> Option<u32> {
     }
     let given = parts.find_map(|part| part.strip_prefix("q=").or_else(|| part.strip_prefix("Q=")));
     let given: f32 = given.map_or(1.0, |text| text.trim().parse().unwrap_or(0.0));
-    // A cast of a float saturates.
+    // A cast from a float saturates.
     Some((given.clamp(0.0, 1.0) * 1_000.0) as u32)
 }
 

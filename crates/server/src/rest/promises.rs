@@ -1,4 +1,4 @@
-//! Answering promises: by id, or by `key:` and the key.
+//! Answers promises, by id or by `key:` and the key.
 
 use axum::extract::Path;
 use axum::http::StatusCode;
@@ -19,7 +19,7 @@ use super::extract::Body;
 #[serde(deny_unknown_fields, default)]
 #[schema(as = ResolvePromiseRequest)]
 pub(super) struct ResolveRequest {
-    /// Any JSON; null when it is left out.
+    /// Any JSON. Default null.
     #[schema(value_type = Value)]
     value: Option<Box<RawValue>>,
 }
@@ -28,7 +28,7 @@ pub(super) struct ResolveRequest {
 #[serde(deny_unknown_fields)]
 #[schema(as = RejectPromiseRequest)]
 pub(super) struct RejectRequest {
-    /// What the workflow gets as the error.
+    /// The error that the workflow receives.
     error: String,
 }
 
@@ -40,7 +40,7 @@ pub(super) struct RejectRequest {
     tag = "Promises",
     params(("promise" = String, Path, description = "Id of the promise, or `key:` and its key")),
     request_body = Option<ResolveRequest>,
-    responses((status = 204, description = "It is resolved")),
+    responses((status = 204, description = "The promise is resolved")),
 )]
 pub(super) async fn resolve(
     caller: Caller,
@@ -60,7 +60,7 @@ pub(super) async fn resolve(
     tag = "Promises",
     params(("promise" = String, Path, description = "Id of the promise, or `key:` and its key")),
     request_body = RejectRequest,
-    responses((status = 204, description = "It is rejected")),
+    responses((status = 204, description = "The promise is rejected")),
 )]
 pub(super) async fn reject(
     caller: Caller,

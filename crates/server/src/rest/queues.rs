@@ -1,4 +1,4 @@
-//! Queues: how much waits in them, and pausing them.
+//! Queues: the number of queued items, pause and resume.
 
 use std::collections::BTreeMap;
 
@@ -15,10 +15,10 @@ use super::access::Caller;
 use super::error::RestError;
 use super::times::iso;
 
-/// Depths are exact up to this.
+/// Depths up to this number are exact.
 const COUNTED: i64 = 10_000;
 
-/// A queue. Depths are exact up to 10,000.
+/// A queue. Depths up to 10,000 are exact.
 #[derive(Debug, Default, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = Queue)]
@@ -27,7 +27,7 @@ pub(super) struct QueueInfo {
     paused: bool,
     pending_workflows: i64,
     pending_tasks: i64,
-    /// Since when the oldest waits.
+    /// Since when the oldest item waits.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(format = "date-time")]
     oldest_at: Option<String>,
@@ -42,7 +42,7 @@ pub(super) struct QueueList {
 
 /// List queues
 ///
-/// Those in which something waits, and those that are paused.
+/// Queues with waiting items, and paused queues.
 #[utoipa::path(
     get,
     path = "/queues",
@@ -72,14 +72,14 @@ pub(super) async fn list(caller: Caller) -> Result<Json<QueueList>, RestError> {
 
 /// Pause a queue
 ///
-/// Nothing is handed out from it until it is resumed. What runs goes on.
+/// No work is handed out from the queue until it is resumed. Running work continues.
 #[utoipa::path(
     post,
     path = "/queues/{queue}/pause",
     operation_id = "pauseQueue",
     tag = "Queues",
     params(("queue" = String, Path, description = "Name of the queue")),
-    responses((status = 204, description = "It is paused")),
+    responses((status = 204, description = "The queue is paused")),
 )]
 pub(super) async fn pause(
     caller: Caller,
@@ -97,7 +97,7 @@ pub(super) async fn pause(
     operation_id = "resumeQueue",
     tag = "Queues",
     params(("queue" = String, Path, description = "Name of the queue")),
-    responses((status = 204, description = "It is not paused")),
+    responses((status = 204, description = "The queue is resumed")),
 )]
 pub(super) async fn resume(
     caller: Caller,

@@ -1,4 +1,4 @@
-//! What a tenant may use, and what it has used.
+//! The quota of a tenant and its use.
 
 use axum::Json;
 use flovyn_auth::Role;
@@ -14,7 +14,7 @@ use super::error::{RestError, unexpected};
 use super::extract::Body;
 use super::times::iso;
 
-/// All limits; one that is left out or `null` is none.
+/// All limits. A limit that is `null` or omitted means unlimited.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct QuotaRequest {
@@ -34,7 +34,7 @@ pub(super) struct QuotaResponse {
     concurrent_workflows: Option<i64>,
     requests_per_second: Option<i64>,
     burst: Option<i64>,
-    /// `null` for a tenant that never had a quota: nothing is counted for it.
+    /// `null` if the tenant never had a quota, because nothing is counted then.
     current: Option<QuotaUse>,
 }
 
@@ -43,7 +43,7 @@ pub(super) struct QuotaResponse {
 pub(super) struct QuotaUse {
     monthly_workflow_runs: i64,
     concurrent_workflows: i64,
-    /// When the runs of the month begin at nought again.
+    /// When the count of this month's runs restarts at zero.
     #[schema(format = "date-time")]
     month_ends_at: String,
 }
@@ -68,7 +68,7 @@ fn response(quota: Option<&Quota>, now_ms: i64) -> QuotaResponse {
     path = "/quota",
     operation_id = "getQuota",
     tag = "Tenants",
-    responses((status = 200, description = "What it may use, and what it has used", body = QuotaResponse)),
+    responses((status = 200, description = "The limits and their current use", body = QuotaResponse)),
 )]
 pub(super) async fn get(caller: Caller) -> Result<Json<QuotaResponse>, RestError> {
     let quota = caller.store().quota_get(caller.tenant_id()).await?;
@@ -78,14 +78,14 @@ pub(super) async fn get(caller: Caller) -> Result<Json<QuotaResponse>, RestError
 
 /// Set the quota of a tenant
 ///
-/// Takes the role `server-admin`: limits are set by whoever runs the server, not by the tenant itself.
+/// Requires the role `server-admin`: the operator of the server sets limits, not the tenant.
 #[utoipa::path(
     put,
     path = "/quota",
     operation_id = "setQuota",
     tag = "Tenants",
     request_body = QuotaRequest,
-    responses((status = 200, description = "What it may use now", body = QuotaResponse)),
+    responses((status = 200, description = "The new limits", body = QuotaResponse)),
 )]
 pub(super) async fn set(
     Unmetered(caller): Unmetered,

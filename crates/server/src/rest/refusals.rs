@@ -1,4 +1,4 @@
-//! What every operation may be refused with, in the OpenAPI document.
+//! The possible refusals of every operation, in the OpenAPI document.
 
 use serde_json::{Value, json};
 use utoipa::{PartialSchema, ToSchema};
@@ -7,31 +7,36 @@ use super::error::ErrorResponse;
 use super::openapi::for_each_operation;
 use super::problem::PROBLEM_JSON;
 
-/// A limit is reached. Those of quotas name it; `error` is a constant then, such as `MONTHLY_QUOTA_EXCEEDED`.
+/// A limit is reached. For a quota, `quotaType` names it and `error` is a constant such as `MONTHLY_QUOTA_EXCEEDED`.
 #[derive(Debug, ToSchema)]
 #[allow(dead_code, reason = "only its schema is used")]
 pub(super) struct QuotaErrorResponse {
     error: String,
     /// What to do.
     message: String,
-    /// Stable, such as `FLV0023`.
+    /// A stable code, such as `FLV0023`.
     code: String,
     /// The page of the code.
     link: String,
-    /// Such as `monthly_workflow_runs`.
+    /// The quota, such as `monthly_workflow_runs`.
     #[schema(rename = "quotaType")]
     quota_type: Option<String>,
     limit: Option<i64>,
     current: Option<i64>,
 }
 
-/// Status, name, schema, and what it means.
+/// Status, name, schema and description.
 const REFUSALS: &[(u16, &str, &str, &str)] = &[
-    (400, "BadRequest", "ValidationErrorResponse", "Something in the request is wrong"),
-    (401, "Unauthorized", "ErrorResponse", "The credential is missing or not valid"),
-    (403, "Forbidden", "ErrorResponse", "The credential may not do this"),
-    (404, "NotFound", "ErrorResponse", "There is no such thing in a tenant of the caller"),
-    (409, "Conflict", "ErrorResponse", "It does not fit the state of things"),
+    (400, "BadRequest", "ValidationErrorResponse", "The request is invalid"),
+    (401, "Unauthorized", "ErrorResponse", "The credential is missing or invalid"),
+    (403, "Forbidden", "ErrorResponse", "The credential does not allow this"),
+    (
+        404,
+        "NotFound",
+        "ErrorResponse",
+        "The resource does not exist in this tenant, or the tenant is not the caller's",
+    ),
+    (409, "Conflict", "ErrorResponse", "The request is not possible in this state"),
     (413, "TooLarge", "ErrorResponse", "The body has more than 16 MiB, or a payload more than 1 MiB"),
     (
         429,
@@ -43,11 +48,11 @@ const REFUSALS: &[(u16, &str, &str, &str)] = &[
         503,
         "Unavailable",
         "ErrorResponse",
-        "The server cannot answer just now; `Retry-After` says when to try again",
+        "The server cannot answer now; `Retry-After` says when to try again",
     ),
 ];
 
-/// Adds them to the operations that have a credential: those that change something may be refused in more ways.
+/// Adds the refusals to operations that need a credential. Operations that change something have more of them.
 pub(super) fn add(document: &mut Value) {
     let components = &mut document["components"];
     components["schemas"]["ValidationErrorResponse"] = json!(ErrorResponse::schema());
@@ -59,7 +64,8 @@ pub(super) fn add(document: &mut Value) {
         content[PROBLEM_JSON] = problem;
         let mut response = json!({ "description": about, "content": content });
         if [429, 503].contains(status) {
-            let seconds = json!({ "schema": { "type": "integer" }, "description": "Seconds to wait" });
+            let seconds =
+                json!({ "schema": { "type": "integer" }, "description": "The number of seconds to wait" });
             response["headers"] = json!({ "Retry-After": seconds });
         }
         components["responses"][*name] = response;

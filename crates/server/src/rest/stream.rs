@@ -1,5 +1,5 @@
-//! Following an execution live: first what its log has after `Last-Event-ID`, then what comes. Always read from the durable
-//! log, so nothing is missed and nothing is out of order.
+//! Follows an execution live: first the logged events after `Last-Event-ID`, then new ones. Events are always read from
+//! the durable log, so none is missed or out of order.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -17,12 +17,12 @@ use super::error::RestError;
 use super::events::EventInfo;
 use super::executions::{execution_id, find};
 
-/// Events read at a time.
+/// Events per database read.
 const PAGE: usize = 100;
-/// On a database that other processes write to, the log is looked at this often.
+/// How often the log is read, on a database that other processes write to.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
-/// Where a follower is.
+/// The position of a follower.
 struct Follower {
     caller: Caller,
     watch: Watch,
@@ -33,8 +33,9 @@ struct Follower {
 
 /// Follow an execution live
 ///
-/// Server-sent events: each event of the history as in its pages, with its number as the id. A connection that broke goes on
-/// with `Last-Event-ID`. The stream ends with the execution.
+/// Server-sent events: each event has the same form as in the history, with its sequence number as the id. To resume
+/// after a
+/// broken connection, send `Last-Event-ID`. The stream ends when the execution ends.
 #[utoipa::path(
     get,
     path = "/workflow-executions/{executionId}/stream",
@@ -42,10 +43,10 @@ struct Follower {
     tag = "Executions",
     params(
         ("executionId" = String, Path, description = "Id of the execution"),
-        ("Last-Event-ID" = Option<i64>, Header, description = "Number of the last event that is known"),
+        ("Last-Event-ID" = Option<i64>, Header, description = "The sequence number of the last known event"),
     ),
     responses((
-        status = 200, description = "Events as they come", content_type = "text/event-stream", body = String,
+        status = 200, description = "Events as they occur", content_type = "text/event-stream", body = String,
         example = "id: 1\nevent: WORKFLOW_STARTED\ndata: {\"sequence\":1,\"eventType\":\"WORKFLOW_STARTED\"}\n\n",
     )),
 )]
@@ -55,7 +56,7 @@ pub(super) async fn execution(
     headers: HeaderMap,
 ) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, RestError> {
     let id = execution_id(&name)?;
-    // Watched first, read then: no event in between is missed.
+    // Subscribe before reading, so that no event in between is missed.
     let watch = caller.api().service().watch(caller.tenant_id(), id);
     find(&caller, id).await?;
     let last = headers.get("last-event-id").and_then(|value| value.to_str().ok()?.parse().ok());
@@ -70,7 +71,7 @@ async fn next(mut follower: Follower) -> Option<(Result<Event, Infallible>, Foll
         if let Some(info) = follower.page.next() {
             follower.last = info.sequence;
             let event = Event::default().id(info.sequence.to_string()).event(&info.event_type);
-            // A value of ours always serialises.
+            // This value always serialises.
             let event = event.json_data(&info).unwrap_or_default();
             return Some((Ok(event), follower));
         }

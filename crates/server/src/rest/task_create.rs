@@ -1,4 +1,4 @@
-//! Making standalone tasks: one or many.
+//! Creates standalone tasks: one or many.
 
 use axum::Json;
 use axum::http::{HeaderMap, StatusCode};
@@ -20,38 +20,38 @@ use super::task_info::TaskInfo;
 use super::tasks::find;
 use super::times::{duration_ms, moment};
 
-/// A standalone task to be made. Names in camel case are understood too.
+/// A standalone task to create. Names in camel case are accepted too.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct CreateTaskRequest {
     #[serde(alias = "taskType", alias = "kind")]
     #[schema(min_length = 1, max_length = 255)]
     task_type: String,
-    /// Any JSON up to 1 MiB; `{}` when it is left out.
+    /// Any JSON up to 1 MiB. Default `{}`.
     #[serde(default, deserialize_with = "given")]
     #[schema(value_type = Value, required = false)]
     input: Option<Box<RawValue>>,
-    /// `default` when it is left out.
+    /// Default: the queue `default`.
     #[serde(alias = "taskQueue")]
     #[schema(min_length = 1, max_length = 255)]
     queue: Option<String>,
-    /// How often it is run at most.
+    /// The maximum number of attempts.
     #[serde(alias = "maxRetries")]
     max_retries: Option<i64>,
-    /// Not handed out before.
+    /// The task does not start before this time.
     #[serde(alias = "scheduledAt")]
     #[schema(format = "date-time")]
     scheduled_at: Option<String>,
-    /// Negative is sooner.
+    /// A lower number runs earlier; it may be negative.
     #[serde(default, alias = "prioritySeconds")]
     priority_seconds: i64,
-    /// How long one attempt may take.
+    /// The time limit of one attempt.
     #[serde(alias = "timeoutMs")]
     timeout_ms: Option<i64>,
-    /// How long all attempts together may take.
+    /// The time limit of all attempts together.
     #[serde(alias = "totalTimeoutMs")]
     total_timeout_ms: Option<i64>,
-    /// How long its worker may be silent.
+    /// The longest time between two heartbeats of its worker.
     #[serde(alias = "heartbeatTimeoutMs")]
     heartbeat_timeout_ms: Option<i64>,
     #[serde(alias = "retryPolicy")]
@@ -61,24 +61,24 @@ pub(super) struct CreateTaskRequest {
     #[serde(alias = "idempotencyKey")]
     #[schema(min_length = 1, max_length = 255)]
     idempotency_key: Option<String>,
-    /// From `1s` to `30d`; `24h` when it is left out.
+    /// From `1s` to `30d`. Default `24h`.
     #[serde(alias = "idempotencyKeyTTL", alias = "idempotencyKeyTtl")]
     #[schema(pattern = "^[0-9]+[smhd]$")]
     idempotency_key_ttl: Option<String>,
 }
 
-/// How long to wait between attempts.
+/// The delays between attempts.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = RetryPolicy)]
 pub(super) struct RetryPolicyRequest {
-    /// Before the second attempt.
+    /// The delay before the second attempt.
     #[serde(alias = "initialMs")]
     initial_ms: i64,
-    /// From each wait to the next.
+    /// The factor from each delay to the next.
     #[schema(minimum = 1, maximum = 100)]
     factor: f64,
-    /// The longest wait.
+    /// The longest delay.
     #[serde(alias = "capMs")]
     cap_ms: i64,
 }
@@ -150,7 +150,7 @@ pub(super) struct CreatedTask {
     #[schema(value_type = TaskStatus)]
     status: String,
     idempotency_key_used: bool,
-    /// False: it was there already.
+    /// False if the task already existed.
     idempotency_key_new: bool,
 }
 
@@ -162,7 +162,7 @@ pub(super) struct CreateTasksResponse {
 
 /// Create many standalone tasks
 ///
-/// All of them, or none. Keys stand in the items: the header `Idempotency-Key` is refused.
+/// Creates all tasks or none. Set keys in the items: the header `Idempotency-Key` is refused.
 #[utoipa::path(
     post,
     path = "/tasks/batch",
@@ -170,8 +170,8 @@ pub(super) struct CreateTasksResponse {
     tag = "Tasks",
     request_body = CreateTasksRequest,
     responses(
-        (status = 201, description = "At least one is new", body = CreateTasksResponse),
-        (status = 200, description = "All of them were there already", body = CreateTasksResponse),
+        (status = 201, description = "At least one task is new", body = CreateTasksResponse),
+        (status = 200, description = "All tasks already existed", body = CreateTasksResponse),
     ),
 )]
 pub(super) async fn batch(

@@ -1,4 +1,4 @@
-//! What has happened to a task: its attempts and its log. Also of tasks of workflows.
+//! The history of a task: its attempts and its log. Also for tasks of workflows.
 
 use axum::Json;
 use axum::extract::Path;
@@ -23,7 +23,7 @@ const MAX_LOG_LINES: usize = 1_000;
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = TaskAttempt)]
 pub(super) struct AttemptInfo {
-    /// From 1 on.
+    /// The number of the attempt, from 1.
     attempt: i64,
     #[schema(format = "date-time")]
     started_at: String,
@@ -32,7 +32,7 @@ pub(super) struct AttemptInfo {
     duration_ms: i64,
     #[schema(value_type = AttemptStatus)]
     status: String,
-    /// Of the attempt that completed the task: any JSON.
+    /// Only for the attempt that completed the task: any JSON.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Value, required = false)]
     output: Option<Box<RawValue>>,
@@ -52,7 +52,7 @@ pub(super) struct Attempts {
 
 /// List the attempts of a task
 ///
-/// Those that have ended, the first one first.
+/// Attempts that have ended, oldest first.
 #[utoipa::path(
     get,
     path = "/tasks/{taskId}/attempts",
@@ -68,7 +68,7 @@ pub(super) async fn attempts(
     let task = find_any(&caller, task_id(&name)?).await?;
     let rows = caller.store().attempt_list(caller.tenant_id(), task.id).await?;
     let attempts = task.ended_attempts(rows).into_iter().map(|row| {
-        // The output is the task's own: the attempt that completed it is the one that has it.
+        // The output is stored with the task; it belongs to the attempt that completed it.
         let completed = row.status == state::AttemptStatus::Completed;
         AttemptInfo {
             attempt: row.attempt,
@@ -89,7 +89,7 @@ pub(super) async fn attempts(
 #[serde(default)]
 #[into_params(parameter_in = Query)]
 pub(super) struct LogQuery {
-    /// Number of the last line that is known.
+    /// The number of the last known line. Later lines are returned.
     #[param(required = false)]
     after_line: i64,
     /// Default 100.

@@ -1,4 +1,4 @@
-//! A task as it is shown. Names are in snake case here, as users of tasks know them.
+//! The JSON of a task. Its names are in snake case, as users of the tasks API expect.
 
 use flovyn_engine::failure::StoredFailure;
 use flovyn_engine::ids::Payload;
@@ -27,26 +27,26 @@ pub(super) struct TaskInfo {
     /// Any JSON.
     #[schema(value_type = Value)]
     input: Option<Box<RawValue>>,
-    /// Of a completed one: any JSON.
+    /// Only if completed: any JSON.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Value, required = false)]
     output: Option<Box<RawValue>>,
-    /// Of the last attempt.
+    /// The error of the last attempt.
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
     #[serde(flatten)]
     failure: FailureInfo,
     queue: String,
-    /// Attempts so far.
+    /// The number of attempts so far.
     execution_count: i64,
     max_retries: i64,
-    /// From 0 to 1.
+    /// The progress, from 0 to 1.
     progress: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
     progress_details: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     worker_id: Option<String>,
-    /// Not of standalone tasks.
+    /// Absent for standalone tasks.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(format = "uuid")]
     workflow_execution_id: Option<String>,
@@ -54,7 +54,7 @@ pub(super) struct TaskInfo {
     idempotency_key: Option<String>,
     #[schema(format = "date-time")]
     created_at: String,
-    /// Not handed out before.
+    /// The task does not start before this time.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(format = "date-time")]
     scheduled_at: Option<String>,
@@ -64,30 +64,30 @@ pub(super) struct TaskInfo {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(format = "date-time")]
     completed_at: Option<String>,
-    /// Of an open one that was asked for by its id.
+    /// Only if the task is open and was requested by its id.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) waiting_on: Option<WaitingOn>,
 }
 
-/// What is known of a failed attempt beside its error.
+/// The details of a failed attempt, without its error message.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct FailureInfo {
-    /// What the application calls the failure, such as `CARD_DECLINED`, or `TIMEOUT` for a time limit; absent if it has no
-    /// name.
+    /// The type that the application gave the failure, such as `CARD_DECLINED`, or `TIMEOUT` for a time limit. Absent
+    /// if it has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     failure_type: Option<String>,
     /// Any JSON.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Value, required = false)]
     failure_details: Option<Box<RawValue>>,
-    /// `false`: the attempt said that trying again cannot help. `true`: the task failed for another reason, such as having no
-    /// attempts left. Absent: it has another attempt.
+    /// `false`: the attempt reported that a retry cannot help. `true`: the task failed for another reason, such as no
+    /// attempts left. Absent: a retry follows.
     #[serde(skip_serializing_if = "Option::is_none")]
     retryable: Option<bool>,
 }
 
 impl FailureInfo {
-    /// Of what is stored; empty for rows of earlier versions.
+    /// Reads the stored failure. Rows of earlier versions have none.
     pub(super) fn of(stored: Option<&Payload>) -> Self {
         let StoredFailure { failure, retryable, .. } = StoredFailure::read(stored);
         Self {

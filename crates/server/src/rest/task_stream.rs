@@ -1,4 +1,4 @@
-//! Following a task live: the task itself whenever it has changed, and what it streams meanwhile. Ends with the task.
+//! Follows a task live: the task after each change, and the data that it streams. Ends with the task.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -16,20 +16,22 @@ use super::task_info::TaskInfo;
 use super::tasks::{find_any, task_id};
 use crate::live::LiveWatch;
 
-/// On a database that other processes write to, the task is looked at this often.
+/// How often the task is read, on a database that other processes write to.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 struct Follower {
     caller: Caller,
     changes: Watch,
     live: LiveWatch,
-    /// As it was shown last.
+    /// The task as it was last sent.
     shown: Option<Task>,
 }
 
 /// Follow a task live
 ///
-/// Server-sent events: `task` with the task whenever it has changed, `data` with what the task streams. Ends with the task.
+/// Server-sent events: `task` with the task after each change, `data` with the data that the task streams. The stream
+/// ends when the
+/// task ends.
 #[utoipa::path(
     get,
     path = "/tasks/{taskId}/stream",
@@ -37,7 +39,7 @@ struct Follower {
     tag = "Tasks",
     params(("taskId" = String, Path, description = "Id of the task")),
     responses((
-        status = 200, description = "Events as they come", content_type = "text/event-stream", body = String,
+        status = 200, description = "Events as they occur", content_type = "text/event-stream", body = String,
         example = "id: 3\nevent: task\ndata: {\"task_type\":\"send-email\",\"status\":\"RUNNING\"}\n\n",
     )),
 )]
@@ -46,7 +48,7 @@ pub(super) async fn task(
     Path((_, name)): Path<(String, String)>,
 ) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, RestError> {
     let id = task_id(&name)?;
-    // Watched first, read then: no change in between is missed.
+    // Subscribe before reading, so that no change in between is missed.
     let changes = caller.api().service().watch(caller.tenant_id(), id);
     let live = caller.api().live().watch(caller.tenant_id(), id);
     let row = find_any(&caller, id).await?;
@@ -54,7 +56,7 @@ pub(super) async fn task(
     Ok(Sse::new(stream::unfold((follower, Some(row)), next)).keep_alive(KeepAlive::default()))
 }
 
-/// With the task as it was just read, if it was.
+/// The next event, and the task if it was just read.
 async fn next(
     (mut follower, mut read): (Follower, Option<Task>),
 ) -> Option<(Result<Event, Infallible>, (Follower, Option<Task>))> {
@@ -62,7 +64,7 @@ async fn next(
         if let Some(row) = read.take()
             && follower.shown.as_ref() != Some(&row)
         {
-            // A value of ours always serialises.
+            // This value always serialises.
             let event = Event::default().event("task").id(row.version.to_string());
             let event = event.json_data(TaskInfo::of(&row)).unwrap_or_default();
             follower.shown = Some(row);
@@ -94,7 +96,8 @@ async fn next(
     }
 }
 
-/// JSON means the same without its line breaks, and an event's data must not have carriage returns.
+/// Removes line breaks, which do not change the meaning of JSON. The data of an event must not contain carriage
+/// returns.
 fn one_line(json: &str) -> String {
     json.replace(['\r', '\n'], " ")
 }

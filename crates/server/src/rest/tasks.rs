@@ -1,4 +1,4 @@
-//! Standalone tasks: looking at them and acting on them.
+//! Reads and controls standalone tasks.
 
 use axum::Json;
 use axum::extract::Path;
@@ -22,20 +22,20 @@ use super::page::{next, page};
 use super::task_info::TaskInfo;
 use crate::waiting;
 
-/// Totals are exact up to this.
+/// Totals up to this number are exact.
 const COUNTED: i64 = 10_000;
 
 pub(super) fn task_id(text: &str) -> Result<TaskId, RestError> {
     id(text, Code::TaskNotFound, "Task")
 }
 
-/// Any task, also one of a workflow.
+/// Finds any task, including tasks of workflows.
 pub(super) async fn find_any(caller: &Caller, id: TaskId) -> Result<Task, RestError> {
     let row = caller.store().task_get(caller.tenant_id(), id).await?.filter(|row| !row.purging);
     row.ok_or_else(|| missing(id))
 }
 
-/// A standalone task; those of workflows are found below their execution.
+/// Finds a standalone task. Tasks of workflows are found below their execution.
 pub(super) async fn find(caller: &Caller, id: TaskId) -> Result<Task, RestError> {
     let row = find_any(caller, id).await?;
     if row.execution_id.is_none() { Ok(row) } else { Err(missing(id)) }
@@ -49,7 +49,7 @@ fn missing(id: TaskId) -> RestError {
 #[serde(default)]
 #[into_params(parameter_in = Query)]
 pub(super) struct ListQuery {
-    /// `FAILED` shows what needs a hand.
+    /// `FAILED` selects tasks that need attention.
     #[param(value_type = Option<TaskStatus>)]
     status: Option<String>,
     #[serde(alias = "taskQueue")]
@@ -61,28 +61,28 @@ pub(super) struct ListQuery {
     limit: Option<usize>,
     #[param(maximum = 10_000)]
     offset: Option<usize>,
-    /// `next_cursor` of the page before.
+    /// `next_cursor` of the previous page.
     cursor: Option<String>,
 }
 
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct TaskList {
     tasks: Vec<TaskInfo>,
-    /// How many match. Exact below 10,000.
+    /// The number of matching tasks. Exact below 10,000.
     total: i64,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     #[schema(required = false)]
     total_is_lower_bound: bool,
     limit: usize,
     offset: usize,
-    /// There only if there may be more.
+    /// Present only if there may be more tasks.
     #[serde(skip_serializing_if = "Option::is_none")]
     next_cursor: Option<String>,
 }
 
 /// List standalone tasks
 ///
-/// The newest first. All filters that are given must match.
+/// Newest first. Tasks must match all given filters.
 #[utoipa::path(
     get,
     path = "/tasks",
@@ -129,7 +129,7 @@ pub(super) async fn get(
     let row = find(&caller, task_id(&name)?).await?;
     let waiting = caller.api().service().why_task(caller.tenant_id(), row.id).await?;
     let mut info = TaskInfo::of(&row);
-    // One that has finished waits for nothing.
+    // A finished task waits for nothing.
     let waiting = waiting.as_ref().filter(|_| !row.status.is_terminal());
     info.waiting_on = waiting.map(waiting::describe);
     Ok(Json(info))
@@ -137,14 +137,14 @@ pub(super) async fn get(
 
 /// Cancel a pending task
 ///
-/// It stays, as CANCELLED. A task that runs is not cancelled this way.
+/// The task stays, with the status CANCELLED. A running task cannot be cancelled this way.
 #[utoipa::path(
     delete,
     path = "/tasks/{taskId}",
     operation_id = "cancelTask",
     tag = "Tasks",
     params(("taskId" = String, Path, description = "Id of the task")),
-    responses((status = 204, description = "It is cancelled")),
+    responses((status = 204, description = "The task is cancelled")),
 )]
 pub(super) async fn cancel(
     caller: Caller,
@@ -158,7 +158,7 @@ pub(super) async fn cancel(
 
 /// Retry a failed task
 ///
-/// It gets its full number of attempts again.
+/// The task gets its full number of attempts again.
 #[utoipa::path(
     post,
     path = "/tasks/{taskId}/retry",

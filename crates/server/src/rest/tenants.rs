@@ -17,11 +17,11 @@ use super::times::iso;
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct TenantRequest {
-    /// Small letters, digits and hyphens.
+    /// Lower-case letters, digits and hyphens.
     slug: String,
-    /// For people; the slug when it is left out.
+    /// The display name. Default: the slug.
     name: Option<String>,
-    /// How long finished work is kept; for ever when it is left out.
+    /// How long finished work is kept. Default: forever.
     #[serde(alias = "retention_ms")]
     retention_ms: Option<i64>,
 }
@@ -53,7 +53,7 @@ impl From<&Tenant> for TenantResponse {
 
 /// Create a tenant
 ///
-/// Takes the role `server-admin`.
+/// Requires the role `server-admin`.
 #[utoipa::path(
     post,
     path = "/api/tenants",

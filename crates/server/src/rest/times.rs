@@ -1,4 +1,4 @@
-//! Times and durations as people write them.
+//! Times and durations in text form.
 
 use flovyn_engine::Code;
 use jiff::SignedDuration;
@@ -11,10 +11,10 @@ const EPOCH: DateTime = date(1970, 1, 1).at(0, 0, 0, 0);
 const DAY_SECONDS: u32 = 86_400;
 const PARSER: DateTimeParser = DateTimeParser::new();
 
-/// RFC 3339, in UTC. Of years beyond 9999, which cannot be written so, nothing is shown.
+/// Formats a time in RFC 3339, in UTC. Years beyond 9999 cannot be written, so the text is empty.
 pub(super) fn iso(ms: i64) -> String {
     let Ok(time) = jiff::Timestamp::from_millisecond(ms) else {
-        // The library's times end a day before the year 9999 does, so that they can be shown in every time zone.
+        // The library's largest time is a day before the end of year 9999, so that it can be shown in every time zone.
         let time = EPOCH.checked_add(SignedDuration::from_millis(ms));
         return time.map(|time| format!("{time}Z")).unwrap_or_default();
     };
@@ -25,7 +25,7 @@ pub(super) fn optional_iso(ms: Option<i64>) -> Option<String> {
     ms.map(iso)
 }
 
-/// A time in RFC 3339, in milliseconds. Every year from 0 to 9999 can be named, in UTC or with an offset.
+/// Reads a time in RFC 3339, in milliseconds. Years from 0 to 9999 are accepted, in UTC or with an offset.
 pub(super) fn moment(field: &str, text: &str) -> Result<i64, RestError> {
     read_moment(text).map_err(|why| {
         let error =
@@ -42,7 +42,7 @@ fn read_moment(text: &str) -> Result<i64, &'static str> {
         return Err("names a time zone: give an offset instead");
     }
     let offset = pieces.to_numeric_offset().ok_or("has no offset from UTC: end it with Z")?;
-    // The library takes a little more than a day.
+    // The library accepts slightly more than a day.
     if offset.seconds().unsigned_abs() >= DAY_SECONDS {
         return Err("has an offset beyond 23:59");
     }
@@ -53,7 +53,7 @@ fn read_moment(text: &str) -> Result<i64, &'static str> {
     if is_written { Ok(ms) } else { Err("is not within the years 0 to 9999 in UTC") }
 }
 
-/// `30s`, `5m`, `2h`, `7d`, in milliseconds. Whether it is too short or too long is for the engine to say.
+/// Reads `30s`, `5m`, `2h` or `7d`, in milliseconds. The engine checks the range.
 pub(super) fn duration_ms(field: &str, code: Code, text: &str) -> Result<i64, RestError> {
     let wrong =
         || RestError::new(code, format!("Invalid {field} format: '{text}'. Expected: 30s, 5m, 2h, 7d"));
@@ -105,7 +105,7 @@ mod tests {
         ] {
             assert_eq!(read_moment(text), Ok(ms), "{text}");
         }
-        // What was read can be shown, to the end of the last year.
+        // Every accepted time can be shown, up to the end of year 9999.
         for text in ["9999-12-31T23:59:59.999Z", "9999-12-31T00:00:00Z", "2025-01-15T10:30:00Z"] {
             assert_eq!(read_moment(text).map(iso).as_deref(), Ok(text));
         }

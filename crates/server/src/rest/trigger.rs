@@ -1,4 +1,4 @@
-//! Starting workflows: one, many, or with a signal.
+//! Starts workflows: one, many, or with a signal.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -24,52 +24,53 @@ use super::key_header::{key, no_header_key};
 use super::names::ExecutionStatus;
 use super::times::{duration_ms, iso, moment};
 
-/// Longest wait for a result.
+/// The longest wait for a result.
 const MAX_WAIT_MS: i64 = 300_000;
 
-/// A workflow to be started. Everything may be left out, except `kind` where the path does not name it. Names in snake
-/// case are understood too.
+/// A workflow to start. All fields are optional, except `kind` if the path does not name it. Names in snake case are
+/// accepted too.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub(super) struct TriggerWorkflowRequest {
-    /// Only where the path does not name it.
+    /// The kind of the workflow, only if the path does not name it.
     #[serde(alias = "workflowKind", alias = "workflow_kind")]
     #[schema(min_length = 1, max_length = 255)]
     kind: Option<String>,
-    /// Any JSON up to 1 MiB; `{}` when it is left out.
+    /// Any JSON up to 1 MiB. Default `{}`.
     #[serde(deserialize_with = "given")]
     #[schema(value_type = Value)]
     input: Option<Box<RawValue>>,
-    /// `default` when it is left out.
+    /// Default: the queue `default`.
     #[serde(alias = "queue", alias = "task_queue")]
     #[schema(min_length = 1, max_length = 255)]
     task_queue: Option<String>,
-    /// Negative is sooner.
+    /// A lower number runs earlier; it may be negative.
     #[serde(alias = "priority_seconds")]
     priority_seconds: i64,
-    /// Only workers with this version of the kind take it.
+    /// The version of the kind that a worker must have to run it.
     version: Option<String>,
     /// The same as the header `Idempotency-Key`.
     #[serde(alias = "idempotency_key")]
     #[schema(min_length = 1, max_length = 255)]
     idempotency_key: Option<String>,
-    /// From `1s` to `30d`; `24h` when it is left out.
+    /// From `1s` to `30d`. Default `24h`.
     #[serde(rename = "idempotencyKeyTTL", alias = "idempotencyKeyTtl", alias = "idempotency_key_ttl")]
     #[schema(pattern = "^[0-9]+[smhd]$")]
     idempotency_key_ttl: Option<String>,
-    /// Up to 20, to search for.
+    /// Up to 20 labels for searching.
     #[serde(alias = "metadata")]
     labels: BTreeMap<String, String>,
-    /// Not handed out before.
+    /// The execution does not start before this time.
     #[serde(alias = "scheduled_at")]
     #[schema(format = "date-time")]
     scheduled_at: Option<String>,
-    /// How long it may take from start to end, such as `2h`.
+    /// The time limit from start to end, such as `2h`.
     #[serde(alias = "execution_timeout")]
     #[schema(pattern = "^[0-9]+[smhd]$")]
     execution_timeout: Option<String>,
-    /// Time that clean-up after a cancel request may take in all, such as `10m`; `0s` for none. Without it: what the workflow's
-    /// definition says, else as long as the clean-up makes progress.
+    /// The total time for clean-up after a cancel request, such as `10m`; `0s` for no clean-up. Default: the value of
+    /// the workflow's
+    /// definition, or else no limit while the clean-up makes progress.
     #[serde(alias = "cancel_grace")]
     #[schema(pattern = "^[0-9]+[smhd]$")]
     cancel_grace: Option<String>,
@@ -87,14 +88,14 @@ pub(super) struct TriggerWorkflowResponse {
     created_at: String,
     links: Links,
     idempotency_key_used: bool,
-    /// False: the execution was there already.
+    /// False if the execution already existed.
     idempotency_key_new: bool,
-    /// If `wait` was asked for: the execution at the end of the wait.
+    /// Only if `wait` was given: the execution at the end of the wait.
     #[serde(skip_serializing_if = "Option::is_none")]
     execution: Option<ExecutionInfo>,
 }
 
-/// Paths of what belongs to it.
+/// Paths of related resources.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct Links {
     #[serde(rename = "self")]
@@ -106,7 +107,7 @@ pub(super) struct Links {
 #[serde(default)]
 #[into_params(parameter_in = Query)]
 pub(super) struct Wait {
-    /// Wait so long for the result, up to `300s`, before answering.
+    /// How long to wait for the result before answering, up to `300s`.
     #[param(pattern = "^[0-9]+[smhd]$", example = "0s")]
     wait: Option<String>,
 }
@@ -116,7 +117,7 @@ impl Wait {
         let Some(text) = &self.wait else { return Ok(None) };
         let ms = duration_ms("wait", Code::InvalidDuration, text)?;
         if ms > MAX_WAIT_MS {
-            return Err(RestError::new(Code::InvalidDuration, "wait is up to 300s"));
+            return Err(RestError::new(Code::InvalidDuration, "wait must be at most 300s"));
         }
         Ok(Some(Duration::from_millis(ms.unsigned_abs())))
     }
@@ -126,7 +127,7 @@ type Created = (StatusCode, Json<TriggerWorkflowResponse>);
 
 /// Trigger a workflow
 ///
-/// Starts an execution of this kind. With an idempotency key that is in use, the execution that holds it is returned.
+/// Starts an execution of this kind. If the idempotency key is in use, the execution that holds it is returned.
 #[utoipa::path(
     post,
     path = "/workflows/{kind}/trigger",
@@ -153,7 +154,7 @@ pub(super) async fn trigger(
     caller.must_be(Role::Operator)?;
     let mut request: TriggerWorkflowRequest = read_or_default(&body)?;
     if request.kind.as_ref().is_some_and(|named| *named != kind) {
-        return Err(RestError::new(Code::InvalidName, "the body names another kind than the path"));
+        return Err(RestError::new(Code::InvalidName, "the body and the path name different kinds"));
     }
     request.kind = Some(kind);
     run(caller, request, &wait, &headers).await
@@ -161,7 +162,7 @@ pub(super) async fn trigger(
 
 /// Start a workflow
 ///
-/// The same as triggering, with the kind in the body.
+/// Like triggering a workflow, with the kind in the body.
 #[utoipa::path(
     post,
     path = "/workflow-executions",
@@ -262,7 +263,7 @@ pub(super) struct TriggerWorkflowsResponse {
 
 /// Start many workflows
 ///
-/// All of them, or none. Keys stand in the items: the header `Idempotency-Key` is refused.
+/// Starts all workflows or none. Set keys in the items: the header `Idempotency-Key` is refused.
 #[utoipa::path(
     post,
     path = "/workflows/batch",
@@ -270,8 +271,8 @@ pub(super) struct TriggerWorkflowsResponse {
     tag = "Workflows",
     request_body = TriggerWorkflowsRequest,
     responses(
-        (status = 201, description = "At least one is new", body = TriggerWorkflowsResponse),
-        (status = 200, description = "All of them were there already", body = TriggerWorkflowsResponse),
+        (status = 201, description = "At least one execution is new", body = TriggerWorkflowsResponse),
+        (status = 200, description = "All executions already existed", body = TriggerWorkflowsResponse),
     ),
 )]
 pub(super) async fn batch(
@@ -299,11 +300,11 @@ pub(super) struct SignalWithStartRequest {
     #[serde(alias = "signal_name")]
     #[schema(min_length = 1, max_length = 255)]
     signal_name: String,
-    /// Any JSON; null when it is left out.
+    /// Any JSON. Default null.
     #[serde(alias = "signal_value")]
     #[schema(value_type = Value, required = false)]
     signal_value: Option<Box<RawValue>>,
-    /// With a key as `idempotencyKey`, which the execution holds as long as it is open.
+    /// Needs `idempotencyKey`. The execution holds this key while it is open.
     #[schema(value_type = TriggerWorkflowRequest)]
     workflow: Object<TriggerWorkflowRequest>,
 }
@@ -313,16 +314,17 @@ pub(super) struct SignalWithStartRequest {
 pub(super) struct SignalWithStartResponse {
     #[schema(format = "uuid")]
     workflow_execution_id: String,
-    /// False: the signal went to an execution that was there.
+    /// False if an existing execution received the signal.
     workflow_created: bool,
-    /// Number of the signal's event in the history.
+    /// The sequence number of the signal's event in the history.
     signal_event_sequence: i64,
 }
 
-/// Signal a workflow, starting it if need be
+/// Signal a workflow and start it if necessary
 ///
-/// The open execution that holds the key gets the signal. If there is none, one is started with it; it holds the key until it
-/// has ended, and `idempotencyKeyTTL` counts from then.
+/// The open execution that holds the key receives the signal. If there is none, an execution is started with the
+/// signal. It holds
+/// the key until it ends; `idempotencyKeyTTL` counts from that time.
 #[utoipa::path(
     post,
     path = "/workflow-executions/signal-with-start",
@@ -331,8 +333,8 @@ pub(super) struct SignalWithStartResponse {
     params(("Idempotency-Key" = Option<String>, Header, description = "The same as `idempotencyKey` of the workflow")),
     request_body = SignalWithStartRequest,
     responses(
-        (status = 201, description = "It was started", body = SignalWithStartResponse),
-        (status = 200, description = "It was there", body = SignalWithStartResponse),
+        (status = 201, description = "An execution was started", body = SignalWithStartResponse),
+        (status = 200, description = "An existing execution received the signal", body = SignalWithStartResponse),
     ),
 )]
 pub(super) async fn signal_with_start(

@@ -1,4 +1,4 @@
-//! Worker tokens: made here, shown once.
+//! Worker tokens: created here and shown only once.
 
 use axum::Json;
 use axum::extract::Path;
@@ -22,7 +22,7 @@ use super::times::{iso, moment, optional_iso};
 pub(super) struct WorkerTokenRequest {
     #[schema(min_length = 1, max_length = 255)]
     name: String,
-    /// Valid for ever when it is left out.
+    /// When the token expires. Default: never.
     #[serde(alias = "expires_at")]
     #[schema(format = "date-time")]
     expires_at: Option<String>,
@@ -34,7 +34,7 @@ pub(super) struct WorkerTokenResponse {
     #[schema(format = "uuid")]
     id: String,
     name: String,
-    /// The token itself, only in the answer to its making: it cannot be shown again.
+    /// The token itself. Present only in the answer that creates it; it cannot be shown again.
     #[serde(skip_serializing_if = "Option::is_none")]
     token: Option<String>,
     #[schema(format = "date-time")]
@@ -60,7 +60,7 @@ fn response(row: &WorkerToken, token: Option<String>) -> WorkerTokenResponse {
 
 /// Create a worker token
 ///
-/// Takes the role `admin`. The token is shown this once.
+/// Requires the role `admin`. The token is shown only in this answer.
 #[utoipa::path(
     post,
     path = "/worker-tokens",
@@ -77,8 +77,8 @@ pub(super) async fn create(
     let request: WorkerTokenRequest = read(&body)?;
     let expires_ms = request.expires_at.as_deref().map(|text| moment("expiresAt", text)).transpose()?;
     let token = new_token().map_err(|error| {
-        tracing::error!(%error, "no token could be made");
-        RestError::new(Code::Internal, "no token could be made")
+        tracing::error!(%error, "cannot create a token");
+        RestError::new(Code::Internal, "cannot create a token")
     })?;
     let create = CreateWorkerToken { name: request.name.into(), hash: hash_token(&token), expires_ms };
     match caller.run(create).await? {
@@ -95,13 +95,13 @@ pub(super) struct WorkerTokenList {
 
 /// List worker tokens
 ///
-/// Takes the role `admin`. The tokens themselves are not shown.
+/// Requires the role `admin`. The tokens themselves are not shown.
 #[utoipa::path(
     get,
     path = "/worker-tokens",
     operation_id = "listWorkerTokens",
     tag = "Workers",
-    responses((status = 200, description = "The tokens, also revoked ones", body = WorkerTokenList)),
+    responses((status = 200, description = "The tokens, including revoked ones", body = WorkerTokenList)),
 )]
 pub(super) async fn list(caller: Caller) -> Result<Json<WorkerTokenList>, RestError> {
     caller.must_be(Role::Admin)?;
@@ -111,14 +111,14 @@ pub(super) async fn list(caller: Caller) -> Result<Json<WorkerTokenList>, RestEr
 
 /// Revoke a worker token
 ///
-/// Takes the role `admin`. Workers that use it are turned away at once.
+/// Requires the role `admin`. Workers that use the token are refused at once.
 #[utoipa::path(
     delete,
     path = "/worker-tokens/{workerTokenId}",
     operation_id = "revokeWorkerToken",
     tag = "Workers",
     params(("workerTokenId" = String, Path, description = "Id of the worker token")),
-    responses((status = 204, description = "It is revoked")),
+    responses((status = 204, description = "The token is revoked")),
 )]
 pub(super) async fn revoke(
     caller: Caller,

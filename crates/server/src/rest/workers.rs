@@ -1,4 +1,4 @@
-//! Workers that are known, and what they can run.
+//! Known workers and what they can run.
 
 use std::collections::BTreeMap;
 
@@ -30,9 +30,9 @@ pub(super) struct WorkerInfo {
     #[schema(format = "date-time")]
     last_heartbeat_at: String,
     alive: bool,
-    /// Kinds of workflows that it runs.
+    /// The kinds of workflows that it runs.
     workflows: Vec<String>,
-    /// Types of tasks that it runs.
+    /// The types of tasks that it runs.
     tasks: Vec<String>,
 }
 
@@ -47,7 +47,7 @@ pub(super) struct WorkerList {
     path = "/workers",
     operation_id = "listWorkers",
     tag = "Workers",
-    responses((status = 200, description = "The workers that are known", body = WorkerList)),
+    responses((status = 200, description = "The known workers", body = WorkerList)),
 )]
 pub(super) async fn list(caller: Caller) -> Result<Json<WorkerList>, RestError> {
     let rows = caller.store().worker_list(caller.tenant_id()).await?;
@@ -82,13 +82,13 @@ fn kinds(can: &[WorkerCapability], class: WorkClass) -> Vec<String> {
 pub(super) struct Definition {
     kind: String,
     versions: Vec<String>,
-    /// How many workers have it.
+    /// The number of workers that have registered it.
     workers: usize,
-    /// JSON Schema of its input, if a worker gave one.
+    /// JSON Schema of its input. Absent if no worker registered one.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Value, required = false)]
     input_schema: Option<Box<RawValue>>,
-    /// JSON Schema of its output, if a worker gave one.
+    /// JSON Schema of its output. Absent if no worker registered one.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Value, required = false)]
     output_schema: Option<Box<RawValue>>,
@@ -102,7 +102,7 @@ pub(super) struct Definitions {
 
 /// List definitions
 ///
-/// What the workers that are known have registered.
+/// The definitions that the known workers have registered.
 #[utoipa::path(
     get,
     path = "/definitions",

@@ -1,11 +1,11 @@
-//! Forgets the ids of old batches: they are only asked for while a commit's outcome is unknown.
+//! Deletes the ids of old batches. An id is only needed while the outcome of its commit is unknown.
 
 use std::time::Duration;
 
 use crate::loops::{Stopped, pause};
 use crate::service::Service;
 
-/// Ids are kept far longer than any connection could be in doubt.
+/// Ids are kept far longer than the outcome of any commit can be unknown.
 const KEEP_MS: i64 = 60 * 60 * 1_000;
 /// Ids in one transaction.
 const PAGE: usize = 10_000;
@@ -18,7 +18,7 @@ pub(super) async fn run(service: Service, every: Duration, mut stopped: Stopped)
                 Ok(PAGE) => {}
                 Ok(_) => break,
                 Err(error) => {
-                    tracing::warn!(%error, "old batch ids could not be removed");
+                    tracing::warn!(%error, "cannot delete old batch ids; trying again later");
                     break;
                 }
             }

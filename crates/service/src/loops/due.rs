@@ -1,8 +1,9 @@
-//! Fires what is due: timers, timeouts, leases, delayed and retried work, follow-ups.
+//! Fires due rows: timers, timeouts, leases, delayed and retried work, follow-ups.
 //!
-//! What falls due within moments is kept in memory ([`Soon`](super::soon::Soon)), so that nothing has to be read when its moment
-//! comes; now and then the loop looks ahead in the database for what others wrote. Several processes may run it on one
-//! database: each row is decided under lock, and whoever comes second finds it gone.
+//! Rows that become due within the next seconds are kept in memory ([`Soon`](super::soon::Soon)), so that nothing has
+//! to be read when they are due. From time to time the loop reads ahead in the database to find rows that other
+//! processes wrote. Several processes may run this loop on one database. Each row is decided under a lock, and the
+//! second process finds that the row has gone.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -20,13 +21,13 @@ use crate::loops::{Options, Stopped};
 use crate::service::Service;
 use crate::stats::Stats;
 
-/// A row that could not be fired is left alone for so long.
+/// How long a row that could not be fired is left alone.
 const SET_ASIDE: Duration = Duration::from_secs(30);
-/// Rows that may be set aside at once.
+/// The most rows that may be set aside at once.
 const MAX_SET_ASIDE: usize = 1_000;
-/// Rows that are being fired at once: as many more would only fill the line that everybody stands in.
+/// The most rows that are being fired at once. More would only fill the request queue that all callers share.
 const MAX_UNDER_WAY: usize = 4_096;
-/// How far a look goes ahead. The next one comes when half of it is over.
+/// How far ahead the loop reads. It reads again when half of that time is over.
 const AHEAD_MS: i64 = 2_000;
 
 #[derive(Debug)]
@@ -35,7 +36,8 @@ pub struct DueLoop {
     page: usize,
     poll: Duration,
     set_aside: BTreeMap<Key, Instant>,
-    /// Rows whose firing has been submitted. The loop does not wait for them: what falls due meanwhile would be late.
+    /// Rows whose firing has been submitted. The loop does not wait for them, because rows that become due meanwhile
+    /// would be late.
     under_way: BTreeSet<Key>,
     firing: JoinSet<Vec<(Key, bool)>>,
 }
@@ -61,12 +63,12 @@ impl DueLoop {
             let sleep = match self.turn().await {
                 Ok(sleep) => sleep,
                 Err(error) => {
-                    tracing::warn!(%error, "the due loop could not read; trying again");
+                    tracing::warn!(%error, "the due loop cannot read the database; trying again");
                     self.poll
                 }
             };
             if sleep.is_zero() {
-                // Others have a turn: a long line of due rows must not keep the server from everything else.
+                // Other tasks get a turn: many due rows must not block the rest of the server.
                 tokio::task::yield_now().await;
                 continue;
             }
@@ -80,7 +82,7 @@ impl DueLoop {
         }
     }
 
-    /// Looks ahead if it is time, and fires what is due. Returns how long nothing will be.
+    /// Reads ahead if it is time, and fires the due rows. Returns how long the loop can sleep.
     async fn turn(&mut self) -> StoreResult<Duration> {
         let mut now = self.service.store().now().await?;
         if self.soon().wants_look(now, AHEAD_MS / 2) {
@@ -91,13 +93,13 @@ impl DueLoop {
         let sleep_ms = self.soon().sleep_ms(now, AHEAD_MS / 2);
         Ok(match full {
             true => Duration::ZERO,
-            // What ends makes room, and is heard of.
+            // When a firing ends, there is room again, and the loop is notified.
             false if self.under_way.len() >= MAX_UNDER_WAY => self.poll,
             false => Duration::from_millis(sleep_ms),
         })
     }
 
-    /// Fires up to a page of what is due on each clock, and waits for it. Returns how many rows it took on.
+    /// Fires up to a page of due rows on each clock, and waits for the outcome. Returns how many rows it fired.
     pub async fn tick(&mut self) -> StoreResult<usize> {
         let now = self.service.store().now().await?;
         self.look(now).await?;
@@ -108,14 +110,14 @@ impl DueLoop {
         Ok(count)
     }
 
-    /// Reads a page of what is due within moments on each clock.
+    /// Reads a page of the rows that become due soon, on each clock.
     async fn look(&mut self, now: Now) -> StoreResult<()> {
         self.set_aside.retain(|_, since| since.elapsed() < SET_ASIDE);
         for clock in CLOCKS {
             let until_ms = now_on(clock, now).saturating_add(AHEAD_MS);
-            // First: what is written from now on may be missing in what is read.
+            // This comes first, because rows that are written from now on may be missing in the read.
             self.soon().cover(clock, until_ms);
-            // Rows that are not to be fired now must not hide those behind them.
+            // Rows that are not to be fired now must not hide the rows behind them.
             let limit = self.page + self.set_aside.len() + self.under_way.len();
             let read = self.service.store().due_page(clock, until_ms, limit).await;
             if read.is_err() {
@@ -131,7 +133,7 @@ impl DueLoop {
         Ok(())
     }
 
-    /// Submits what is due, up to a page of each clock. Returns how many rows it took on.
+    /// Submits the due rows, up to a page on each clock. Returns how many rows it submitted.
     fn fire(&mut self, now: Now) -> usize {
         while let Some(fired) = self.firing.try_join_next() {
             self.take_in(fired);
@@ -152,7 +154,8 @@ impl DueLoop {
 
     fn take_in(&mut self, fired: Result<Vec<(Key, bool)>, JoinError>) {
         let Ok(fired) = fired else {
-            // Better to fire a row that has been fired, which does nothing, than never to look at it again.
+            // After a panic of a firing the rows in flight are unknown. Firing a row twice has no effect, so all of
+            // them are forgotten.
             self.under_way.clear();
             return;
         };
@@ -165,7 +168,8 @@ impl DueLoop {
     }
 }
 
-/// The row's key, and whether it is settled: what would fail again at once is set aside.
+/// Fires one row. Returns its key, and whether the row is settled. A row that would fail again immediately is not
+/// settled.
 async fn fire(service: &Service, due: Due) -> (Key, bool) {
     let (key, class, id) = (due.key(), due.class, due.id);
     let stats = &service.shared.stats;
@@ -177,8 +181,8 @@ async fn fire(service: &Service, due: Due) -> (Key, bool) {
         Ok(Reply::Fired(Fired::Stale)) => Stats::add(&stats.stale, 1),
         Ok(_) => {}
         Err(refusal) => {
-            tracing::warn!(%refusal, %class, %id, "a due row could not be fired");
-            // A database that was away comes back.
+            tracing::warn!(%refusal, %class, %id, "cannot fire a due row");
+            // An unreachable database comes back, so the row can be tried again immediately.
             return (key, !matches!(refusal.code, Code::Internal | Code::StoreRefused));
         }
     }

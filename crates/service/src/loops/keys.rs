@@ -1,4 +1,4 @@
-//! Removes idempotency keys whose time is over: in one process at a time, however many there are.
+//! Removes expired idempotency keys, in one process at a time.
 
 use std::time::Duration;
 
@@ -26,12 +26,12 @@ impl KeyLoop {
     pub(crate) async fn run(self, mut stopped: Stopped) {
         while pause(&self.service, &mut stopped, turn::look_every(&self.service, self.every)).await {
             if let Err(refusal) = self.tick_in_turn().await {
-                tracing::warn!(%refusal, "expired idempotency keys could not be removed");
+                tracing::warn!(%refusal, "cannot remove expired idempotency keys; trying again later");
             }
         }
     }
 
-    /// Does it if it is this process's turn. Returns how many keys it removed then.
+    /// Removes expired keys if it is this process's turn. Returns how many, or `None` if it is not its turn.
     pub async fn tick_in_turn(&self) -> Result<Option<usize>, Refusal> {
         match turn::take(&self.service, "clean_idempotency_keys", self.every).await? {
             true => self.tick().await.map(Some),

@@ -1,6 +1,6 @@
-//! Background loops: each has options, runs until shutdown, and does its work in a `tick` that tests call directly.
+//! Background loops. Each has options, runs until shutdown, and does its work in a `tick` that tests call directly.
 //!
-//! Loops decide nothing: they find what is due and submit it as requests like any other.
+//! Loops decide nothing: they find the work that is due and submit it as ordinary requests.
 
 mod batches;
 mod due;
@@ -28,16 +28,17 @@ use crate::service::Service;
 
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Switched off by tests that tick by hand.
+    /// False in tests that call `tick` themselves.
     pub enabled: bool,
-    /// How often each process looks for ready work made by others, jittered; and how long the due loop waits after an error.
+    /// How often each process looks for ready work that other processes made, with jitter. Also how long the due loop
+    /// waits after an error.
     pub poll: Duration,
-    /// Rows that one look at the due table takes.
+    /// The most rows that one read of the due table returns.
     pub due_page: usize,
     pub key_cleanup: Duration,
     pub orphans: Duration,
     pub retention: Duration,
-    /// How long the audit log is kept.
+    /// How long entries of the audit log are kept.
     pub audit_kept: Duration,
     pub reports: Duration,
     pub batch_cleanup: Duration,
@@ -61,7 +62,7 @@ impl Default for Options {
     }
 }
 
-/// Tells a loop to end.
+/// Signals a loop to end.
 pub(crate) type Stopped = watch::Receiver<bool>;
 
 pub(crate) fn start(service: &Service, options: &Options, stopped: &Stopped) -> Vec<JoinHandle<()>> {
@@ -80,11 +81,12 @@ pub(crate) fn start(service: &Service, options: &Options, stopped: &Stopped) -> 
     ]
 }
 
-/// Sleeps about that long; `false` when it is time to end. Spread over 80 % to 120 %, so that processes that
-/// started together do not come back together.
+/// Sleeps for about this time; returns `false` when the loop has to end. The time varies between 80 % and 120 %, so
+/// that processes that started together do not run in step.
 pub(crate) async fn pause(service: &Service, stopped: &mut Stopped, about: Duration) -> bool {
     let spread = about.mul_f64(0.8 + 0.4 * service.fraction());
-    // In a fixed order, here and in the loops: the same seed gives the same run.
+    // The branches are checked in a fixed order, here and in the loops, so that a simulation with the same seed runs
+    // the same way.
     tokio::select! {
         biased;
         _ = stopped.wait_for(|stopped| *stopped) => false,

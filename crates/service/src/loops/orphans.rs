@@ -1,8 +1,8 @@
-//! Looks for orphans: open work that nothing would ever go on with. There should be none; this counts and warns, so that a
-//! fault shows as a figure and not as a workflow that is silently late.
+//! Looks for orphans: open work that nothing would ever continue. There should be none. The loop counts and logs them,
+//! so that a fault is visible in the metrics and not only as a workflow that hangs.
 //!
-//! A page at a time, round and round through everything that is open, in one process at a time. Each is looked at under
-//! lock, so that work on its way is never taken for an orphan.
+//! The loop checks all open work page by page, again and again, in one process at a time. Each item is checked under a
+//! lock, so that work in progress is never taken for an orphan.
 
 use std::time::Duration;
 
@@ -17,11 +17,11 @@ use uuid::Uuid;
 use crate::loops::{Options, Stopped, pause, turn};
 use crate::service::Service;
 
-/// Executions or tasks that one tick looks at.
+/// Executions or tasks that one tick checks.
 const PAGE: usize = 200;
-/// Tenants without open work that one tick passes over.
+/// Tenants without open work that one tick skips.
 const TENANTS: usize = 100;
-/// What is looked through for each tenant.
+/// The kinds of open work that are checked for each tenant.
 const STAGES: [Stage; 3] =
     [Stage::Executions, Stage::Tasks(TaskStatus::Pending), Stage::Tasks(TaskStatus::Running)];
 
@@ -38,7 +38,7 @@ pub struct OrphanLoop {
     place: Place,
 }
 
-/// Where the next tick goes on.
+/// Where the next tick continues.
 #[derive(Debug, Default)]
 struct Place {
     tenant: Option<TenantId>,
@@ -59,12 +59,12 @@ impl OrphanLoop {
                 Err(refusal) => Err(refusal),
             };
             if let Err(refusal) = done {
-                tracing::warn!(%refusal, "orphans could not be looked for; trying again later");
+                tracing::warn!(%refusal, "cannot look for orphans; trying again later");
             }
         }
     }
 
-    /// Looks at the next page. Returns how many orphans it found.
+    /// Checks the next page. Returns how many orphans it found.
     pub async fn tick(&mut self) -> Result<usize, Refusal> {
         let page = self.next_page().await;
         let page = page.map_err(|error| Refusal::new(Code::StoreUnavailable, error.to_string()))?;
@@ -85,8 +85,8 @@ impl OrphanLoop {
         Ok(found)
     }
 
-    /// At most a page of what is open, going on where the last one ended. Empty when all tenants have been looked at:
-    /// the next one begins anew.
+    /// At most a page of open work, from where the last page ended. The page is empty when all tenants have been
+    /// checked; the next call then starts again from the beginning.
     async fn next_page(&mut self) -> StoreResult<Vec<(TenantId, Open)>> {
         for _ in 0..TENANTS {
             let Some(tenant) = self.tenant().await? else { break };
@@ -116,7 +116,7 @@ impl OrphanLoop {
         Ok(Vec::new())
     }
 
-    /// The tenant whose work is being looked at, or the next one when a new round of stages begins.
+    /// The tenant whose work is being checked, or the next tenant if all stages of the last one are finished.
     async fn tenant(&mut self) -> StoreResult<Option<TenantId>> {
         if (self.place.stage, self.place.after) != (0, None) {
             return Ok(self.place.tenant);

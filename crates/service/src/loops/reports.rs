@@ -1,4 +1,4 @@
-//! Writes gathered progress reports and log lines.
+//! Writes collected progress reports and log lines.
 
 use std::time::Duration;
 

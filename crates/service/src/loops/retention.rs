@@ -1,5 +1,4 @@
-//! Deletes finished executions and tasks of tenants that do not want to keep them for ever, and old entries of the audit
-//! log.
+//! Deletes finished executions and tasks after the tenant's retention time, and old entries of the audit log.
 
 use std::time::Duration;
 
@@ -13,7 +12,8 @@ use uuid::Uuid;
 use crate::loops::{Options, Stopped, pause};
 use crate::service::Service;
 
-/// Executions, and tasks, that are deleted at once, and pages that one tick deletes for one tenant.
+/// Executions or tasks that are deleted at once. `MAX_PAGES` is the number of pages that one tick deletes for one
+/// tenant.
 const PAGE: usize = 200;
 const MAX_PAGES: usize = 500;
 const TENANTS: usize = 1_000;
@@ -33,12 +33,12 @@ impl RetentionLoop {
     pub(crate) async fn run(self, mut stopped: Stopped) {
         while pause(&self.service, &mut stopped, self.every).await {
             if let Err(error) = self.tick().await {
-                tracing::warn!(%error, "retention could not read; trying again later");
+                tracing::warn!(%error, "the retention loop cannot read the database; trying again later");
             }
         }
     }
 
-    /// Deletes what has been kept long enough. Returns how many.
+    /// Deletes everything whose retention time is over. Returns how many items it deleted.
     pub async fn tick(&self) -> StoreResult<usize> {
         let mut total = self.tick_audit().await?;
         let mut after = None;
@@ -54,7 +54,7 @@ impl RetentionLoop {
         }
     }
 
-    /// What cannot be removed now is tried again the next time.
+    /// Entries that cannot be removed now are tried again in the next tick.
     async fn tick_audit(&self) -> StoreResult<usize> {
         let kept_ms = i64::try_from(self.audit_kept.as_millis()).unwrap_or(i64::MAX);
         let before_ms = self.service.store().now().await?.ms.saturating_sub(kept_ms);
@@ -93,7 +93,7 @@ impl RetentionLoop {
             .map(|execution_id| Op::from(DeleteWorkflow { execution_id }))
             .chain(tasks.into_iter().map(|task_id| Op::from(DeleteTask { task_id })));
         let results = join_all(ops.map(|op| self.service.call(tenant.id, op))).await;
-        // Another process may have been faster: then it is gone, which is what was wanted.
+        // If another process deleted an item first, the call fails, but the item is gone as wanted.
         Ok(results.iter().filter(|result| result.is_ok()).count())
     }
 }

@@ -1,7 +1,7 @@
-//! What falls due within moments, in memory: what this process writes, and what a look at the database has found.
+//! Rows that become due soon, in memory: those that this process writes, and those that were read from the database.
 //!
-//! A row may be here that is gone from the database; firing it does nothing. A row may be missing that another process wrote
-//! after the last look; the next one finds it.
+//! A row may be here although it is gone from the database; firing it has no effect. A row that another process wrote
+//! after the last read may be missing; the next read finds it.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,12 +11,12 @@ use flovyn_engine::{Change, Now, Row};
 use tokio::sync::Notify;
 
 pub(super) const CLOCKS: [ClockKind; 2] = [ClockKind::Product, ClockKind::Lease];
-/// What a batch writes beyond that is never covered when it is committed.
+/// Rows that are due later than this are never in the covered time when their batch is committed.
 const FAR_MS: i64 = 10_000;
 
 pub(super) type Key = <Due as Row>::Key;
 
-/// What a batch changes in the rows that fall due within moments.
+/// A batch's changes to the rows that become due soon.
 #[derive(Debug, Default)]
 pub(crate) struct DueChanges {
     added: Vec<Due>,
@@ -47,15 +47,15 @@ pub(crate) struct Soon {
     sooner: Notify,
 }
 
-/// One clock.
+/// The rows of one clock.
 #[derive(Debug)]
 struct Side {
     rows: BTreeMap<Key, Due>,
-    /// Up to when everything that this process knows of is here.
+    /// Until this time, all rows that this process knows are here.
     covered_ms: i64,
-    /// Whether the last look found more than it could take.
+    /// Whether the last read found more rows than it could take.
     is_part: bool,
-    /// Until when the loop sleeps.
+    /// The time until which the loop sleeps.
     sleeps_until_ms: i64,
 }
 
@@ -66,12 +66,12 @@ impl Default for Side {
 }
 
 impl Soon {
-    /// Held for look-ups only, never across an await.
+    /// The lock is held for look-ups only, never across an await.
     fn lock(&self) -> MutexGuard<'_, [Side; 2]> {
         self.sides.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Completes when something has become due before what the loop sleeps for, or the clock was moved.
+    /// Completes when a row is due before the end of the loop's sleep, or when the clock was moved.
     pub(super) async fn is_sooner(&self) {
         self.sooner.notified().await;
     }
@@ -80,7 +80,7 @@ impl Soon {
         self.sooner.notify_one();
     }
 
-    /// A batch has been committed.
+    /// Adds and removes the rows that a committed batch wrote and deleted.
     pub(crate) fn committed(&self, changes: DueChanges) {
         if changes.added.is_empty() && changes.gone.is_empty() {
             return;
@@ -101,7 +101,8 @@ impl Soon {
         }
     }
 
-    /// Whether it is time to look into the database: so long before what is covered ends, or when the clock has stepped back.
+    /// Whether it is time to read the database: `margin_ms` before the end of the covered time, or after the clock was
+    /// set back.
     pub(super) fn wants_look(&self, now: Now, margin_ms: i64) -> bool {
         let sides = self.lock();
         CLOCKS.iter().any(|clock| {
@@ -110,12 +111,13 @@ impl Soon {
         })
     }
 
-    /// From now on everything that is written up to then is to be here.
+    /// From now on, all rows that this process writes with a due time up to `until_ms` are kept here.
     pub(super) fn cover(&self, clock: ClockKind, until_ms: i64) {
         self.lock()[index(clock)].covered_ms = until_ms;
     }
 
-    /// What a look has found, and up to when, if that was not all.
+    /// Adds the rows of a read. `last_ms` is the time of the last row if there are more rows, and `None` if the read
+    /// found all.
     pub(super) fn found(&self, clock: ClockKind, rows: Vec<Due>, last_ms: Option<i64>) {
         let side = &mut self.lock()[index(clock)];
         side.rows.extend(rows.into_iter().map(|row| (row.key(), row)));
@@ -123,7 +125,7 @@ impl Soon {
         side.covered_ms = last_ms.unwrap_or(side.covered_ms);
     }
 
-    /// Takes out what is due, earliest first, of each clock as much.
+    /// Takes out the rows that are due, earliest first: up to `max` of each clock.
     pub(super) fn take_due(&self, now: Now, max: usize) -> Vec<Due> {
         let mut sides = self.lock();
         let mut due = Vec::new();
@@ -140,8 +142,9 @@ impl Soon {
         due
     }
 
-    /// How long nothing will be due and no look is needed, in milliseconds. What becomes due earlier wakes the loop. Never longer
-    /// than between two looks, whatever the clock does meanwhile.
+    /// How long the loop can sleep, in milliseconds: until a row is due or a read is needed. A row that becomes due
+    /// earlier wakes the loop. The sleep is never longer than the time between two reads, whatever the clock does
+    /// meanwhile.
     pub(super) fn sleep_ms(&self, now: Now, margin_ms: i64) -> u64 {
         let mut sides = self.lock();
         let mut shortest = margin_ms;
@@ -156,7 +159,7 @@ impl Soon {
 }
 
 impl Side {
-    /// When the next look is due. After one that found more than it could take: when all of that is due.
+    /// When the next read is due. If the last read found more than it could take: when all rows of that read are due.
     fn look_at(&self, margin_ms: i64) -> i64 {
         if self.is_part { self.covered_ms } else { self.covered_ms.saturating_sub(margin_ms) }
     }
@@ -199,7 +202,7 @@ mod tests {
         soon.take_due(at(now_ms), 10).into_iter().map(|row| row.due_ms).collect()
     }
 
-    /// As after a look that found nothing.
+    /// The state after a read that found no rows.
     fn looked(until_ms: i64) -> Soon {
         let soon = Soon::default();
         for clock in CLOCKS {
@@ -214,7 +217,7 @@ mod tests {
         let soon = looked(2_000);
         soon.committed(inserted([timer(200, 1), timer(100, 2), timer(2_001, 3)]));
         assert!(taken(&soon, 99).is_empty());
-        assert_eq!(taken(&soon, 5_000), [100, 200], "what is beyond reach is for the next look");
+        assert_eq!(taken(&soon, 5_000), [100, 200], "a later row is left for the next read");
     }
 
     #[test]
@@ -229,13 +232,13 @@ mod tests {
     #[test]
     fn a_look_is_wanted_in_time_and_after_the_clock_has_moved() {
         let soon = Soon::default();
-        assert!(soon.wants_look(at(0), 1_000), "nothing is known");
+        assert!(soon.wants_look(at(0), 1_000), "nothing was read yet");
         let soon = looked(2_000);
         assert!(!soon.wants_look(at(999), 1_000));
         assert_eq!(soon.sleep_ms(at(900), 1_000), 100);
         assert!(soon.wants_look(at(1_000), 1_000));
         assert!(soon.wants_look(at(3_600_000), 1_000));
-        assert!(soon.wants_look(at(-5_000), 1_000), "the clock has stepped back");
+        assert!(soon.wants_look(at(-5_000), 1_000), "the clock was set back");
         assert_eq!(soon.sleep_ms(at(-5_000), 1_000), 1_000);
     }
 
@@ -250,11 +253,11 @@ mod tests {
     #[test]
     fn after_part_of_what_is_due_the_rest_is_looked_for_at_once() {
         let soon = looked(2_000);
-        // Written while the look was under way, later than what it could take.
+        // This row was written during the read, and is later than the last row that the read could take.
         soon.committed(inserted([timer(900, 1)]));
         soon.found(ClockKind::Product, vec![timer(100, 2)], Some(100));
         soon.committed(inserted([timer(150, 3)]));
-        assert_eq!(taken(&soon, 200), [100], "the other is still to be found");
+        assert_eq!(taken(&soon, 200), [100], "the next read finds the other row");
         assert!(soon.wants_look(at(200), 1_000));
         assert_eq!(soon.sleep_ms(at(200), 1_000), 0);
     }

@@ -1,4 +1,4 @@
-//! Turns: what several processes on one database need not all do.
+//! Turns: jobs that only one of several processes on a database needs to do at a time.
 
 use std::time::Duration;
 
@@ -6,12 +6,12 @@ use flovyn_engine::{Code, Refusal};
 
 use crate::service::Service;
 
-/// Looks so many times for each turn, so that the turn of a process that died is taken soon.
+/// How often a process asks for the turn in each period, so that the turn of a process that died is taken soon.
 const LOOKS: u32 = 10;
 
-/// How long to sleep before asking for a turn that comes `every` so often.
+/// How long to sleep before asking again for a turn that comes once in `every`.
 pub(super) fn look_every(service: &Service, every: Duration) -> Duration {
-    // A process that is alone has every turn.
+    // A process that is alone on its database has every turn.
     if service.store().is_shared() { every / LOOKS } else { every }
 }
 

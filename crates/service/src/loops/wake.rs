@@ -1,4 +1,5 @@
-//! Brings pollers together with work that another process made ready: at once by hint, at the latest by polling.
+//! Makes pollers search for work that another process made ready: immediately after a hint, or at the latest with the
+//! next poll of the database.
 
 use std::collections::BTreeSet;
 use std::pin::pin;
@@ -12,7 +13,7 @@ use crate::job::Asker;
 use crate::loops::{Options, Stopped, pause};
 use crate::service::Service;
 
-/// Lanes that are looked up at a time for those who take work of any kind.
+/// The most lanes that are read for pollers that take work of any kind.
 const ANY_LANES: usize = 100;
 
 #[derive(Debug)]
@@ -30,7 +31,8 @@ impl WakeLoop {
     pub(crate) async fn run(self, mut stopped: Stopped) {
         let mut hints = self.service.shared.hints.then(|| self.service.store().hints()).flatten();
         loop {
-            // However many hints come: those that got lost are made up for by looking.
+            // The pause is not restarted by hints, so the regular poll always happens and finds work whose hint was
+            // lost.
             let mut pause = pin!(pause(&self.service, &mut stopped, self.every));
             loop {
                 tokio::select! {
@@ -44,7 +46,7 @@ impl WakeLoop {
                     },
                     () = self.look.notified() => {
                         if let Err(error) = self.tick().await {
-                            tracing::warn!(%error, "ready work could not be looked for; trying again");
+                            tracing::warn!(%error, "cannot look for ready work; trying again");
                         }
                     }
                     hint = next(&mut hints) => self.heard(hint, &mut hints),
@@ -53,7 +55,7 @@ impl WakeLoop {
         }
     }
 
-    /// Looks for work in the lanes that somebody waits for. Returns how many pollers it sent to search.
+    /// Looks for work in the lanes of all pollers and onlookers. Returns how many pollers it sent to search.
     pub async fn tick(&self) -> StoreResult<usize> {
         let found = with_work(&self.service, self.service.shared.dispatch.lanes()).await?;
         Ok(self.search(&found))
@@ -68,14 +70,14 @@ impl WakeLoop {
             let mut lanes = self.service.shared.dispatch.lanes_of_queue(hint.tenant_id, &hint.queue);
             lanes.retain(|lane| lane.class == hint.class);
             if lanes.iter().any(Lane::is_any_kind) {
-                // Which kinds there are is for the database to say.
+                // Only the database knows which kinds of work there are.
                 self.look.notify_one();
             }
             self.search(&lanes);
         }
     }
 
-    /// Lets one poller of each lane search; whoever finds nothing waits again.
+    /// Makes one poller of each lane search. A poller that finds nothing waits again.
     fn search(&self, lanes: &[Lane]) -> usize {
         let jobs = self.service.shared.dispatch.take_one_of_each(lanes);
         let count = jobs.len();
@@ -83,7 +85,8 @@ impl WakeLoop {
             if let Err((job, _)) = self.service.resend(job)
                 && let Asker::Poll(poll) = job.asker
             {
-                // The queue is full: it goes on waiting, and the next look will find the work.
+                // If the queue is full, the poller continues to wait, and the next poll of the database finds the
+                // work.
                 self.service.shared.dispatch.park(job.request, poll);
             }
         }
@@ -91,7 +94,7 @@ impl WakeLoop {
     }
 }
 
-/// Those of these lanes that have ready work. For a lane of any kind: lanes of its queue.
+/// The lanes among these that have ready work. A lane of any kind is replaced by the lanes with work in its queue.
 pub(crate) async fn with_work(service: &Service, lanes: Vec<Lane>) -> StoreResult<Vec<Lane>> {
     let (any, named): (Vec<Lane>, Vec<Lane>) = lanes.into_iter().partition(Lane::is_any_kind);
     let store = service.store();

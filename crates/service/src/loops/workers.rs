@@ -1,4 +1,4 @@
-//! Forgets workers that have not been heard of for a week.
+//! Deletes workers that have not shown a sign of life for a week.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ pub(super) async fn run(service: Service, every: Duration, mut stopped: Stopped)
     while pause(&service, &mut stopped, every).await {
         let Ok(now) = service.store().now().await else { continue };
         let forget = ForgetWorkers { before_ms: now.lease_ms - KEEP_MS, max: PAGE };
-        // A full page has more behind it; an error is tried again next time.
+        // If a page is full, there may be more. After an error, the next round tries again.
         while let Ok(Reply::Cleaned { count: PAGE }) = service.call(Uuid::nil(), forget.clone()).await {}
     }
 }

@@ -1,7 +1,7 @@
-//! One metric with labels: a handle for each set of values, made when first seen, and never more than so many.
+//! One metric with labels. A handle is created when a set of values is first seen, up to [`MAX_LABEL_SETS`].
 //!
-//! Tenants, kinds and queues are named by users. Without a bound whoever starts workflows could fill the memory of the
-//! server, and of whatever reads its figures.
+//! Users choose the names of tenants, kinds and queues. Without the limit, a client that starts workflows could fill
+//! the memory of the server and of the metrics database.
 
 use std::hash::{Hash, Hasher};
 use std::sync::{PoisonError, RwLock};
@@ -11,15 +11,15 @@ use rustc_hash::{FxHashMap, FxHasher};
 use super::SharedRecorder;
 use super::catalog::{Handle, Metric};
 
-/// Sets of values that one metric tells apart.
+/// The most sets of values that one metric keeps separate.
 pub const MAX_LABEL_SETS: usize = 1_000;
-/// The value of users' labels in all further sets.
+/// The value that replaces users' labels in all further sets.
 pub const OTHER: &str = "other";
 
 pub struct Family<H> {
     metric: &'static Metric,
     recorder: SharedRecorder,
-    /// So many labels, from the front, have values that users choose.
+    /// The number of labels, from the first, whose values users choose.
     chosen: usize,
     known: RwLock<Known<H>>,
 }
@@ -27,7 +27,7 @@ pub struct Family<H> {
 /// The values of all labels, in order.
 type Values = Box<[Box<str>]>;
 
-/// By hash of the values, so that looking up takes no copy of them.
+/// Keyed by a hash of the values, so that a look-up does not copy them.
 struct Known<H> {
     by_hash: FxHashMap<u64, Vec<(Values, H)>>,
     len: usize,
@@ -39,7 +39,7 @@ impl<H: Handle> Family<H> {
         Self { metric, recorder: recorder.clone(), chosen, known }
     }
 
-    /// The handle of these values, or the one of all that are too many.
+    /// The handle of these values. After the limit, the handle in which users' labels are [`OTHER`].
     pub fn with(&self, values: &[&str]) -> H {
         if let Some(found) = self.find(values) {
             return found;
@@ -113,7 +113,7 @@ mod tests {
         }
         assert_eq!(sets(&family), MAX_LABEL_SETS + 1);
         assert!(family.find(&[OTHER, "created"]).is_some());
-        // What users do not choose is still told apart.
+        // Labels that users do not choose are still kept separate.
         let _ = family.with(&["one more", "existing"]);
         assert!(family.find(&[OTHER, "existing"]).is_some());
         assert_eq!(sets(&family), MAX_LABEL_SETS + 2);

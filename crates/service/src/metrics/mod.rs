@@ -1,6 +1,7 @@
-//! What the service tells about itself. Knows how to count, not who reads it: that is the recorder it is given.
+//! The metrics of the service. This module counts; the given recorder decides who reads the metrics.
 //!
-//! Handles are made once and kept; counting is an addition in memory, or a look-up where the label is the user's.
+//! Handles are created once and kept. Counting is an addition in memory, with a look-up first if users choose the
+//! label.
 
 pub mod catalog;
 mod family;
@@ -15,7 +16,7 @@ use uuid::fmt::Hyphenated;
 pub use catalog::{Kind, Metric};
 pub use family::{Family, MAX_LABEL_SETS, OTHER};
 
-/// Where figures go.
+/// Receives the metrics.
 pub type SharedRecorder = Arc<dyn metrics::Recorder + Send + Sync>;
 
 pub(crate) struct Meters {
@@ -66,7 +67,7 @@ impl Meters {
         }
     }
 
-    /// Counts what a batch that is durable now has done.
+    /// Counts the effects of a durable batch.
     pub(crate) fn count(&self, notes: &[Note]) {
         let (mut submitted, mut finished, mut handed) = (Last::default(), Last::default(), Last::default());
         let mut buffer = [0; Hyphenated::LENGTH];
@@ -114,7 +115,7 @@ impl Meters {
     }
 }
 
-/// The handle that was looked up last: what a batch has done is mostly of one kind.
+/// The handle that was looked up last. The effects of a batch mostly have the same labels.
 struct Last<K, H> {
     found: Option<(K, H)>,
 }

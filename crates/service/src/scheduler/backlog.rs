@@ -1,5 +1,5 @@
-//! Requests that wait for a batch. Tenants take turns, so that nobody waits behind another tenant's thousands; each tenant's
-//! own requests keep their order.
+//! Requests that wait for a batch. Tenants take turns, so that no tenant waits behind thousands of another tenant's
+//! requests. Each tenant's own requests keep their order.
 
 use std::collections::VecDeque;
 
@@ -10,22 +10,23 @@ use super::Queued;
 
 #[derive(Debug)]
 pub(super) struct Backlog<J> {
-    /// Each tenant's requests. A tenant without requests is not in here.
+    /// The requests of each tenant. A tenant without requests has no entry.
     queues: FxHashMap<TenantId, VecDeque<J>>,
-    /// Those tenants; the first one is next.
+    /// The tenants that have requests; the first tenant is the next in turn.
     turns: VecDeque<TenantId>,
-    /// The memory of a queue that has become empty, for the next one: mostly there is one tenant, who comes and goes.
+    /// The memory of a queue that has become empty, for the next queue: usually there is one tenant, whose queue often
+    /// becomes empty.
     spare: VecDeque<J>,
     load: Load,
 }
 
-/// How much waits, or is in a batch.
+/// The size of the backlog or of a batch.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Load {
     pub(crate) requests: usize,
     /// Estimated rows that they change, claims excluded.
     pub(crate) rows: usize,
-    /// Estimated rows that claims change if they find as much as they ask for.
+    /// Estimated rows that the claims change if they find as much work as they ask for.
     pub(crate) claimed_rows: usize,
 }
 
@@ -66,7 +67,7 @@ impl<J: Queued> Backlog<J> {
         self.load
     }
 
-    /// How many tenants wait.
+    /// The number of tenants with waiting requests.
     pub(super) fn tenants(&self) -> usize {
         self.turns.len()
     }
@@ -80,7 +81,7 @@ impl<J: Queued> Backlog<J> {
         }
     }
 
-    /// Puts a request before all others of its tenant. A tenant that had none is the next.
+    /// Puts a request before all others of its tenant. A tenant that had no requests is next in turn.
     pub(super) fn push_front(&mut self, job: J) {
         let tenant_id = job.tenant();
         let (queue, is_new) = self.queue_for(&job);
@@ -90,7 +91,7 @@ impl<J: Queued> Backlog<J> {
         }
     }
 
-    /// The queue that a request is about to go into, and whether it was empty.
+    /// The queue for a request that is about to be added, and whether that queue is empty.
     fn queue_for(&mut self, job: &J) -> (&mut VecDeque<J>, bool) {
         self.load.add(job);
         let spare = &mut self.spare;
@@ -104,7 +105,7 @@ impl<J: Queued> Backlog<J> {
         self.queues.get(self.turns.front()?)?.front()
     }
 
-    /// Takes that request; then it is the next tenant's turn.
+    /// Takes the request whose turn it is. Then it is the next tenant's turn.
     pub(super) fn pop_front(&mut self) -> Option<J> {
         let tenant_id = self.turns.pop_front()?;
         let queue = self.queues.get_mut(&tenant_id)?;

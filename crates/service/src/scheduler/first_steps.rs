@@ -1,11 +1,12 @@
 //! Starts that wait for their first step.
 //!
-//! With nothing else to do, a workflow that a waiting worker can take is handed over before its start is written. Its first step
-//! usually comes back within a moment, and both are one commit: less work, and less time until a short workflow has ended. No
-//! caller is answered before the start is written. Should the server die, it never started: the worker has held back what cannot
-//! be undone, and its step is refused.
+//! If there is nothing else to do, a workflow that a waiting worker can take is handed over before its start is
+//! written. Its first step usually arrives within milliseconds, and both are written in one commit. That saves work
+//! and makes short workflows end sooner. No caller is answered before the start is written. If the server dies before
+//! that, the workflow never started: the worker has held back all effects that cannot be undone, and its step is
+//! refused.
 //!
-//! A start that a worker was notified of goes to the head of the very next batch, and that batch has no other beside it.
+//! A provisional start goes to the head of the very next batch, and no other batch is in flight beside that batch.
 
 use std::time::{Duration, Instant};
 
@@ -14,25 +15,25 @@ use rustc_hash::FxHashMap;
 
 use super::{FirstStep, Kind, Queued};
 
-/// How long the starts of a kind are written first, after one whose first step came too late or could not be made before its start
-/// was durable. Doubled each time, up to the longest.
+/// How long starts of a kind are written first after a slow first step: it came too late, or could not be made before
+/// its start was durable. The time is doubled after each further slow step, up to `SLOW_FOR_LONGEST`.
 const SLOW_FOR: Duration = Duration::from_millis(100);
 const SLOW_FOR_LONGEST: Duration = Duration::from_secs(60);
-/// More starts than that have each other to share a commit with.
+/// The most starts that are handed over first. More starts save commits by sharing one.
 const FEW: usize = 2;
-/// Kinds that are remembered as slow.
+/// The most kinds that are remembered as slow.
 const MAX_SLOW: usize = 1_000;
 
 #[derive(Debug)]
 pub(super) struct FirstSteps<J> {
-    /// How long a start waits when nothing else happens. Zero: starts are always written first.
+    /// How long a start waits for its first step if nothing else happens. Zero: starts are always written first.
     patience: Duration,
-    /// The starts that workers were notified of, and until when they wait.
+    /// The provisional starts, and the time until which they wait.
     held: Option<(Vec<(ExecutionId, J)>, Instant)>,
     slow: FxHashMap<Kind, Slow>,
 }
 
-/// A kind whose starts are written first, for a while.
+/// A kind whose starts are written first, until this time.
 #[derive(Debug, Clone, Copy)]
 struct Slow {
     until: Instant,
@@ -44,7 +45,7 @@ impl<J: Queued> FirstSteps<J> {
         Self { patience, held: None, slow: FxHashMap::default() }
     }
 
-    /// Whether workers may be notified of this batch before it is written.
+    /// Whether workers may receive the executions of this batch before it is written.
     pub(super) fn may_notify(&self, batch: &[J], now: Instant) -> bool {
         let is_quick = |kind| self.slow.get(&kind).is_none_or(|slow| now >= slow.until);
         !self.patience.is_zero()
@@ -61,22 +62,22 @@ impl<J: Queued> FirstSteps<J> {
         self.held.is_some()
     }
 
-    /// Until when a first step is waited for. `None`: none is.
+    /// The end of the wait for first steps. `None`: no start waits.
     pub(super) fn until(&self) -> Option<Instant> {
         self.held.as_ref().map(|(_, until)| *until)
     }
 
-    /// Whether a first step is waited for and not late.
+    /// Whether a start waits for its first step and its time is not over.
     pub(super) fn may_still_come(&self, now: Instant) -> bool {
         self.until().is_some_and(|until| now < until)
     }
 
-    /// Whether a first step has not come in time.
+    /// Whether a start waits for its first step and its time is over.
     pub(super) fn is_due(&self, now: Instant) -> bool {
         self.until().is_some_and(|until| now >= until)
     }
 
-    /// Puts the starts at the head of a batch.
+    /// Puts the provisional starts at the head of a batch.
     pub(super) fn join(&mut self, batch: &mut Vec<J>, now: Instant) {
         let Some((starts, until)) = self.held.take() else { return };
         for (execution_id, start) in &starts {

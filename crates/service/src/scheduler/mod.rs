@@ -1,8 +1,9 @@
 //! Decides when a batch begins, what goes into it, where it runs, and in which order batches are answered.
 //!
-//! Pure: no runtime, no store, no lock, and no clock but the `now` of each event. The executor in `batcher.rs` reports what
-//! happened as an [`Event`] and carries out the [`Action`]s that [`Event::Turn`] returns. What differs between databases is in
-//! [`Policy`]; requests are known by [`Queued`] only. docs/batching.md explains the whole.
+//! The scheduler is pure: it has no runtime, no store, no lock, and no clock except the `now` of each event. The
+//! executor in `batcher.rs` reports [`Event`]s and carries out the [`Action`]s that [`Event::Turn`] returns.
+//! [`Policy`] has the differences between databases, and [`Queued`] the facts about requests. docs/batching.md
+//! explains the whole.
 
 mod backlog;
 mod claim_turns;
@@ -30,42 +31,44 @@ pub use policy::SideBySideFrom;
 pub(crate) use policy::{Elsewhere, InProcess, MAX_IN_FLIGHT, Policy};
 pub use tricks::Tricks;
 
-/// A batch of at least this many requests is followed by others of the same callers, who get turns to send them first.
+/// After a batch of at least this many requests, the scheduler gathers the next requests of the same callers before
+/// the next batch.
 pub(crate) const MANY: usize = 8;
-/// How many turns they get at most.
+/// The most turns for which requests are gathered.
 const MAX_GATHERING_TURNS: usize = 8;
-/// With so many requests waiting there is nothing to gain from gathering more. The next batch begins, and the last one is
-/// answered while the next is being committed.
+/// If at least this many requests wait, gathering more saves nothing. The next batch begins, and the last batch is
+/// answered while the next one is being committed.
 const ENOUGH: usize = 64;
-/// How many requests the backlog takes in; more stay in the channel.
+/// The most requests in the backlog; further requests stay in the channel.
 pub(crate) const QUEUE: usize = 16_384;
-/// How long the release of a claim waits after it failed.
+/// How long the release of a claim waits after it has failed.
 pub(crate) const RELEASE_AGAIN: Duration = Duration::from_millis(100);
 
 #[derive(Debug)]
 pub(crate) struct Scheduler<J> {
     policy: Box<dyn Policy>,
-    /// Requests that were deferred by the last batch, then what did not fit into it.
+    /// The waiting requests. Those that the last batch deferred come first, then those that did not fit into it.
     backlog: Backlog<J>,
     pace: Pace,
     overlap: Overlap,
     first_steps: FirstSteps<J>,
-    /// Releases that are tried again, and when.
+    /// Releases that will be tried again, and when.
     later: VecDeque<(Instant, J)>,
-    /// Batches beside the loop, in the order in which they began, and whether another one was in flight then.
+    /// The batches beside the loop, in the order in which they began. `true`: another batch was in flight at that
+    /// time.
     beside: Vec<(BatchId, bool)>,
     /// The batch in the loop.
     here: Option<BatchId>,
-    /// Batches that wait for locked rows.
+    /// The number of batches that wait for locked rows.
     alone: usize,
     last_id: BatchId,
     /// Whether the last batch in the loop waits for [`Action::Answer`].
     unanswered: bool,
-    /// How many requests the last batch had.
+    /// The number of requests in the last batch.
     last_batch: usize,
-    /// Turns that are left for gathering requests, and how many there were at the last one.
+    /// The turns that are left for gathering requests, and the number of waiting requests at the last of these turns.
     gathering: (usize, usize),
-    /// Turns for which it still stays awake for a first step.
+    /// The number of turns for which the loop still stays awake for a first step.
     awake: usize,
     stopping: bool,
     drained: bool,
@@ -93,7 +96,7 @@ impl<J: Queued> Scheduler<J> {
         }
     }
 
-    /// Takes note of an event. For [`Event::Turn`], returns what to do next.
+    /// Records an event. For [`Event::Turn`], returns the next actions.
     pub(crate) fn on(&mut self, event: Event<J>, now: Instant) -> Vec<Action<J>> {
         match event {
             Event::Arrived(job) => self.backlog.push_back(job),
@@ -117,7 +120,7 @@ impl<J: Queued> Scheduler<J> {
         Vec::new()
     }
 
-    /// Whether the backlog takes in more.
+    /// Whether the backlog accepts more requests.
     pub(crate) fn has_room(&self) -> bool {
         self.backlog.load().requests < QUEUE
     }
@@ -130,7 +133,7 @@ impl<J: Queued> Scheduler<J> {
             return vec![Action::Answer];
         }
         if self.awake > 0 && waiting == 0 && self.first_steps.may_still_come(now) {
-            // A first step is near. A thread that slept would have to be woken for it, which takes longer than the step.
+            // A first step is expected soon. Waking a sleeping thread for it would take longer than the step.
             self.awake -= 1;
             return vec![Action::Yield];
         }
@@ -158,12 +161,13 @@ impl<J: Queued> Scheduler<J> {
         self.policy.overlaps(self.pace.is_shared(now))
     }
 
-    /// Whether to let more requests arrive first. After a batch of many, the callers it answered are about to send their next
-    /// ones: they get turns as long as more keeps coming. No timer: nobody waits for requests that may never come.
+    /// Whether to let more requests arrive first. After a large batch, the answered callers are about to send their
+    /// next requests. They get turns as long as more requests keep arriving. There is no timer, so no request waits
+    /// for others that may never come.
     fn gathers(&mut self) -> bool {
         let (turns, before) = self.gathering;
         let waiting = self.backlog.load().requests;
-        // With another batch in flight, those who were answered have had their time.
+        // If another batch is in flight, the answered callers have already had their time.
         let may_come = self.last_batch >= MANY && self.beside.is_empty() && waiting < ENOUGH;
         let came = turns == MAX_GATHERING_TURNS || waiting > before;
         let gathers = may_come && turns > 0 && came;
@@ -177,7 +181,7 @@ impl<J: Queued> Scheduler<J> {
         let mut actions: Vec<_> = picked.abandoned.into_iter().map(Action::PassOn).collect();
         let held = self.first_steps.is_waiting();
         if alone && held {
-            // Nothing that follows may overtake a start that a worker was notified of.
+            // No later request may overtake a provisional start.
             self.requeue(std::mem::take(&mut jobs));
             alone = false;
         }
@@ -199,7 +203,7 @@ impl<J: Queued> Scheduler<J> {
             self.beside.push((batch, before.is_some()));
             let order = if self.policy.in_order() { Order::After(before) } else { Order::Any };
             if self.unanswered && self.policy.in_order() {
-                // The store may be done with this batch at once: it must not be answered before the last one.
+                // The store may finish this batch immediately, but it must not be answered before the last batch.
                 actions.push(Action::Answer);
             }
             Runs::Beside { order, second: before.is_some() }
@@ -227,7 +231,7 @@ impl<J: Queued> Scheduler<J> {
             if second && requests > 0 {
                 self.overlap.second_ended(requests, in_vain, now);
             } else if let Some(took) = took {
-                // A batch that shared the database with an earlier one is no measure.
+                // A batch that shared the database with an earlier batch is not a valid measurement.
                 self.pace.took(requests, took, now);
             }
         } else {
@@ -240,7 +244,8 @@ impl<J: Queued> Scheduler<J> {
     /// Puts requests before all others of their tenants, in this order.
     fn requeue(&mut self, jobs: Vec<J>) {
         for job in jobs.into_iter().rev() {
-            // A server that stops does not wait for its database: sessions that come back elsewhere say what they hold.
+            // A stopping server does not wait for its database to release claims: workers that reconnect to another
+            // server report which claims they hold.
             if !(self.stopping && job.is_release() && job.misses() > 0) {
                 self.backlog.push_front(job);
             }

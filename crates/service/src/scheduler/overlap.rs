@@ -1,27 +1,28 @@
 //! When a second batch begins while the first one is in flight.
 //!
-//! While one is written the next is loaded and decided, so that this process and the database wait less for each other. A batch
-//! costs a transaction of its own, so it takes many requests to be worth it.
+//! While one batch is written, the next is loaded and decided, so that this process and the database wait less for
+//! each other. Each batch costs a transaction, so a second one is only worth it for many requests.
 //!
-//! Where batches are two transactions at once, requests that need a row of the other one are deferred: they were loaded in vain.
-//! After a second batch in which many were, as when all is about one execution, no second one begins for a while.
+//! If two batches are two concurrent transactions, requests that need a row of the other batch are deferred, and their
+//! load was wasted. After a second batch with many deferred requests, for example if all are about one execution, no
+//! second batch begins for a while.
 
 use std::time::{Duration, Instant};
 
 use super::policy::MAX_IN_FLIGHT;
 
-/// Stop overlapping for a while when more than one request in this many was decided in vain.
+/// Stop overlapping for a while when more than one request in this many has to be decided again.
 const MAX_IN_VAIN: usize = 8;
-/// For how long, doubled each time up to the longest.
+/// How long no second batch begins. Doubled each time, up to `LONGEST_PAUSE`.
 const PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
 pub(super) struct Overlap {
-    /// No second batch begins before. `None`: it may at any time.
+    /// No second batch begins before this time. `None`: it may begin at any time.
     not_before: Option<Instant>,
     pause: Duration,
-    /// Whether the next batch waits until none is in flight.
+    /// Whether the next batch waits until no batch is in flight.
     next_is_alone: bool,
 }
 
@@ -32,19 +33,20 @@ impl Default for Overlap {
 }
 
 impl Overlap {
-    /// Whether another batch may begin beside those in flight, of which there is at least one. `is_much`: enough waits for it.
+    /// Whether another batch may begin beside those in flight, of which there is at least one. `is_much`: there are
+    /// enough waiting requests.
     pub(super) fn may_begin(&self, in_flight: usize, is_much: bool, now: Instant) -> bool {
         let paused = self.not_before.is_some_and(|until| now < until);
         in_flight < MAX_IN_FLIGHT && is_much && !self.next_is_alone && !paused
     }
 
-    /// A batch begins, with so many in flight.
+    /// A batch begins while `in_flight` others are in flight.
     pub(super) fn begins(&mut self, in_flight: usize) {
         self.next_is_alone &= in_flight > 0;
     }
 
-    /// A batch has ended that began while another one was in flight. If any of its requests was decided in vain, the next batch
-    /// begins with them, and alone: otherwise they would meet whoever has locked their rows since.
+    /// Records the end of a batch that began while another one was in flight. If `in_vain` of its requests have to be
+    /// decided again, the next batch begins with them and runs alone. Otherwise they would meet the same locks again.
     pub(super) fn second_ended(&mut self, requests: usize, in_vain: usize, now: Instant) {
         self.next_is_alone = in_vain > 0;
         if in_vain * MAX_IN_VAIN > requests {
@@ -79,10 +81,10 @@ mod tests {
         }
         overlap.second_ended(80, 10, now);
         overlap.begins(0);
-        assert!(overlap.may_begin(1, true, now), "few were in vain");
+        assert!(overlap.may_begin(1, true, now), "only a few had to be decided again");
         overlap.second_ended(80, 80, now);
         overlap.begins(0);
-        assert!(overlap.may_begin(1, true, now + PAUSE), "as short as at first");
+        assert!(overlap.may_begin(1, true, now + PAUSE), "the pause is short again");
     }
 
     #[test]

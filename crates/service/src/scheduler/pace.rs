@@ -1,37 +1,39 @@
-//! How many requests a batch may have. A request that arrives while a batch is in flight waits for its end. As long as several
-//! tenants ask, batches are therefore kept so small that none makes the others wait long. A tenant who is alone gets the largest
-//! batches, which cost the least for each request.
+//! How many requests a batch may have. A request that arrives while a batch is in flight waits for the end of that
+//! batch. So while several tenants send requests, batches are kept small enough that no tenant waits long for the
+//! others. A tenant alone gets the largest batches, which cost least per request.
 
 use std::time::{Duration, Instant};
 
 use flovyn_engine::ids::TenantId;
 use uuid::Uuid;
 
-/// Requests in a batch, at most: a few milliseconds of work. Whatever arrives meanwhile, a timer above all, waits for its end,
-/// and a longer batch hardly saves anything more of an fsync.
+/// The most requests in a batch: a few milliseconds of work. Everything that arrives meanwhile, above all timers,
+/// waits for the end of the batch. A larger batch would save hardly any more fsync time per request.
 const MAX_REQUESTS: usize = 256;
-/// Requests to which a batch is cut down at most. How long so few take is what a transaction costs anyway.
+/// The size below which batches are not cut down. The time for so few requests is mainly the fixed cost of a
+/// transaction.
 const FEW: usize = 4;
-/// A batch may last so long, or twice as long as one of few requests if that is longer: smaller ones would only add transactions.
+/// How long a batch may take. If twice the time of a batch of few requests is longer, that is the limit: smaller
+/// batches would only add transactions.
 const MAY_LAST: Duration = Duration::from_millis(10);
-/// After so many larger batches, one of few requests is made to measure how long it takes now.
+/// After this many larger batches, one batch of few requests is made, to measure how long it takes now.
 const LOOKS_AFTER: usize = 64;
-/// For how long after a change of tenants several are assumed to ask.
+/// After a request of another tenant, several tenants are assumed to be active for this time.
 const SHARED_FOR: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
 pub(super) struct Pace {
-    /// Otherwise batches are always as large as they may be.
+    /// If false, batches always have the largest size.
     adapts: bool,
-    /// Size of the next batch while several tenants ask.
+    /// The size of the next batch while several tenants are active.
     max: usize,
-    /// How long a batch of few requests takes, smoothed. Zero: not known yet.
+    /// How long a batch of few requests takes, smoothed. Zero: unknown.
     few_take: Duration,
-    /// Larger batches since the last one of few requests.
+    /// The number of larger batches since the last batch of few requests.
     larger_since: usize,
-    /// Nil: none has asked yet.
+    /// The tenant of the last request. Nil: there was none yet.
     last_tenant: TenantId,
-    /// Until when several tenants are assumed to ask. `None`: there has been one at most.
+    /// Until when several tenants are assumed to be active. `None`: there has been at most one.
     shared_until: Option<Instant>,
 }
 
@@ -54,7 +56,7 @@ impl Pace {
             true => self.max,
             false => MAX_REQUESTS,
         };
-        // As long as that takes no more than what two transactions would cost.
+        // Filled up as long as that takes no longer than two transactions.
         let part = self.twice_few().as_secs_f64() / self.may_last().as_secs_f64();
         let filled_up_to = match max_requests {
             MAX_REQUESTS => MAX_REQUESTS,
@@ -63,7 +65,7 @@ impl Pace {
         Size { max_requests, filled_up_to }
     }
 
-    /// Whether several tenants ask.
+    /// Whether several tenants are active.
     pub(super) fn is_shared(&self, now: Instant) -> bool {
         self.shared_until.is_some_and(|until| now < until)
     }
@@ -76,9 +78,9 @@ impl Pace {
         MAY_LAST.max(self.twice_few())
     }
 
-    /// Takes note of whose requests go into a batch.
+    /// Records the tenants whose requests go into a batch.
     pub(super) fn asked(&mut self, tenants: impl Iterator<Item = TenantId>, now: Instant) {
-        // Housekeeping is nobody's.
+        // Requests of the background loops have no tenant.
         for tenant_id in tenants.filter(|tenant_id| !tenant_id.is_nil()) {
             if tenant_id != self.last_tenant {
                 if !self.last_tenant.is_nil() {
@@ -89,7 +91,7 @@ impl Pace {
         }
     }
 
-    /// Takes note of how long a batch that wrote something took.
+    /// Records how long a batch took that wrote something.
     pub(super) fn took(&mut self, requests: usize, took: Duration, now: Instant) {
         if requests <= FEW {
             self.few_take = if self.few_take.is_zero() { took } else { (self.few_take * 3 + took) / 4 };
@@ -100,7 +102,7 @@ impl Pace {
         if !self.is_shared(now) {
             return;
         }
-        // Down and up by as much: one that lasted long by chance is made good by the next.
+        // Decrease and increase are equally large, so that the next batch corrects a single slow one.
         if took > self.may_last() {
             self.max = (self.max - self.max / 4).max(FEW);
         } else if requests >= self.max {
@@ -109,11 +111,11 @@ impl Pace {
     }
 }
 
-/// How large a batch may become.
+/// The size limits of a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Size {
     pub(super) max_requests: usize,
-    /// Up to how many requests it is filled from one tenant after the others have had their turns.
+    /// The number of requests up to which one tenant may fill the batch, after the other tenants had their turns.
     pub(super) filled_up_to: usize,
 }
 
@@ -128,8 +130,8 @@ mod tests {
         Duration::from_millis(ms)
     }
 
-    /// Both ask all the time, and batches are as large as they may be. Returns how large they are in the end, but for those
-    /// that only look what few take.
+    /// Two tenants send requests all the time, and batches have the largest size allowed. Returns the average size at
+    /// the end, without the batches that only measure the time of few requests.
     fn settled(fixed: Duration, each: Duration) -> usize {
         let (mut pace, now) = (Pace::new(true), Instant::now());
         let mut sizes = Vec::new();
@@ -144,13 +146,13 @@ mod tests {
 
     #[test]
     fn batches_of_several_tenants_are_cut_until_they_do_not_last_long() {
-        assert!((8..=12).contains(&settled(ms(1), ms(1))), "10 ms, and at times a quarter more");
-        assert!((8..=12).contains(&settled(ms(1), ms(20))), "twice as long as few take");
+        assert!((8..=12).contains(&settled(ms(1), ms(1))), "about 10 ms, sometimes a quarter more");
+        assert!((8..=12).contains(&settled(ms(1), ms(20))), "twice the time of a batch of few");
     }
 
     #[test]
     fn batches_stay_large_where_few_requests_take_as_long() {
-        assert_eq!(settled(ms(1), Duration::from_micros(10)), MAX_REQUESTS, "all is fast");
+        assert_eq!(settled(ms(1), Duration::from_micros(10)), MAX_REQUESTS, "every request is fast");
         assert_eq!(
             settled(ms(50), Duration::from_micros(50)),
             MAX_REQUESTS,
@@ -168,9 +170,9 @@ mod tests {
             pace.took(MAX_REQUESTS, ms(500), now);
         }
         pace.asked([B].into_iter(), now);
-        assert_eq!(pace.size(now).max_requests, FEW, "what few take is not known yet");
+        assert_eq!(pace.size(now).max_requests, FEW, "the time of few is unknown");
         pace.took(FEW, ms(1), now);
-        assert_eq!(pace.size(now), largest, "whether large ones last long is not known either");
+        assert_eq!(pace.size(now), largest, "the time of large batches is unknown too");
         pace.took(MAX_REQUESTS, ms(500), now);
         let cut = Size { max_requests: MAX_REQUESTS * 3 / 4, filled_up_to: MAX_REQUESTS * 3 / 4 / 5 };
         assert_eq!(pace.size(now), cut, "they do");

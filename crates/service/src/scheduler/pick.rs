@@ -1,19 +1,19 @@
-//! What goes into the next batch: tenants in turn, up to the limits.
+//! Picks the requests of the next batch: tenants in turn, up to the limits.
 
 use std::time::Instant;
 
 use super::claim_turns::ClaimTurns;
 use super::{Queued, Scheduler};
 
-/// A batch is full at any of these, or when it has as many requests as its pace allows.
+/// A batch is full at either limit, or when it has as many requests as its pace allows.
 const MAX_BYTES: usize = 4 << 20;
 const MAX_ROWS: usize = 5_000;
-/// After so many misses a request goes alone and waits for its rows.
+/// A request that was deferred this often runs alone and waits for its rows.
 const MAX_MISSES: u32 = 5;
 
 pub(super) struct Picked<J> {
     pub(super) jobs: Vec<J>,
-    /// Whether this is one request that waits for its rows.
+    /// Whether this is a single request that waits for its rows.
     pub(super) alone: bool,
     /// Claims whose pollers have gone.
     pub(super) abandoned: Vec<J>,
@@ -51,8 +51,8 @@ impl<J: Queued> Scheduler<J> {
         }
         self.requeue(next_time);
         self.pace.asked(picked.jobs.iter().map(Queued::tenant), now);
-        // Claims go last: what the others make ready in this very batch is then theirs to take. The sort is stable, so
-        // everything else keeps its order.
+        // Claims go last, so that they can take work that the other requests of this batch make ready. The sort is
+        // stable: all other requests keep their order.
         picked.jobs.sort_by_key(|job| job.claim().is_some());
         picked
     }

@@ -1,4 +1,4 @@
-//! What the scheduler does differently on different databases.
+//! The scheduler's differences between databases.
 
 use std::fmt::Debug;
 use std::time::Duration;
@@ -6,17 +6,17 @@ use std::time::Duration;
 use super::backlog::Load;
 use super::tricks::Tricks;
 
-/// How many batches beside the loop are in flight at a time, where they overlap.
+/// The number of batches beside the loop that may be in flight at a time, if batches overlap.
 pub(crate) const MAX_IN_FLIGHT: usize = 2;
 
-/// From how many requests on batches overlap.
+/// The numbers of requests from which batches overlap.
 #[derive(Debug, Clone, Copy)]
 pub struct SideBySideFrom {
-    /// With a database elsewhere, a batch of so many runs beside the loop. A smaller one ends sooner in it.
+    /// On PostgreSQL, a batch of this many requests runs beside the loop. A smaller batch is faster in the loop.
     pub beside_requests: usize,
-    /// With so many requests waiting, a second batch begins.
+    /// If this many requests wait, a second batch begins.
     pub second_requests: usize,
-    /// Requests that change so many rows count as many, however few they are.
+    /// Requests that change this many rows count as enough, whatever their number.
     pub many_rows: usize,
 }
 
@@ -32,31 +32,33 @@ impl SideBySideFrom {
     }
 }
 
-/// What the scheduler does differently on different databases.
+/// The scheduler's differences between databases.
 pub(crate) trait Policy: Debug + Send {
     /// Whether batches are decided one after the other and must be answered in that order.
     fn in_order(&self) -> bool;
-    /// Whether batches overlap, if several tenants ask or only one does.
+    /// Whether batches overlap, given whether several tenants are active.
     fn overlaps(&self, several_tenants: bool) -> bool;
-    /// Whether so much waits that a second batch is worth its own transaction.
+    /// Whether enough requests wait to be worth a second transaction.
     fn is_much(&self, load: Load) -> bool;
-    /// Whether a batch runs beside the loop, with so many others in flight and so much left waiting.
+    /// Whether a batch runs beside the loop. `in_flight`: the number of other batches in flight; `left`: the requests
+    /// that stay in the backlog.
     fn runs_beside(&self, batch: Load, in_flight: usize, left: Load) -> bool;
-    /// Whether claims of one session for much work go into different batches.
+    /// Whether large claims of one session go into different batches.
     fn claims_take_turns(&self) -> bool;
-    /// How long a start that was handed to a worker waits for its first step before it is written. Zero: it is written first.
+    /// How long a start that was handed to a worker waits for its first step before it is written. Zero: the start is
+    /// written first.
     fn first_step_within(&self) -> Duration;
-    /// For how many turns the loop stays awake for a first step.
+    /// The number of turns that the loop stays awake for a first step.
     fn stays_awake_for(&self) -> usize;
-    /// Whether batches of several tenants are kept so small that none lasts long.
+    /// Whether batches of several tenants are kept so small that no batch takes long.
     fn adapts_pace(&self) -> bool;
 }
 
-/// SQLite: one process writes, and its batches are decided one after the other. Nobody waits for a network, so a batch that has
-/// no other beside it ends sooner in the loop itself.
+/// SQLite: only this process writes, and its batches are decided one after the other. There is no network to wait for,
+/// so a batch that is alone is faster in the loop itself.
 #[derive(Debug)]
 pub(crate) struct InProcess {
-    /// `None`: on this database batches never overlap.
+    /// `None`: batches never overlap on this database.
     pub(crate) from: Option<SideBySideFrom>,
     pub(crate) first_step_within: Duration,
     pub(crate) stays_awake_for: usize,
@@ -68,7 +70,7 @@ impl Policy for InProcess {
         true
     }
 
-    /// Batches are written one after the other anyway: nobody shall wait for two of another tenant's.
+    /// Batches are written one after the other anyway: no tenant should wait for two batches of another tenant.
     fn overlaps(&self, several_tenants: bool) -> bool {
         self.from.is_some() && !several_tenants
     }
@@ -98,11 +100,11 @@ impl Policy for InProcess {
     }
 }
 
-/// PostgreSQL: other processes write as well. Two batches are two transactions, either of which may be decided first, and
-/// requests whose rows the other one has locked are deferred.
+/// PostgreSQL: other processes write as well. Two batches are two transactions, which may be decided in any order.
+/// Requests whose rows the other batch has locked are deferred.
 #[derive(Debug)]
 pub(crate) struct Elsewhere {
-    /// `None`: on this database batches never overlap.
+    /// `None`: batches never overlap on this database.
     pub(crate) from: Option<SideBySideFrom>,
     pub(crate) tricks: Tricks,
 }
@@ -116,7 +118,7 @@ impl Policy for Elsewhere {
         self.from.is_some()
     }
 
-    /// The database is not asked again only to search.
+    /// Claims are not counted: a search alone is not worth a second transaction.
     fn is_much(&self, load: Load) -> bool {
         self.from.is_some_and(|from| from.is_much(load.requests, load.rows))
     }
@@ -131,7 +133,7 @@ impl Policy for Elsewhere {
         false
     }
 
-    /// Other processes may lock, pause or write what a start that is not written depends on.
+    /// Other processes may lock, pause or change rows that an unwritten start depends on.
     fn first_step_within(&self) -> Duration {
         Duration::ZERO
     }

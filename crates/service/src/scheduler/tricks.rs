@@ -1,21 +1,21 @@
 //! Optimisations that can be switched off, to measure what they gain.
 
-/// Optimisations, each of which can be switched off to measure what it gains. None of them changes a result.
+/// Optimisations, each of which can be switched off to measure its gain. None of them changes a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tricks {
     /// On SQLite, a batch is decided while the one before it is being written.
     pub overlapping_writes: bool,
-    /// On SQLite, claims of one session for much work go into different batches.
+    /// On SQLite, large claims of one session go into different batches.
     pub claim_turns: bool,
-    /// On SQLite, a lone start is handed to a worker first and written together with its first step.
+    /// On SQLite, a single start is handed to a worker first and then written together with its first step.
     pub first_steps: bool,
-    /// Batches of several tenants are kept so small that none lasts long.
+    /// Batches of several tenants are kept so small that no batch takes long.
     pub adaptive_pace: bool,
-    /// The loop stays awake for a first step that is near.
+    /// The loop stays awake for a first step that is expected soon.
     pub stay_awake: bool,
     /// A poll of lanes that are known to be empty waits without searching them.
     pub known_empty_lanes: bool,
-    /// Memory that only makes the next request faster is released at rest.
+    /// An idle process frees memory that only makes the next request faster.
     pub release_at_rest: bool,
 }
 
@@ -34,10 +34,10 @@ impl Default for Tricks {
 }
 
 impl Tricks {
-    /// All but those in a list of names, separated by commas. Names are those of the fields.
+    /// All optimisations except those in a list of names, separated by commas. The names are those of the fields.
     ///
     /// # Errors
-    /// The first name that is unknown.
+    /// Fails with the first unknown name.
     pub fn without(names: &str) -> Result<Self, String> {
         let mut tricks = Self::default();
         for name in names.split(',').map(str::trim).filter(|name| !name.is_empty()) {

@@ -1,4 +1,4 @@
-//! Requests as tests write them: what matters is given, all else is as usual.
+//! Builders of requests for tests: each takes the values that matter, and all others have defaults.
 
 use bytes::Bytes;
 use flovyn_engine::ids::{Payload, TaskId};
@@ -13,7 +13,7 @@ pub(crate) fn json(text: &str) -> Payload {
     Bytes::copy_from_slice(text.as_bytes())
 }
 
-/// An id as clients make them.
+/// An id in the form that clients create.
 pub(crate) fn id(number: u128) -> Uuid {
     Uuid::from_u128(0x0190_0000_0000_7000_8000_0000_0000_0000 + number)
 }
@@ -53,23 +53,23 @@ fn claim(class: WorkClass, name: &str) -> Claim {
     }
 }
 
-/// A worker on the stream asks for one workflow.
+/// A claim of one workflow by a worker on the stream.
 pub(crate) fn workflows(kind: &str) -> Claim {
     claim(WorkClass::Workflow, kind)
 }
 
-/// A worker on the stream asks for one task.
+/// A claim of one task by a worker on the stream.
 pub(crate) fn tasks(task_type: &str) -> Claim {
     claim(WorkClass::Task, task_type)
 }
 
-/// The same by a client of the plain public protocol, which is not told of cancel requests.
+/// The same claim by a client of the plain public protocol, which does not receive cancel requests.
 pub(crate) fn plain(claim: Claim) -> Claim {
     let claimer = Claimer { worker: "plain".into(), plain: true, cooperative: false, ..claim.claimer };
     Claim { claimer, ..claim }
 }
 
-/// The same by a session that has registered.
+/// The same claim by a registered session.
 pub(crate) fn of_session(claim: Claim, session: Uuid) -> Claim {
     Claim { claimer: Claimer { session: Some(session), ..claim.claimer.clone() }, ..claim }
 }
@@ -78,7 +78,7 @@ pub(crate) fn many(claim: Claim, max: usize) -> Claim {
     Claim { max, ..claim }
 }
 
-/// What the worker sends back: with token and base, unless it speaks the plain protocol.
+/// The worker's answer to an activation. It has a token and a base sequence, unless the client is plain.
 pub(crate) fn submit(activation: &Activation, commands: Vec<Command>, outcome: Outcome) -> SubmitActivation {
     let execution = &activation.execution;
     SubmitActivation {

@@ -1,4 +1,5 @@
-//! A store that fails when told to, around one that does not. For one service: it decides and writes apart.
+//! A store that injects faults into another store. It is for a single service, because it decides and writes in two
+//! transactions.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,40 +9,40 @@ use flovyn_engine::{Change, Loaded, Mutations, Now};
 use flovyn_store::{Decider, SharedDecider, Step, Store, StoreError, TransactOptions, store_around};
 use tokio::sync::Semaphore;
 
-/// Input of a workflow that this database cannot store.
+/// The input of a workflow that this store cannot write.
 pub(crate) const UNSTORABLE: &str = "\"unstorable\"";
 
-/// As many transactions as anybody could begin at once.
+/// More permits than transactions can ever run at once.
 const ALL: usize = 1 << 20;
 
-/// What happens to a commit.
+/// The fault of a commit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// Goes through.
+    /// The commit succeeds.
     None,
-    /// Nothing is written: another writer was faster.
+    /// Nothing is written, because another writer changed a row first.
     Conflict,
-    /// Nothing is written, and nobody can be asked.
+    /// Nothing is written, and the outcome is unknown.
     LostBefore,
-    /// All is written, and nobody can be asked.
+    /// Everything is written, and the outcome is unknown.
     LostAfter,
     /// The database cannot be reached.
     Unavailable,
     Fatal,
-    /// A damaged page was met.
+    /// A damaged page was found.
     Damaged,
 }
 
 pub(crate) struct Faulty {
     inner: Arc<dyn Store>,
     faults: Mutex<VecDeque<Fault>>,
-    /// One permit for each transaction that may begin.
+    /// Has one permit for each transaction that may begin.
     gate: Semaphore,
     waiting: AtomicUsize,
 }
 
 impl Faulty {
-    /// Does what it is told to, commit by commit, and then works.
+    /// Applies the given faults, commit by commit; after the last one, commits succeed.
     pub(crate) fn new(inner: Arc<dyn Store>) -> Arc<Self> {
         Arc::new(Self {
             inner,
@@ -55,17 +56,17 @@ impl Faulty {
         self.faults.lock().unwrap_or_else(PoisonError::into_inner).extend(faults);
     }
 
-    /// From now on transactions wait.
+    /// From now on, transactions wait.
     pub(crate) fn hold(&self) {
         assert_eq!(self.gate.forget_permits(ALL), ALL, "nothing is in flight");
     }
 
-    /// Lets the transactions that wait, and all later ones, go on.
+    /// Lets the waiting transactions and all later ones continue.
     pub(crate) fn release(&self) {
         self.gate.add_permits(ALL);
     }
 
-    /// How many transactions wait.
+    /// The number of waiting transactions.
     pub(crate) fn waiting(&self) -> usize {
         self.waiting.load(Ordering::SeqCst)
     }
@@ -84,7 +85,7 @@ impl Faulty {
             return Ok(());
         };
         if is_unstorable(&mutations) {
-            return Err(StoreError::Refused("it is marked".to_owned()));
+            return Err(StoreError::Refused("the input is marked as unstorable".to_owned()));
         }
         match self.take_fault() {
             Fault::None => self.write(mutations, options).await,
@@ -100,7 +101,7 @@ impl Faulty {
         }
     }
 
-    /// Only commits go wrong here.
+    /// Only commits fail, not reads.
     async fn reads(&self) -> StoreResult<()> {
         Ok(())
     }
@@ -110,7 +111,7 @@ impl Faulty {
     }
 }
 
-/// Lets the batch decide, and keeps what it would write.
+/// Lets the batch decide, and keeps the mutations that it would write.
 struct Watched {
     batch: SharedDecider,
     held: Option<Box<Mutations>>,

@@ -1,4 +1,4 @@
-//! A server under test: a service on a store of its own, whose loops are ticked by hand.
+//! A server under test: a service on its own store, whose loops the tests tick themselves.
 
 mod build;
 mod faulty;
@@ -30,12 +30,12 @@ use uuid::Uuid;
 pub(crate) const TENANT: TenantId = Uuid::from_u128(0xA000_0000_0000_7000_8000_0000_0000_0001);
 pub(crate) const BEGIN_MS: i64 = 1_800_000_000_000;
 pub(crate) const QUEUE: &str = "main";
-/// A wait that only ends because it is answered or dropped.
+/// A wait that ends only when it is answered or dropped.
 pub(crate) const LONG: Duration = Duration::from_secs(600);
-/// Ends a test that would otherwise hang. Nothing is measured by it.
+/// Ends a test that would otherwise hang. It measures nothing.
 const HANGS: Duration = Duration::from_secs(30);
 
-/// Where a scenario runs. May have several servers.
+/// The place where a scenario runs. It may have several servers.
 pub(crate) struct Place {
     store: Option<Arc<dyn Store>>,
     database: Option<TestDatabase>,
@@ -57,12 +57,12 @@ impl Place {
         Self { store: Some(Arc::new(store)), database: None, clock, _directory: Some(directory) }
     }
 
-    /// Every server has connections of its own, as a process has. The time is the database's.
+    /// Every server has its own connections, like a process. The clock is that of the database.
     pub(crate) async fn postgres() -> Self {
         Self { store: None, database: Some(fresh_database().await), clock: clock(), _directory: None }
     }
 
-    /// The store that one process uses.
+    /// The store of one process.
     pub(crate) async fn store(&self) -> Arc<dyn Store> {
         match (&self.store, &self.database) {
             (Some(store), _) => store.clone(),
@@ -87,7 +87,7 @@ impl Place {
         self.start(store, Options { limits, loops, ..Options::default() })
     }
 
-    /// With its loops running, as in production.
+    /// A server with running loops, as in production.
     pub(crate) async fn server_with_loops(&self, loops: loops::Options, hints: bool) -> Server {
         self.start(self.store().await, Options { loops, hints, ..Options::default() })
     }
@@ -97,7 +97,7 @@ impl Place {
         Server { service: Service::start(store, options), clock }
     }
 
-    /// As many processes.
+    /// Several servers, as if in several processes.
     pub(crate) async fn servers(&self, count: usize) -> Vec<Server> {
         let mut servers = Vec::new();
         for _ in 0..count {
@@ -111,7 +111,7 @@ fn clock() -> Arc<ManualClock> {
     Arc::new(ManualClock::new(Now::same(BEGIN_MS)))
 }
 
-/// One test for each scenario and store.
+/// Makes one test for each scenario and store.
 macro_rules! on_each_store {
     ($($scenario:ident),* $(,)?) => {
         mod memory {
@@ -126,7 +126,7 @@ macro_rules! on_each_store {
 }
 pub(crate) use on_each_store;
 
-/// The same on PostgreSQL: for what depends on several processes.
+/// The same on PostgreSQL, for scenarios with several processes.
 macro_rules! on_postgres {
     ($($scenario:ident),* $(,)?) => {
         mod postgres {
@@ -137,7 +137,7 @@ macro_rules! on_postgres {
 }
 pub(crate) use on_postgres;
 
-/// Waits until something that is on its way has happened.
+/// Waits until a condition is true.
 pub(crate) async fn until(what: &'static str, mut condition: impl FnMut() -> bool) {
     let began = Instant::now();
     while !condition() {
@@ -146,13 +146,13 @@ pub(crate) async fn until(what: &'static str, mut condition: impl FnMut() -> boo
     }
 }
 
-/// What a poller got that is bound to be served.
+/// The answer to a poll that must soon be answered.
 pub(crate) async fn answered(poll: tokio::task::JoinHandle<Result<Claimed, Refusal>>) -> Claimed {
     until("the poller is answered", || poll.is_finished()).await;
     poll.await.expect("the poll does not panic").expect("the poll is not refused")
 }
 
-/// The same for what has to be asked for.
+/// Like [`until`], for an asynchronous condition.
 pub(crate) async fn until_async(what: &'static str, mut condition: impl AsyncFnMut() -> bool) {
     let began = Instant::now();
     while !condition().await {
@@ -161,7 +161,7 @@ pub(crate) async fn until_async(what: &'static str, mut condition: impl AsyncFnM
     }
 }
 
-/// Sends all of them without waiting for any.
+/// Sends all requests without waiting for any of them.
 pub(crate) async fn at_once<O: Into<Op>>(asked: Vec<(&Server, O)>) -> Vec<Result<Reply, Refusal>> {
     let send = |(server, op): (&Server, O)| {
         let (server, op) = (server.clone(), op.into());
@@ -172,7 +172,7 @@ pub(crate) async fn at_once<O: Into<Op>>(asked: Vec<(&Server, O)>) -> Vec<Result
     answers.into_iter().map(|answer| answer.expect("the call does not panic")).collect()
 }
 
-/// Requests dealt out to servers in turn.
+/// Distributes requests among servers in turn.
 pub(crate) fn dealt<O>(servers: &[Server], ops: impl IntoIterator<Item = O>) -> Vec<(&Server, O)> {
     servers.iter().cycle().zip(ops).collect()
 }
@@ -230,7 +230,7 @@ impl Server {
         }
     }
 
-    /// Claims what is there, without waiting.
+    /// Claims ready work without waiting.
     pub(crate) async fn claim(&self, claim: Claim) -> Claimed {
         match self.must(claim).await {
             Reply::Claimed(claimed) => claimed,
@@ -248,7 +248,7 @@ impl Server {
         claimed.tasks.into_iter().next().unwrap_or_else(|| panic!("no task of type {task_type} is ready"))
     }
 
-    /// Waits for work as a worker does. The poll has been sent when this returns.
+    /// Waits for work as a worker does. When this returns, the poll is parked or answered.
     pub(crate) async fn poll(&self, claim: Claim) -> tokio::task::JoinHandle<Result<Claimed, Refusal>> {
         let before = self.pollers();
         let service = self.service.clone();
@@ -257,7 +257,7 @@ impl Server {
         poll
     }
 
-    /// A new execution that has run its first activation and waits.
+    /// A new execution that has run its first activation and now waits.
     pub(crate) async fn suspended(&self, kind: &str, commands: Vec<Command>) -> ExecutionId {
         let id = self.start(kind).await;
         let activation = self.claim_workflow(kind).await;
@@ -266,12 +266,12 @@ impl Server {
         id
     }
 
-    /// Moves the clock, and nothing else.
+    /// Moves the clock and does nothing else.
     pub(crate) fn move_clock(&self, ms: i64) {
         self.clock.as_ref().expect("this store has a clock that can be moved").advance_ms(ms);
     }
 
-    /// Lets time pass: by moving the clock, or by watching the database's.
+    /// Lets time pass: by moving the clock, or by waiting for the database's clock.
     pub(crate) async fn pass(&self, ms: i64) {
         match &self.clock {
             Some(clock) => clock.advance_ms(ms),
@@ -285,17 +285,18 @@ impl Server {
         self.fire_due().await;
     }
 
-    /// Fires all that is due, also what comes of it.
+    /// Fires everything that is due, including the work that this makes due.
     pub(crate) async fn fire_due(&self) {
         for _ in 0..500 {
             if self.tick().await == 0 {
                 return;
             }
         }
-        panic!("what is due never ends: {:?}", self.snapshot().await.due);
+        panic!("due rows never end: {:?}", self.snapshot().await.due);
     }
 
-    /// Lets follow-ups do one page after the other until they are through: each comes a moment after the last.
+    /// Lets follow-ups run page by page until they are finished. Each page becomes due one millisecond after the
+    /// previous one.
     pub(crate) async fn settle(&self) {
         for _ in 0..500 {
             self.pass(1).await;
@@ -306,7 +307,7 @@ impl Server {
         panic!("a follow-up never ends: {:?}", self.snapshot().await.due);
     }
 
-    /// One page of the due table.
+    /// Fires one page of the due table.
     pub(crate) async fn tick(&self) -> usize {
         DueLoop::new(self.service.clone(), &loops::Options::default()).tick().await.unwrap()
     }
@@ -315,7 +316,7 @@ impl Server {
         self.store().snapshot().await.unwrap()
     }
 
-    /// Every promise holds.
+    /// Asserts that every promise holds.
     pub(crate) async fn check(&self) -> Snapshot {
         let snapshot = self.snapshot().await;
         let found = invariants::check(&snapshot, self.store().now().await.unwrap());
@@ -351,7 +352,7 @@ impl Server {
         events.into_iter().map(|logged| logged.event).collect()
     }
 
-    /// How many events of a kind an execution has.
+    /// The number of events of a kind in an execution.
     pub(crate) async fn count(&self, id: ExecutionId, kind: EventKind) -> usize {
         self.events(id).await.iter().filter(|event| event.kind == kind).count()
     }

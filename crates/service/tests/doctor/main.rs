@@ -1,5 +1,5 @@
-//! The checker on real databases: damage of every kind, planted by writing rows past the rules, is named; orphans are
-//! mended; and a second look finds nothing of them.
+//! The checker on real databases. Damage of every kind is planted by writing rows that break the rules, and the
+//! checker must find it. Orphans are repaired, and a second check then finds nothing.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails right there")]
 
@@ -24,7 +24,7 @@ use uuid::Uuid;
 
 use damage::{BROKEN_LOGS, Damage, ORPHANS, sound};
 
-/// Writes rows past every rule.
+/// Writes rows without any rule.
 struct Write(Option<Box<Mutations>>);
 
 impl Decider for Write {
@@ -57,7 +57,7 @@ macro_rules! changes {
     };
 }
 
-/// Makes the database hold these rows and no others.
+/// Replaces all rows of the database by these rows.
 async fn plant(store: &dyn Store, rows: Snapshot) {
     let old = store.snapshot().await.unwrap();
     let gone = changes!(
@@ -90,7 +90,7 @@ fn promises<'a>(findings: impl IntoIterator<Item = &'a Violation>) -> BTreeSet<P
     findings.into_iter().map(|found| found.promise).collect()
 }
 
-/// A store, and the way in which the checker reads it.
+/// A store, and the reader with which the checker reads it.
 struct Patient {
     store: Arc<dyn Store>,
     read: Arc<dyn Inspect>,
@@ -106,7 +106,7 @@ async fn memory() -> Patient {
     Patient { read: store.clone(), store, _kept: Box::new(()) }
 }
 
-/// Read beside the process that holds it.
+/// The checker reads beside the process that holds the file.
 async fn sqlite() -> Patient {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("flovyn.db");
@@ -173,7 +173,7 @@ async fn on_postgres() {
     every_damage_is_named_and_orphans_are_mended(postgres().await).await;
 }
 
-/// Goes wrong on the first look and is well on the second.
+/// Returns a fault on the first read of a part, and none on the second.
 struct Passing {
     inner: Arc<dyn Inspect>,
     looks: Mutex<BTreeSet<String>>,
@@ -221,5 +221,9 @@ async fn a_mended_execution_says_what_was_done() {
     let limits = Arc::new(Limits::default());
     let done = doctor::mend(&*patient.store, &limits, finding).await.unwrap();
     assert_eq!(done.iter().map(ToString::to_string).collect::<Vec<_>>(), ["queued again"]);
-    assert_eq!(doctor::mend(&*patient.store, &limits, finding).await.unwrap(), [], "once is enough");
+    assert_eq!(
+        doctor::mend(&*patient.store, &limits, finding).await.unwrap(),
+        [],
+        "the second repair has nothing to do"
+    );
 }

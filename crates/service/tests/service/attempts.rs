@@ -1,4 +1,5 @@
-//! The attempts of a task: how many, how far apart, how long each, and what the next one finds.
+//! The attempts of a task: their number, the delays between them, their time limits, and the data that the next
+//! attempt receives.
 
 use flovyn_engine::request::*;
 use flovyn_engine::state::*;
@@ -12,13 +13,13 @@ async fn is_ready(server: &Server) -> bool {
     !server.snapshot().await.ready.is_empty()
 }
 
-/// Lets time pass until the task is claimable again, and says how long that was.
+/// Lets time pass until the task can be claimed again. Returns how long that took.
 async fn delay_ms(server: &Server, task_id: uuid::Uuid) -> i64 {
     let task = server.task(task_id).await;
     let now_ms = server.store().now().await.unwrap().ms;
     let delay_ms = task.not_before_ms.expect("it waits for its next attempt") - now_ms;
     server.pass(delay_ms - 1).await;
-    assert!(!is_ready(server).await, "not a millisecond early");
+    assert!(!is_ready(server).await, "it is ready too early");
     server.pass(1).await;
     assert!(is_ready(server).await);
     delay_ms
@@ -85,7 +86,7 @@ async fn a_task_that_nobody_starts_in_time_fails(place: Place) {
     let row = server.task(id(1)).await;
     assert_eq!((row.status, row.error.as_deref()), (TaskStatus::Failed, Some("schedule-to-start timeout")));
     assert_eq!(server.count(execution_id, EventKind::TaskFailed).await, 1);
-    // It counts until the first attempt begins, no longer.
+    // This limit counts only until the first attempt begins.
     let task_id = server.create_task(spec).await;
     let delivery = server.claim_task("work").await;
     server.must(FailTask { next_delay_ms: Some(5_000), ..fail(&delivery) }).await;
@@ -114,7 +115,7 @@ async fn an_attempt_that_takes_too_long_is_ended_and_followed_by_the_next(place:
 
 async fn a_task_has_a_total_time_across_its_attempts(place: Place) {
     let server = place.server().await;
-    // While it waits, while it runs, and when the next attempt could only begin too late.
+    // The total time ends while the task waits, while it runs, and before its next attempt could begin.
     let spec = || TaskSpec { total_ms: Some(10_000), max_retries: Some(10), ..task("work") };
     let waiting = server.create_task(spec()).await;
     server.must(FailTask { next_delay_ms: Some(9_500), ..fail(&server.claim_task("work").await) }).await;
@@ -133,7 +134,11 @@ async fn a_task_has_a_total_time_across_its_attempts(place: Place) {
 
     let hopeless = server.create_task(spec()).await;
     server.must(FailTask { next_delay_ms: Some(10_000), ..fail(&server.claim_task("work").await) }).await;
-    assert_eq!(server.task(hopeless).await.status, TaskStatus::Failed, "not worth waiting for");
+    assert_eq!(
+        server.task(hopeless).await.status,
+        TaskStatus::Failed,
+        "the next attempt would begin too late"
+    );
     server.check().await;
 }
 
@@ -162,7 +167,7 @@ async fn an_attempt_that_misses_its_heartbeat_is_ended(place: Place) {
     server.check().await;
 }
 
-/// Heartbeats are answered from memory in between; what they said last is there for the next attempt.
+/// Frequent heartbeats are answered from memory; the latest details must still reach the next attempt.
 async fn the_details_of_the_last_heartbeat_reach_the_next_attempt(place: Place) {
     let server = place.server().await;
     let task_id = server.create_task(task("work")).await;
@@ -217,7 +222,7 @@ async fn a_pending_task_is_cancelled_at_once_and_a_running_one_is_asked(place: P
     server.must(fail(&delivery)).await;
     assert_eq!(server.task(running).await.status, TaskStatus::Cancelled, "it stopped as it was asked to");
     assert_eq!(server.attempts(running).await, [AttemptStatus::Cancelled]);
-    // One that finishes all the same has finished.
+    // A task that finishes in spite of the request counts as finished.
     let stubborn = server.create_task(task("work")).await;
     let delivery = server.claim_task("work").await;
     server.must(CancelTask { task_id: stubborn, cooperative: true }).await;
@@ -226,7 +231,7 @@ async fn a_pending_task_is_cancelled_at_once_and_a_running_one_is_asked(place: P
     server.check().await;
 }
 
-/// A request to stop is not forgotten because the worker that should have heard it died.
+/// A cancel request stays in force if the worker that should have received it dies.
 async fn a_task_asked_to_stop_is_not_started_again_when_its_worker_dies(place: Place) {
     let server = place.server().await;
     let command = Command::ScheduleTask { task_id: id(1), spec: task("work") };
@@ -241,7 +246,11 @@ async fn a_task_asked_to_stop_is_not_started_again_when_its_worker_dies(place: P
     server.pass(server.limits().session_lease_ms).await;
     assert_eq!(server.task(id(1)).await.status, TaskStatus::Cancelled, "after its lease");
     assert!(server.claim(tasks("work")).await.is_empty());
-    assert_eq!(server.count(execution_id, EventKind::TaskFailed).await, 1, "its workflow is told");
+    assert_eq!(
+        server.count(execution_id, EventKind::TaskFailed).await,
+        1,
+        "its workflow receives the failure"
+    );
     assert_eq!(server.claim(workflows("order")).await.len(), 1);
     server.check().await;
 }
@@ -288,7 +297,7 @@ async fn progress_and_log_lines_are_written_by_and_by_in_order(place: Place) {
     assert_eq!(messages, (1..=50).map(|number| number.to_string()).collect::<Vec<_>>());
 }
 
-/// A task made ahead of its command and cancelled before the command came.
+/// A task that was created ahead of its command and cancelled before the command arrived.
 async fn a_task_cancelled_before_its_workflow_scheduled_it_stays_cancelled(place: Place) {
     let server = place.server().await;
     let execution_id = server.start("order").await;
@@ -299,7 +308,7 @@ async fn a_task_cancelled_before_its_workflow_scheduled_it_stays_cancelled(place
     let activation = server.claim_workflow("order").await;
     let command = Command::ScheduleTask { task_id, spec: task("work") };
     server.must(crate::common::submit(&activation, vec![command], Outcome::Suspended)).await;
-    assert!(server.claim(tasks("work")).await.is_empty(), "what was cancelled is not run");
+    assert!(server.claim(tasks("work")).await.is_empty(), "a cancelled task is not run");
     assert_eq!(server.task(task_id).await.status, TaskStatus::Cancelled);
     assert_eq!(
         server.count(execution_id, EventKind::TaskFailed).await,

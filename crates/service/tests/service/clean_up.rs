@@ -1,4 +1,5 @@
-//! Clean-up after a cancel request: as long as it makes progress it is not cut off, and a run that ignores the request is.
+//! Clean-up after a cancel request. It may continue as long as it makes progress; a run that ignores the request is
+//! force-stopped.
 
 use flovyn_engine::Limits;
 use flovyn_engine::reply::Activation;
@@ -13,11 +14,12 @@ use crate::common::{
 };
 
 const MINUTE_MS: i64 = 60_000;
-/// Where time passes by itself.
+/// A short step of time, for stores whose clock runs by itself.
 const STEP_MS: i64 = 100;
 const IGNORED: &str = "force-stopped: no clean-up for 60 s after the cancel request";
 
-/// What a worker sends whose workflow has seen the request. `waits`: for a task, timer or child of its clean-up.
+/// The answer of a worker whose workflow has received the request. `waits`: for a task, timer or child of its
+/// clean-up.
 fn cleans(activation: &Activation, commands: Vec<Command>, waits: bool) -> SubmitActivation {
     let clean_up = Some(CleanUp { waits, grace_ms: None });
     SubmitActivation { clean_up, ..submit(activation, commands, Outcome::Suspended) }
@@ -27,7 +29,7 @@ fn ends(activation: &Activation) -> SubmitActivation {
     submit(activation, Vec::new(), Outcome::Cancelled { reason: "as asked".into() })
 }
 
-/// One that was asked to cancel, and the activation that tells it so.
+/// An execution that was asked to cancel, and the activation that delivers the request.
 async fn asked(server: &Server, start: StartWorkflow) -> (Uuid, Activation) {
     let kind = start.kind.clone();
     let id = server.start_as(start).await.execution_id;
@@ -54,7 +56,7 @@ async fn clean_up_runs_all_its_steps_however_long_it_takes(place: Place) {
     );
     server.pass(7 * STEP_MS).await;
     undo(&server, "refund").await;
-    // Nobody has it for a while: that is not its fault.
+    // No worker claims it for a while. That does not count against it.
     server.pass(3 * STEP_MS).await;
     let second = server.claim_workflow("order").await;
     server.must(cleans(&second, vec![start_timer("pause", 5 * STEP_MS)], true)).await;
@@ -70,7 +72,8 @@ async fn clean_up_runs_all_its_steps_however_long_it_takes(place: Place) {
     server.check().await;
 }
 
-/// It waits for the outside world: each step that it takes gives it another minute, and doing nothing gives it none.
+/// It waits for external events. Each step that it takes gives it another minute; without a step, it gets no more
+/// time.
 async fn a_run_that_ignores_the_request_is_force_stopped_and_progress_puts_that_off(place: Place) {
     let server = place.server().await;
     let (ignores, first) = asked(&server, workflow("ignores")).await;
@@ -84,21 +87,22 @@ async fn a_run_that_ignores_the_request_is_force_stopped_and_progress_puts_that_
     for id in [ignores, signalled] {
         server.must(signal(id)).await;
     }
-    // A worker says that it waits for work, and there is none.
+    // The worker says that the workflow waits for its work, but there is none.
     server.must(cleans(&server.claim_workflow("ignores").await, Vec::new(), true)).await;
     let step = Command::RecordOperation { name: "note".into(), result: "1".into() };
     server.must(cleans(&server.claim_workflow("signalled").await, vec![step], false)).await;
     server.pass(MINUTE_MS / 2 - 1).await;
-    assert!(!server.status(ignores).await.is_terminal(), "not before its time");
+    assert!(!server.status(ignores).await.is_terminal(), "it was stopped too early");
     server.pass(1).await;
     assert_eq!(last_text(&server, ignores).await, IGNORED);
-    assert!(!server.status(signalled).await.is_terminal(), "it went on half a minute ago");
+    assert!(!server.status(signalled).await.is_terminal(), "it made progress half a minute ago");
     server.pass(MINUTE_MS / 2).await;
     assert_eq!(server.status(signalled).await, ExecutionStatus::Cancelled);
     server.check().await;
 }
 
-/// The start's own grace counts from the request, whatever the run does; without one, that of the workflow's definition does.
+/// A grace in the start counts from the request, whatever the run does. If the start has none, the grace of the
+/// workflow's definition counts.
 async fn a_grace_of_its_own_is_all_the_time_there_is(place: Place) {
     let server = place.server().await;
     let start = |kind: &str, ms| StartWorkflow { cancel_grace_ms: ms, ..workflow(kind) };
@@ -122,10 +126,10 @@ async fn a_grace_of_its_own_is_all_the_time_there_is(place: Place) {
     server.pass(10_000).await;
     assert_eq!(server.status(defined).await, ExecutionStatus::Cancelled);
     server.pass(9 * MINUTE_MS).await;
-    assert!(!server.status(long).await.is_terminal(), "it has its ten minutes, idle or not");
+    assert!(!server.status(long).await.is_terminal(), "it keeps its ten minutes, even if it is idle");
     server.pass(MINUTE_MS).await;
     assert_eq!(server.status(long).await, ExecutionStatus::Cancelled);
-    // Without any grace there is nothing to ask.
+    // Without a grace, the workflow is not asked at all.
     let none = server.start_as(start("none", Some(0))).await.execution_id;
     server.must(suspend(&server.claim_workflow("none").await)).await;
     server.must(cancel(none)).await;
@@ -134,7 +138,7 @@ async fn a_grace_of_its_own_is_all_the_time_there_is(place: Place) {
     server.check().await;
 }
 
-/// The worker dies with the clean-up in hand; another one has it when it comes.
+/// The worker dies during the clean-up. The next worker continues it.
 async fn clean_up_outlives_its_worker(place: Place) {
     let server = place.server().await;
     let (execution_id, first) = asked(&server, workflow("order")).await;
@@ -148,8 +152,8 @@ async fn clean_up_outlives_its_worker(place: Place) {
     server.check().await;
 }
 
-/// A failed activation neither gives nor takes time: clean-up that had begun waits for mended code, and a run that only fails is
-/// force-stopped.
+/// A failed activation neither extends nor uses up the time. Clean-up that has begun waits for corrected code; a run
+/// that only fails is force-stopped.
 async fn clean_up_that_is_held_back_is_not_cut_off(place: Place) {
     let server = place.server().await;
     let fails = || Outcome::ActivationFailed { code: "PANIC".into(), message: "no".into() };
@@ -188,8 +192,8 @@ async fn the_execution_timeout_and_terminate_end_clean_up(place: Place) {
     server.check().await;
 }
 
-/// The request goes on to the children that are there, each with a grace of its own. A child that the clean-up starts is spared,
-/// also within the same millisecond, and waited for.
+/// The request is passed on to the existing children, each with its own grace. A child that the clean-up starts is not
+/// cancelled, not even within the same millisecond, and the clean-up waits for it.
 async fn a_request_reaches_the_children_and_not_those_of_the_clean_up(place: Place) {
     let server = place.server().await;
     let old = ScheduleChild { cancel_grace_ms: Some(5_000), ..child(id(1), "old") };
@@ -216,7 +220,7 @@ async fn a_request_reaches_the_children_and_not_those_of_the_clean_up(place: Pla
     server.check().await;
 }
 
-/// The history has no room for the clean-up: the run ends all the same.
+/// The history has no room for the clean-up. The run ends nevertheless.
 async fn a_run_with_a_full_history_is_force_stopped(place: Place) {
     let limits = Limits { history_events: 12, ..Limits::default() };
     let server = place.server_with(limits).await;

@@ -1,4 +1,4 @@
-//! What tasks do to the log of their workflow: each end is in it once, and no effect is seen before its cause.
+//! Effects of tasks on the log of their workflow: each end is logged once, and no effect is visible before its cause.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -35,7 +35,7 @@ async fn tasks_of_one_workflow_completed_at_once_are_all_in_its_log(place: Place
     assert_eq!(sequences, (1..=1 + 2 * TASKS as i64).collect::<Vec<_>>(), "start, schedules, ends; no gap");
 }
 
-/// Claims as fast as it can; every task it is given must be in the log already.
+/// Claims as fast as possible. Every claimed task must already be in the log.
 async fn poll_tightly(server: Server, taken: &AtomicUsize, all: usize) {
     while taken.load(Ordering::SeqCst) < all {
         let claimed = server.claim(many(tasks("work"), 3)).await;
@@ -51,7 +51,7 @@ async fn poll_tightly(server: Server, taken: &AtomicUsize, all: usize) {
     }
 }
 
-/// Whatever can be listed as a task can be found in the log that is read after it.
+/// Every task that is listed must be found in a log that is read later.
 async fn read_tightly(server: Server, executions: &[uuid::Uuid], taken: &AtomicUsize, all: usize) {
     while taken.load(Ordering::SeqCst) < all {
         for execution_id in executions {
@@ -90,7 +90,7 @@ async fn no_task_is_seen_before_its_schedule_is_in_the_log(place: Place) {
         poll_tightly(servers[1].clone(), &taken, WORKFLOWS * EACH),
         read_tightly(servers[1].clone(), &executions, &taken, WORKFLOWS * EACH),
     );
-    assert_eq!(taken.load(Ordering::SeqCst), WORKFLOWS * EACH, "each is given out once");
+    assert_eq!(taken.load(Ordering::SeqCst), WORKFLOWS * EACH, "each task is handed out once");
     servers[0].check().await;
 }
 

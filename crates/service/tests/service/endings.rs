@@ -1,4 +1,4 @@
-//! How executions end: cancelled, terminated, timed out, with children and with items still open.
+//! How executions end: cancelled, terminated or timed out, with children and with open items.
 
 use flovyn_engine::request::*;
 use flovyn_engine::state::*;
@@ -42,7 +42,7 @@ async fn a_workflow_that_does_not_end_within_the_grace_time_is_ended(place: Plac
     let late = server.claim_workflow("running").await;
     server.pass(9).await;
     for id in [waiting, running] {
-        assert!(!server.status(id).await.is_terminal(), "it has its whole grace time");
+        assert!(!server.status(id).await.is_terminal(), "it was stopped before its grace ended");
     }
     server.pass(1).await;
     for id in [waiting, running] {
@@ -94,7 +94,7 @@ async fn an_execution_that_takes_too_long_fails(place: Place) {
     for _ in 0..3 {
         ids.push(server.start_as(start.clone()).await.execution_id);
     }
-    // One waits, one runs, one was never begun.
+    // One waits, one runs, one has never run.
     let claimed = server.claim(many(workflows("order"), 2)).await.workflows;
     server.must(suspend(&claimed[0])).await;
     server.pass(9_999).await;
@@ -112,7 +112,7 @@ async fn a_cancel_reaches_all_children_and_theirs_page_by_page(place: Place) {
     let server = place.server().await;
     let commands = (0..CHILDREN).map(|number| Command::ScheduleChild(child(id(number), "child")));
     let parent = server.suspended("parent", commands.collect()).await;
-    // One of them has a child of its own, one has finished, one is asked and cleans up.
+    // One of them has a child, one has finished, and one is asked to cancel and cleans up.
     let claimed = server.claim(many(workflows("child"), 3)).await.workflows;
     let grandchild = Command::ScheduleChild(child(id(1_000), "grandchild"));
     server.must(submit(&claimed[0], vec![grandchild], Outcome::Suspended)).await;
@@ -129,7 +129,7 @@ async fn a_cancel_reaches_all_children_and_theirs_page_by_page(place: Place) {
         .collect();
     let mut asked = vec![(parent, true), (claimed[0].execution.id, true), (claimed[2].execution.id, true)];
     asked.sort_unstable();
-    assert_eq!(open, asked, "who understands was asked, all others are cancelled");
+    assert_eq!(open, asked, "only a workflow that can clean up is asked; the others are cancelled");
     let grandchild = snapshot.executions.iter().find(|row| row.id == id(1_000)).unwrap();
     assert_eq!(grandchild.status, ExecutionStatus::Cancelled);
     server.pass(server.limits().cancel_grace_ms).await;
@@ -147,7 +147,7 @@ async fn a_cancel_without_cascade_leaves_children_alone(place: Place) {
     server.must(CancelWorkflow { cascade: false, ..cancel(parent) }).await;
     server.fire_due().await;
     assert_eq!(server.status(id(1)).await, ExecutionStatus::Pending);
-    // Its result finds a parent that is still open, or nobody.
+    // Its result reaches the parent only if the parent is still open.
     server.must(finish(&server.claim_workflow("child").await)).await;
     assert_eq!(server.count(parent, EventKind::ChildCompleted).await, 1);
     server.check().await;
@@ -169,7 +169,7 @@ async fn what_a_finished_workflow_left_open_is_closed(place: Place) {
     server.must(crate::common::signal(running.task.execution_id.unwrap())).await;
     let activation = server.claim_workflow("order").await;
     server.must(finish(&activation)).await;
-    // Until it is closed, what is left cannot be claimed or completed.
+    // Until they are closed, the open items cannot be claimed or completed.
     assert!(server.claim(tasks("open")).await.is_empty());
     server.refused(complete(&running), Code::ExecutionFinished).await;
     server.check().await;
@@ -181,7 +181,7 @@ async fn what_a_finished_workflow_left_open_is_closed(place: Place) {
     assert!(snapshot.due.is_empty() && snapshot.ready.is_empty(), "nothing is left to do");
     assert_eq!(server.attempts(id(301)).await, [AttemptStatus::Cancelled]);
     assert!(last_event(&server, activation.execution.id).await.kind.is_terminal(), "the end stays last");
-    // The key of a task that was cancelled with its workflow is free.
+    // The key of a task that was cancelled with its workflow can be used again.
     server.create_task(keyed).await;
     server.refused(complete(&running), Code::StaleClaim).await;
 }

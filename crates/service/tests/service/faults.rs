@@ -1,4 +1,4 @@
-//! Databases that refuse, conflict or fall silent: only the guilty request suffers, and nothing happens twice.
+//! Databases that refuse, conflict or do not answer: only the failing request is affected, and nothing happens twice.
 
 use std::sync::{Arc, Mutex};
 
@@ -17,13 +17,13 @@ async fn faulty(place: &Place) -> (Arc<Faulty>, Server) {
     (store.clone(), place.server_on(store, Limits::default()))
 }
 
-/// Sends all of them so that they are decided together.
+/// Sends all requests so that they are decided in one batch.
 async fn in_one_batch(store: &Faulty, server: &Server, ops: Vec<Op>) -> Vec<Result<Reply, Refusal>> {
     store.hold();
     let first = server.clone();
     let first = tokio::spawn(async move { first.claim(tasks("nothing")).await });
-    until("a batch is on its way", || store.waiting() == 1).await;
-    // All of these wait for it, and are the next batch.
+    until("a batch is in flight", || store.waiting() == 1).await;
+    // These requests wait for that batch, and become the next batch.
     let mut calls: Vec<_> = ops.into_iter().map(|op| Box::pin(server.call(TENANT, op))).collect();
     for call in &mut calls {
         assert!(futures::poll!(call).is_pending());
@@ -68,14 +68,14 @@ async fn of_a_batch_that_the_database_refuses_only_the_guilty_fail(place: Place)
     server.check().await;
 }
 
-/// The worker that reported it would hold its claim for as long as it lives.
+/// The worker that reported it would hold its claim for its whole lifetime.
 async fn a_report_that_the_database_refuses_ends_its_claim(place: Place) {
     let (store, server) = faulty(&place).await;
     let execution_id = server.start("order").await;
     let activation = server.claim_workflow("order").await;
     let command = Command::RecordOperation { name: "read".into(), result: json(UNSTORABLE) };
     let report = submit(&activation, vec![command], Outcome::Suspended);
-    // Beside others, and decided in order: it is guilty alone.
+    // The report is in a batch with other requests, and is the only one that is refused.
     let mut ops: Vec<Op> = (0..20).map(|_| workflow("good").into()).collect();
     ops.insert(7, report.into());
     let answers = in_one_batch(&store, &server, ops).await;
@@ -89,7 +89,7 @@ async fn a_report_that_the_database_refuses_ends_its_claim(place: Place) {
     server.check().await;
 }
 
-/// Later requests see what earlier ones did, also when the batch is cut in two on the way.
+/// Later requests see the effects of earlier ones, even if the batch is halved meanwhile.
 async fn order_is_kept_when_a_refused_batch_is_cut(place: Place) {
     let (store, server) = faulty(&place).await;
     let execution_id = server.start("order").await;
@@ -108,7 +108,7 @@ async fn order_is_kept_when_a_refused_batch_is_cut(place: Place) {
     assert_eq!(values, (0..20).map(|number| number.to_string()).collect::<Vec<_>>());
 }
 
-/// On every store the limits refuse it first: no neighbour hears of it.
+/// On every store the limits refuse this request first, so no other request is affected.
 async fn a_nul_in_one_request_harms_no_other(place: Place) {
     let servers = place.servers(2).await;
     let nul = || "a\0b".into();
@@ -142,7 +142,7 @@ async fn a_conflict_is_decided_again_and_nothing_is_doubled(place: Place) {
         server.must(workflow("order")).await;
         assert_eq!(server.snapshot().await.executions.len(), before + 1, "after {conflicts} conflicts");
     }
-    // A whole batch: decided again at once, so it need not be cut.
+    // A whole batch is decided again immediately and need not be halved.
     let before = server.snapshot().await.executions.len();
     store.next(&[Fault::Conflict]);
     let answers = in_one_batch(&store, &server, vec![workflow("order").into(); 30]).await;
@@ -171,7 +171,7 @@ async fn an_unknown_outcome_is_told_and_never_tried_again(place: Place) {
     assert_eq!(server.check().await.executions.len(), 11);
 }
 
-/// The second try of a batch may be the one that falls silent.
+/// The outcome may also become unknown when a batch is decided for the second time.
 async fn an_unknown_outcome_after_a_conflict_is_never_tried_again(place: Place) {
     let (store, server) = faulty(&place).await;
     for conflicts in [1, 2, 5] {
@@ -218,7 +218,7 @@ async fn a_database_that_cannot_be_trusted_stops_the_service_once(place: Place) 
         let refusal = service.call(TENANT, workflow("order")).await.unwrap_err();
         assert_eq!(refusal.code, code, "{faults:?}");
         assert!(service.has_failed(), "{faults:?}");
-        assert_eq!(told.lock().unwrap().len(), 1, "{faults:?}: the process is told to stop, once");
+        assert_eq!(told.lock().unwrap().len(), 1, "{faults:?}: the process is stopped once");
         let refusal = service.call(TENANT, workflow("order")).await.unwrap_err();
         assert_eq!(refusal.code, Code::ShuttingDown, "{faults:?}: nothing more is accepted");
     }
@@ -233,7 +233,7 @@ async fn a_poller_is_not_lost_with_the_batch_that_would_have_served_it(place: Pl
         let first = server.ask(CreateTask::standalone(task("work"))).await;
         if fault != Fault::Conflict {
             assert!(first.is_err() && !poll.is_finished());
-            assert_eq!(server.pollers(), 1, "it waits on after {fault:?}");
+            assert_eq!(server.pollers(), 1, "the poller must wait again after {fault:?}");
             server.create_task(task("work")).await;
         }
         let claimed = answered(poll).await;
@@ -242,9 +242,10 @@ async fn a_poller_is_not_lost_with_the_batch_that_would_have_served_it(place: Pl
     }
 }
 
-/// It was handed over in a commit of which nobody heard. A session that goes on would keep it for good: it is given back.
+/// The work was handed over in a commit with an unknown outcome. A living session would keep it forever, so the claim
+/// is released.
 async fn work_handed_over_in_an_unknown_commit_is_given_back(place: Place) {
-    // Whatever becomes of the first tries to give it back.
+    // Whatever the outcome of the first attempts to release it.
     for tries in
         [&[][..], &[Fault::LostBefore], &[Fault::LostAfter], &[Fault::Unavailable, Fault::LostBefore]]
     {
@@ -256,9 +257,9 @@ async fn work_handed_over_in_an_unknown_commit_is_given_back(place: Place) {
         let claimed = answered(poll).await;
         assert_eq!(
             claimed.tasks[0].task.execution_count, 1,
-            "the attempt that nobody heard of does not count"
+            "the attempt that was never delivered does not count"
         );
-        assert!(claimed.tasks[0].token > 1, "its claim is another one");
+        assert!(claimed.tasks[0].token > 1, "it is a new claim");
         server.must(complete(&claimed.tasks[0])).await;
         server.check().await;
     }

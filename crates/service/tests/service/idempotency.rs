@@ -1,4 +1,4 @@
-//! One key, one execution: on every path, and whoever asks at the same moment.
+//! One key means one execution: on every path, and for concurrent requests.
 
 use std::collections::BTreeSet;
 
@@ -48,14 +48,14 @@ async fn a_key_whose_time_is_over_starts_anew_though_nobody_has_cleaned_it(place
     };
     let first = server.start_as(short("order")).await;
     server.pass(100).await;
-    assert_eq!(server.snapshot().await.keys.len(), 1, "it is still there");
-    // Also for another kind, and for a task.
+    assert_eq!(server.snapshot().await.keys.len(), 1, "the expired key still exists");
+    // The expired key can be taken for another kind, and for a task.
     let second = server.start_as(short("invoice")).await;
     assert!(second.key_new && second.execution_id != first.execution_id);
     server.pass(100).await;
     let (_, new) = create(&server, keyed_task("mail", "key")).await;
     assert!(new);
-    // The first holder ends: what is no longer its own is not taken away.
+    // When the first holder ends, it must not free a key that it no longer holds.
     server.must(terminate(first.execution_id)).await;
     server.refused(keyed("order", "key"), Code::KeyConflict).await;
     server.check().await;
@@ -164,7 +164,7 @@ async fn a_key_freed_while_others_ask_for_it_is_taken_once(place: Place) {
         let starts = dealt(&servers, vec![keyed("order", &key); 20]);
         let (answers, _) = tokio::join!(at_once(starts), servers[1].must(terminate(first)));
         let (ids, new) = distinct(&answers);
-        // Before the end they are given the first, after it one and the same new one.
+        // Before the end the answers name the first execution, and after it all name the same new execution.
         assert!(new <= 1 && ids.len() <= 2, "{ids:?}");
         assert!(ids.iter().filter(|id| **id != first).count() == new);
     }
@@ -182,7 +182,7 @@ async fn a_signal_with_start_finds_the_open_execution_or_starts_one(place: Place
     assert_eq!((ids.len(), new), (1, 1));
     let first = *ids.first().unwrap();
     assert_eq!(servers[0].count(first, EventKind::SignalReceived).await, 20);
-    // One that has finished cannot take a signal: a new one is started.
+    // An execution that has finished cannot receive a signal, so a new one is started.
     servers[0].must(finish(&servers[0].claim_workflow("order").await)).await;
     let (ids, new) = distinct(&[servers[1].ask(with_start()).await]);
     assert!(new == 1 && !ids.contains(&first));
@@ -204,7 +204,7 @@ async fn a_key_given_twice_in_one_bulk_makes_one(place: Place) {
     assert_eq!(server.claim(crate::common::many(tasks("mail"), 10)).await.len(), 1);
 }
 
-/// It is one task again, and asking for it again must not make a second.
+/// The retried task must keep its key, so that the key does not create a second task.
 async fn a_task_retried_by_hand_has_its_key_again(place: Place) {
     let server = place.server().await;
     let (task_id, _) = create(&server, keyed_task("mail", "task")).await;

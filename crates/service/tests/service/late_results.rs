@@ -1,5 +1,5 @@
-//! Results of clients without tokens that come when the claim was lost: a success that harms nobody is taken. One test for each
-//! other rule that it meets.
+//! Results of clients without tokens that arrive after their claim was lost. A success is accepted if that is safe.
+//! There is one test for each other rule that applies.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,13 +15,13 @@ use crate::common::{
     workflows,
 };
 
-/// A client by its connection.
+/// A client that is identified by its connection.
 fn by(connection: i64) -> Caller {
     let peer = Peer { credential: Some(1), connection: Some(connection), worker: None };
     Caller { peer: Some(Arc::new(peer)), ..TENANT.into() }
 }
 
-/// Short enough to expire on a database's own clock.
+/// Short enough to expire while a database's clock runs.
 fn short() -> Limits {
     Limits { task_lease_ms: 50, workflow_lease_ms: 50, ..Limits::default() }
 }
@@ -33,7 +33,7 @@ async fn claim(server: &Server, connection: i64, claim: Claim) -> Claimed {
 const OWN: i64 = 1;
 const OTHER: i64 = 2;
 
-/// Claims the task on this connection, and loses the claim. Returns its success and its failure, without a token.
+/// Claims the task on this connection and loses the claim. Returns its success and its failure, both without a token.
 async fn lose(server: &Server, connection: i64) -> (Op, Op) {
     let delivery = claim(server, connection, plain(tasks("work"))).await.tasks.remove(0);
     server.pass(server.limits().task_lease_ms).await;
@@ -55,14 +55,14 @@ async fn it_is_taken_while_the_next_attempt_waits(place: Place) {
     let execution_id = server.suspended("order", vec![schedule_task(id(1), "work")]).await;
     let (success, failure) = lose(&server, OWN).await;
     assert_eq!(server.attempts(id(1)).await, [AttemptStatus::Timeout]);
-    // The attempt has been counted as a failure already.
+    // The attempt has already been counted as a failure.
     assert_eq!(report(&server, OWN, &failure).await, Err(Code::StaleClaim));
-    // On whichever connection: nobody else has ever had it.
+    // The connection does not matter, because no other client has ever claimed the task.
     assert!(is_new(&report(&server, OTHER, &success).await));
     assert_eq!(server.attempts(id(1)).await, [AttemptStatus::Completed]);
     assert_eq!(server.count(execution_id, EventKind::TaskCompleted).await, 1);
     assert!(server.claim(tasks("work")).await.is_empty(), "there is no next attempt");
-    // Once only.
+    // It has an effect only once.
     let again = report(&server, OWN, &success).await;
     assert!(matches!(again, Ok(Reply::TaskReported { repeated: true, .. })), "{again:?}");
     assert_eq!(report(&server, OWN, &failure).await, Err(Code::StaleClaim));
@@ -87,14 +87,14 @@ fn long_delay() -> Option<RetryPolicy> {
     Some(RetryPolicy { initial_ms: 1_000_000, cap_ms: 1_000_000, ..RetryPolicy::default() })
 }
 
-/// The second worker's result stands, whoever is first.
+/// The second worker's result counts, whichever arrives first.
 async fn it_is_refused_once_somebody_has_claimed_the_task(place: Place) {
     let server = place.server_with(short()).await;
     let task_id = server.create_task(task("work")).await;
     let (success, _) = lose(&server, OWN).await;
     let second = claim(&server, OTHER, plain(tasks("work"))).await;
     assert_eq!(report(&server, OWN, &success).await, Err(Code::StaleClaim));
-    // Also when that claim was lost as well: whose result it is, nothing says.
+    // Also if that claim was lost as well, because nothing shows whose result it is.
     server.pass(server.limits().task_lease_ms).await;
     assert_eq!(report(&server, OWN, &success).await, Err(Code::StaleClaim));
     let second = CompleteTask { token: None, ..complete(&second.tasks[0]) };
@@ -146,7 +146,7 @@ async fn it_is_refused_when_the_workflow_has_ended(place: Place) {
     server.check().await;
 }
 
-/// A claim that never reached its worker says nothing of anybody.
+/// A claim that never reached its worker does not identify a client.
 async fn it_is_refused_after_a_claim_that_was_given_back(place: Place) {
     let server = place.server_with(short()).await;
     let task_id = server.create_task(task("work")).await;
@@ -158,7 +158,7 @@ async fn it_is_refused_after_a_claim_that_was_given_back(place: Place) {
     server.check().await;
 }
 
-/// Of a step nothing is late: it is run again on the history as it is then.
+/// A late activation is never accepted: the step runs again on the current history.
 async fn a_late_step_is_refused(place: Place) {
     let server = place.server_with(short()).await;
     server.start("order").await;

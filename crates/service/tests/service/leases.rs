@@ -1,4 +1,4 @@
-//! Workers that die, stall or keep silent: their work comes back, and what they send later changes nothing.
+//! Workers that die, hang or send nothing: their work is claimed again, and what they send later has no effect.
 
 use flovyn_engine::request::*;
 use flovyn_engine::state::*;
@@ -9,7 +9,7 @@ use crate::common::{
     schedule_task, submit, suspend, task, tasks, workflows,
 };
 
-/// Short enough to expire on a database's own clock.
+/// Short enough to expire while a database's clock runs.
 fn short() -> Limits {
     Limits { session_lease_ms: 50, ..Limits::default() }
 }
@@ -69,7 +69,7 @@ async fn tasks_and_workflows_of_a_dead_session_come_back_when_its_lease_ends_and
     assert_eq!(
         server.task(id(1)).await.status,
         TaskStatus::Pending,
-        "ready at once: the lease was wait enough"
+        "it must be ready immediately after the lease"
     );
     assert_eq!(server.attempts(id(1)).await, [AttemptStatus::Timeout]);
     assert_eq!(
@@ -143,7 +143,7 @@ async fn a_registered_plain_worker_that_keeps_silent_loses_its_tasks(place: Plac
     assert_eq!(server.attempts(task_id).await, [AttemptStatus::Timeout]);
 }
 
-/// No heartbeat is not death: it may be busy with the task, or its client has no heartbeats.
+/// A worker without heartbeats may be busy with the task, or its client may not support heartbeats.
 async fn a_worker_that_has_sent_no_heartbeat_keeps_its_tasks_for_their_whole_lease(place: Place) {
     let server = place.server().await;
     let lease_ms = server.limits().task_lease_ms;
@@ -154,14 +154,14 @@ async fn a_worker_that_has_sent_no_heartbeat_keeps_its_tasks_for_their_whole_lea
     assert_eq!(server.task(task_id).await.status, TaskStatus::Running);
     server.pass(lease_ms - 130_001).await;
     assert_eq!(server.task(task_id).await.status, TaskStatus::Running);
-    // It has heartbeats after all: from now on its silence says that it is gone.
+    // It sends a heartbeat after all. From now on, silence means that it has gone.
     server.must(HeartbeatWorker { worker_id: session }).await;
     server.must(ExtendTask { task_id, token: delivery.token }).await;
     server.must(worker_again(session)).await;
     let other = server.create_task(task("work")).await;
     server.claim(of_session(plain(tasks("work")), session)).await;
     server.pass(lease_ms / 2).await;
-    // It has registered anew, and sent none since.
+    // It has registered again and has sent no heartbeat since.
     assert_eq!(server.task(other).await.status, TaskStatus::Running);
     server.must(HeartbeatWorker { worker_id: session }).await;
     server.pass(server.limits().worker_silence_ms - 1).await;
@@ -189,7 +189,7 @@ async fn polls_and_reports_of_a_worker_with_heartbeats_are_signs_of_life_too(pla
     assert_eq!(server.task(task_id).await.status, TaskStatus::Running);
     server.pass(silence_ms).await;
     assert_eq!(server.task(task_id).await.status, TaskStatus::Pending);
-    // A session is alive by its heartbeats alone.
+    // Only heartbeats keep a session alive.
     let stream = worker(&server, "stream", true).await;
     let lease_ms = server.limits().session_lease_ms;
     server.claim(of_session(tasks("work"), stream)).await;
@@ -223,15 +223,14 @@ async fn a_claim_is_extended_while_its_client_shows_life_and_ends_soon_after(pla
     }
     let extend = async || {
         for (task_id, token) in tokens.clone() {
-            // Those whose time is over are refused.
-            let _ = server.call(crate::common::TENANT, ExtendTask { task_id, token }).await;
+            server.must(ExtendTask { task_id, token }).await;
         }
     };
     extend().await;
     server.pass(7_000).await;
     assert_eq!(server.task(by_itself).await.status, TaskStatus::Pending, "its own timeout stands");
     server.pass(lease_ms - 7_000 - 1).await;
-    // As soon as it holds for less than that.
+    // The claim is extended when its remaining time is shorter than the allowed silence.
     for _ in 0..5 {
         extend().await;
         server.pass(silence_ms - 1).await;
@@ -241,10 +240,11 @@ async fn a_claim_is_extended_while_its_client_shows_life_and_ends_soon_after(pla
     server.pass(1).await;
     assert_eq!(server.task(by_default).await.status, TaskStatus::Pending);
     assert_eq!(server.attempts(by_default).await, [AttemptStatus::Timeout]);
-    // Another claim's token extends nothing.
+    // The token of another claim extends nothing.
     server.claim(of_session(plain(tasks("default")), session)).await;
     let (task_id, token) = tokens[0];
-    server.refused(ExtendTask { task_id, token }, Code::StaleClaim).await;
+    let reply = server.must(ExtendTask { task_id, token }).await;
+    assert!(matches!(reply, Reply::Extended { held: false }), "{reply:?}");
     server.check().await;
 }
 
@@ -277,7 +277,7 @@ async fn a_plain_worker_that_nobody_knows_keeps_its_claims_for_their_whole_lease
     server.check().await;
 }
 
-/// Attempts count when they are delivered: whoever kills its worker each time comes to an end.
+/// Attempts count when they are delivered, so a task that always kills its worker is eventually failed.
 async fn a_task_that_always_kills_its_worker_fails_after_its_attempts(place: Place) {
     let server = place.server().await;
     let spec = TaskSpec { max_retries: Some(3), ..task("deadly") };
@@ -288,14 +288,18 @@ async fn a_task_that_always_kills_its_worker_fails_after_its_attempts(place: Pla
         assert_eq!(delivery.task.execution_count, attempt);
         server.pass(server.limits().session_lease_ms).await;
     }
-    assert!(server.claim(tasks("deadly")).await.is_empty(), "it is not handed out a fourth time");
+    assert!(server.claim(tasks("deadly")).await.is_empty(), "a fourth attempt is handed out");
     assert_eq!(server.task(id(1)).await.status, TaskStatus::Failed);
     assert_eq!(server.attempts(id(1)).await, [AttemptStatus::Timeout; 3]);
-    assert_eq!(server.count(execution_id, EventKind::TaskFailed).await, 1, "its workflow hears of it");
+    assert_eq!(
+        server.count(execution_id, EventKind::TaskFailed).await,
+        1,
+        "its workflow receives the failure"
+    );
     server.check().await;
 }
 
-/// Nothing is queued again because a server starts: leases alone decide.
+/// A restart of a server requeues nothing: only leases decide.
 async fn a_server_that_restarts_takes_no_claim_away(place: Place) {
     let server = place.server().await;
     let task_id = server.create_task(TaskSpec { max_retries: Some(1), ..task("long") }).await;

@@ -1,4 +1,4 @@
-//! Many clients and workers at once on one database, by one server and by two: everything is done exactly once.
+//! Many concurrent clients and workers on one database, with one server and with two: everything happens exactly once.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -18,10 +18,10 @@ use crate::common::{
 
 const CLIENTS: usize = 64;
 const WORKERS: usize = 4;
-/// A worker asks again after this; nothing depends on it.
+/// A worker polls again after this time. The result does not depend on it.
 const ASK_AGAIN: Duration = Duration::from_millis(200);
 
-/// How many workflows: the full form on request.
+/// The number of workflows. The environment variable selects the long form.
 fn volume(short: usize, long: usize) -> usize {
     if std::env::var("FLOVYN_LONG").is_ok_and(|value| value == "1") { long } else { short }
 }
@@ -89,9 +89,9 @@ async fn every_task_of_many_workflows_is_accepted_once(place: Place, servers: us
     let mut running = Vec::new();
     let mut services = Vec::new();
     for _ in 0..servers {
-        // With its loops, as in production.
+        // The loops run, as in production.
         let loops = loops::Options { poll: Duration::from_millis(100), ..loops::Options::default() };
-        // Two batches at once, where that can be, though there are not so many clients.
+        // Lets two batches run at once, where the store can do that, with fewer waiting requests than by default.
         let side_by_side = SideBySideFrom { second_requests: 16, ..SideBySideFrom::default() };
         let options = Options { loops, side_by_side, ..Options::default() };
         let service = Service::start(place.store().await, options);
@@ -107,7 +107,7 @@ async fn every_task_of_many_workflows_is_accepted_once(place: Place, servers: us
     for task in running {
         task.await.unwrap();
     }
-    // Where the database is in this process, a second one needs more than there are clients.
+    // If the database is in this process, a second batch needs more requests than there are clients.
     let at_once = place.store().await.is_shared();
     let seconds: u64 = services.iter().map(|service| service.stats().figures().second_batches).sum();
     assert_eq!(seconds > 0, at_once, "two batches at once: {seconds}");
@@ -123,7 +123,7 @@ async fn every_task_of_many_workflows_is_accepted_once(place: Place, servers: us
         snapshot.executions.iter().all(|row| row.last_sequence == 4),
         "started, scheduled, completed, ended"
     );
-    assert!(snapshot.tasks.iter().all(|row| row.execution_count == 1), "nobody was given a task twice");
+    assert!(snapshot.tasks.iter().all(|row| row.execution_count == 1), "a task was handed out twice");
     assert!(snapshot.ready.is_empty() && snapshot.due.is_empty());
 }
 

@@ -1,4 +1,4 @@
-//! The background loops as they run in a server: woken by what happens, not only by their own pace.
+//! The background loops as they run in a server: woken by events, not only by their own interval.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::common::{
     task, tasks, until, until_async,
 };
 
-/// A pace at which nothing would happen in the life of a test.
+/// Intervals so long that no loop runs by itself during a test.
 fn asleep() -> loops::Options {
     let long = Duration::from_secs(100_000);
     loops::Options {
@@ -53,7 +53,7 @@ async fn what_comes_of_one_firing_is_worked_off_without_waiting(place: Place) {
     let execution_id = server.suspended("order", commands).await;
     server.must(crate::common::terminate(execution_id)).await;
     until_async("the follow-ups are through", async || {
-        // Each page comes a moment after the last one.
+        // Each page becomes due one millisecond after the last one.
         server.move_clock(1);
         server.clock_moved();
         !server.snapshot().await.due.iter().any(|row| row.class.is_follow_up())
@@ -94,7 +94,7 @@ async fn a_server_whose_queue_is_full_says_so_and_answers_all_it_accepted(place:
     store.hold();
     let mut accepted = Vec::new();
     let refusal = loop {
-        assert!(accepted.len() < 50_000, "it accepts without end");
+        assert!(accepted.len() < 50_000, "the queue has no limit");
         let mut call = Box::pin(server.call(TENANT, HeartbeatWorker { worker_id: id(1) }));
         match futures::poll!(&mut call) {
             std::task::Poll::Pending => accepted.push(call),
@@ -108,13 +108,13 @@ async fn a_server_whose_queue_is_full_says_so_and_answers_all_it_accepted(place:
     }
 }
 
-/// One server makes tasks until the parked poller of the other has one.
+/// One server creates tasks until the parked poller of the other server receives one.
 async fn served_by_another(place: &Place, options: loops::Options, hints: bool) {
     let here = place.server_with_loops(options.clone(), hints).await;
     let there = place.server_with_loops(options, hints).await;
     let poll = here.poll(tasks("work")).await;
     until_async("the poller is served", async || {
-        // Again and again: what was made before the first listened is not heard of.
+        // Repeated, because a task that was created before the other server listened causes no hint.
         there.create_task(task("work")).await;
         poll.is_finished()
     })

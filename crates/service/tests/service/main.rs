@@ -1,7 +1,7 @@
-//! The service on real stores: what happens when requests meet, workers die and databases refuse.
+//! The service on real stores: concurrent requests, workers that die, and databases that refuse.
 //!
-//! Every scenario runs on the memory store and on SQLite; those that concern several processes also with two
-//! services on one PostgreSQL (`--skip postgres` leaves them out where there is none).
+//! Every scenario runs on the memory store and on SQLite. Scenarios with several processes also run with two services
+//! on one PostgreSQL (`--skip postgres` skips them).
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails right there")]
 

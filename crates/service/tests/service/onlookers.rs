@@ -1,4 +1,4 @@
-//! Who looks on is told of ready work that no poller takes, and takes none.
+//! An onlooker is notified of ready work that no poller takes, and takes none.
 
 use std::time::Duration;
 
@@ -18,16 +18,16 @@ async fn one_onlooker_is_told_of_work_that_nobody_takes(place: Place) {
     let other = server.look_on(lanes("other"));
     let (first, second) = (server.look_on(lanes("work")), server.look_on(lanes("work")));
     let task_id = server.create_task(task("work")).await;
-    tokio::time::timeout(SOON, first.sees_work()).await.expect("it is told");
+    tokio::time::timeout(SOON, first.sees_work()).await.expect("it is notified");
     assert!(server.has_work(lanes("work")).await.unwrap());
-    // As many as there is work, and for their own lanes.
+    // As many are notified as there is work, and only for their own lanes.
     for untold in [&second, &other] {
         assert!(tokio::time::timeout(Duration::ZERO, untold.sees_work()).await.is_err());
     }
     assert_eq!(server.task(task_id).await.execution_count, 0);
     drop(first);
     server.create_task(task("work")).await;
-    tokio::time::timeout(SOON, second.sees_work()).await.expect("it is told of the next");
+    tokio::time::timeout(SOON, second.sees_work()).await.expect("it is notified of the next task");
 }
 
 async fn a_poller_comes_before_an_onlooker(place: Place) {
@@ -39,7 +39,7 @@ async fn a_poller_comes_before_an_onlooker(place: Place) {
     assert!(tokio::time::timeout(Duration::ZERO, onlooker.sees_work()).await.is_err());
 }
 
-/// What has been claimed by then is kept, not dropped.
+/// A claim that a batch has at that time is kept, not dropped.
 async fn a_poll_that_is_cut_ends_at_once(place: Place) {
     let server = place.server().await;
     let cut = std::future::ready(());

@@ -27,7 +27,7 @@ async fn work_is_handed_out_in_order_of_time_and_priority(place: Place) {
         server.start_as(StartWorkflow { priority_seconds: seconds, ..workflow("order") }).await;
         server.pass(1_000).await;
     }
-    // Created later, and still before what has less priority: priority is an offset in time.
+    // Created later, but before work with less priority: a priority is an offset in time.
     assert_eq!(claimed_tasks(&server).await, ["2", "4", "0", "3", "1"]);
     let claimed = server.claim(many(workflows("order"), 100)).await;
     let order: Vec<i64> = claimed.workflows.iter().map(|item| item.execution.priority_seconds).collect();
@@ -46,7 +46,7 @@ async fn one_at_a_time_comes_in_the_same_order_as_all_at_once(place: Place) {
     assert_eq!(order, (0..10).collect::<Vec<_>>());
 }
 
-/// A claim over several kinds takes the oldest of all, not all of the first kind.
+/// A claim for several kinds takes the oldest work of all kinds, not all work of the first kind.
 async fn kinds_do_not_come_before_each_other(place: Place) {
     let server = place.server().await;
     for number in 0..6 {
@@ -72,7 +72,7 @@ async fn a_delayed_start_is_claimable_from_its_moment_on(place: Place) {
     let task_id = server.create_task_as(create).await;
     let (poll, task_poll) = (server.poll(workflows("order")).await, server.poll(tasks("work")).await);
     server.pass(4_999).await;
-    // An event does not bring it forward.
+    // An event does not make it ready earlier.
     server.must(signal(id)).await;
     assert!(server.claim(workflows("order")).await.is_empty());
     assert!(server.claim(tasks("work")).await.is_empty());
@@ -106,7 +106,7 @@ async fn nothing_of_a_paused_queue_is_handed_out_and_nothing_is_lost(place: Plac
     server.must(PauseQueue { queue: QUEUE.into() }).await;
     assert!(server.claim(tasks("work")).await.is_empty());
     assert!(server.claim(workflows("order")).await.is_empty());
-    // Other queues go on.
+    // Other queues are not affected.
     let elsewhere = TaskSpec { queue: Some("elsewhere".into()), ..task("work") };
     server.create_task(elsewhere).await;
     assert_eq!(server.claim(Claim { queue: "elsewhere".into(), ..tasks("work") }).await.len(), 1);
@@ -118,7 +118,7 @@ async fn nothing_of_a_paused_queue_is_handed_out_and_nothing_is_lost(place: Plac
     server.check().await;
 }
 
-/// What a worker already has it may end; what comes of that waits.
+/// Work that a worker has claimed may end; the work that follows from it waits.
 async fn a_pause_does_not_touch_what_is_running(place: Place) {
     let server = place.server().await;
     let command = schedule_task(crate::common::id(1), "work");
@@ -132,7 +132,7 @@ async fn a_pause_does_not_touch_what_is_running(place: Place) {
     assert_eq!(server.claim_workflow("order").await.execution.id, id);
 }
 
-/// Its history does not fit into one reply: it must not keep those behind it from plain clients.
+/// Its history does not fit into one reply. It must not block later work for plain clients.
 async fn a_workflow_with_a_large_history_blocks_nobody_and_waits_for_the_stream(place: Place) {
     let limits = flovyn_engine::Limits { unary_history_bytes: 1_000, ..Default::default() };
     let server = place.server_with(limits).await;

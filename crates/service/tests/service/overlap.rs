@@ -1,4 +1,4 @@
-//! Two batches in flight at once: nobody is forgotten between them, and answers keep their order where they have to.
+//! Two batches in flight at once: no request is lost between them, and answers keep their order where they have to.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,20 +17,20 @@ use crate::common::{
     workflows,
 };
 
-/// Requests for which a second batch begins, and for which a batch runs beside the loop.
+/// The number of requests from which a second batch begins. `SOME`: from which a batch runs beside the loop.
 const MANY: usize = 96;
 const SOME: usize = 8;
-/// Requests that go into one batch at most.
+/// The most requests in one batch.
 const FULL: usize = 256;
 
 /// A store whose transactions can be held back after they are done, or find all tasks busy.
 struct Held {
     inner: Arc<dyn Store>,
-    /// Whether others may write to it as well.
+    /// Whether other processes may write to it.
     shared: bool,
     hold_next: AtomicBool,
     busy_next: AtomicBool,
-    /// The next transaction that begins while another one is in flight fails: another writer was faster.
+    /// The next transaction that begins while another one is in flight fails with a conflict.
     conflict_second: AtomicBool,
     released: Notify,
     in_flight: AtomicUsize,
@@ -80,7 +80,7 @@ store_around!(Held, reads, {
     }
 });
 
-/// A batch for which others have locked every task.
+/// A batch for which all tasks are locked by others.
 struct TasksAreBusy(SharedDecider);
 
 impl Decider for TasksAreBusy {
@@ -104,7 +104,7 @@ impl Scene {
         Self::on(true).await
     }
 
-    /// With a database elsewhere, or in this process.
+    /// `shared`: a database that several processes share; otherwise it is in this process.
     async fn on(shared: bool) -> Self {
         let place = Place::memory().await;
         let store = Arc::new(Held {
@@ -131,7 +131,7 @@ impl Scene {
         calls
     }
 
-    /// A batch that has been decided and is not answered before it is released.
+    /// A batch that has been decided, and is not answered before it is released.
     async fn held(&self, op: impl Into<flovyn_engine::Op>) -> Calls<'_> {
         self.store.hold_next.store(true, Ordering::SeqCst);
         let calls = self.send(SOME, op).await;
@@ -147,7 +147,7 @@ impl Scene {
         self.store.released.notify_one();
     }
 
-    /// Everything that can happen has happened: there is only one thread.
+    /// Lets everything happen that can happen: there is only one thread.
     async fn rest(&self) {
         for _ in 0..1_000 {
             tokio::task::yield_now().await;
@@ -182,7 +182,7 @@ async fn a_second_batch_begins_once_many_wait_and_a_third_does_not() {
 async fn a_poller_that_searched_just_before_work_was_left_searches_again() {
     let scene = Scene::new().await;
     scene.store.hold_next.store(true, Ordering::SeqCst);
-    // Its claim is in the batch that is held: it has found nothing, and waits nowhere yet.
+    // Its claim is in the batch that is held. The claim has found nothing, and the poller is not parked yet.
     let service = scene.server.service.clone();
     let mut poll: BoxFuture<'_, _> = Box::pin(async move { service.poll(TENANT, tasks("work"), LONG).await });
     assert!(futures::poll!(&mut poll).is_pending());
@@ -190,7 +190,7 @@ async fn a_poller_that_searched_just_before_work_was_left_searches_again() {
     until("a batch is held", || scene.in_flight() == 1).await;
     let create = CreateTask::standalone(task("work"));
     assert_eq!(all_went_well(join_all(scene.send(MANY, create).await).await), MANY);
-    assert_eq!((scene.in_flight(), scene.server.pollers()), (1, 0), "nobody was there to take any of it");
+    assert_eq!((scene.in_flight(), scene.server.pollers()), (1, 0), "no poller was there to take it");
     scene.release();
     assert_eq!(all_went_well(join_all(held).await), SOME);
     assert_eq!(answered(tokio::spawn(poll)).await.tasks.len(), 1);
@@ -203,7 +203,8 @@ async fn where_the_database_is_in_this_process_batches_are_answered_in_order() {
     let service = scene.server.service.clone();
     let mut poll: BoxFuture<'_, _> = Box::pin(async move { service.poll(TENANT, tasks("work"), LONG).await });
     assert!(futures::poll!(&mut poll).is_pending());
-    // With enough behind it the first batch runs beside the loop. It is held, and the second makes work for its poller.
+    // Enough requests follow, so the first batch runs beside the loop. It is held, and the second batch makes work for
+    // its poller.
     let held = scene.send(FULL - 1, workflow("order")).await;
     let mut created = scene.send(MANY, CreateTask::standalone(task("work"))).await;
     until("both are in flight", || scene.server.stats().figures().second_batches == 1).await;
@@ -256,7 +257,7 @@ async fn nothing_runs_beside_a_start_that_a_worker_was_notified_of() {
     let start = scene.send(1, workflow("order")).await;
     let activation = answered(poll).await.workflows.remove(0);
     assert!(activation.provisional);
-    // Its first step goes into the batch after the one with the start.
+    // Its first step goes into the batch after that of the start.
     scene.store.hold_next.store(true, Ordering::SeqCst);
     let mut others = scene.send(FULL, HeartbeatWorker { worker_id: id(1) }).await;
     let step = scene.send(1, finish(&activation)).await;
@@ -269,7 +270,7 @@ async fn nothing_runs_beside_a_start_that_a_worker_was_notified_of() {
     assert!(join_all(others).await.into_iter().all(|answer| answer.is_err()), "there is no such worker");
 }
 
-/// Many tasks are enqueued and drained at the same time, on SQLite itself.
+/// Many tasks are enqueued and drained at the same time, on the real SQLite store.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn on_sqlite_every_task_is_accepted_once_though_batches_overlap() {
     const ALL: usize = 4_000;
@@ -341,10 +342,10 @@ async fn a_poller_that_finds_only_what_another_batch_holds_searches_again() {
     let service = scene.server.service.clone();
     let mut poll: BoxFuture<'_, _> = Box::pin(async move { service.poll(TENANT, tasks("work"), LONG).await });
     assert!(futures::poll!(&mut poll).is_pending());
-    // With these it is enough for a second batch, in which the task is busy.
+    // These are enough for a second batch, in which the task is busy.
     assert_eq!(all_went_well(join_all(scene.send(MANY, workflow("order")).await).await), MANY);
     assert!(!scene.store.busy_next.load(Ordering::SeqCst));
-    assert_eq!(scene.server.pollers(), 0, "it does not wait as if there were nothing");
+    assert_eq!(scene.server.pollers(), 0, "it must search again instead of waiting");
     scene.release();
     assert_eq!(all_went_well(join_all(held).await), SOME);
     assert_eq!(answered(tokio::spawn(poll)).await.tasks.len(), 1);
@@ -354,19 +355,19 @@ async fn a_poller_that_finds_only_what_another_batch_holds_searches_again() {
 async fn the_queue_is_bounded_while_a_batch_is_in_flight() {
     let scene = Scene::new().await;
     let held = scene.held(workflow("order")).await;
-    // No second batch: it would take some of them.
+    // The second batch is in flight too, so that no third one takes requests from the queue.
     scene.store.hold_next.store(true, Ordering::SeqCst);
     let second = scene.send(MANY, workflow("order")).await;
     until("the second is in flight", || scene.in_flight() == 2).await;
     let mut accepted = Vec::new();
     let refusal = loop {
-        assert!(accepted.len() < 50_000, "it accepts without end");
+        assert!(accepted.len() < 50_000, "the queue has no limit");
         let mut call = Box::pin(scene.server.call(TENANT, HeartbeatWorker { worker_id: id(1) }));
         match futures::poll!(&mut call) {
             Poll::Pending => accepted.push(call),
             Poll::Ready(answer) => break answer.unwrap_err(),
         }
-        // The loop may take in what has come.
+        // The loop may accept the requests that have arrived.
         tokio::task::yield_now().await;
     };
     assert_eq!(refusal.code, Code::Overloaded);
@@ -390,7 +391,7 @@ async fn work_that_a_poller_was_woken_for_goes_to_another_one_if_it_has_gone() {
     until("all wait", || scene.server.pollers() == 5).await;
     scene.server.must(PauseQueue { queue: QUEUE.into() }).await;
     scene.server.must(CreateTask::standalone(task("work"))).await;
-    // The answer comes just before the pollers that were woken, the first ones, are in a batch.
+    // This returns just before the woken pollers, which are the first ones, are in a batch.
     scene.server.must(ResumeQueue { queue: QUEUE.into() }).await;
     assert!(scene.server.pollers() > 0, "not all are woken");
     let last = polls.pop().unwrap();

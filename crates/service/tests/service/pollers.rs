@@ -1,4 +1,4 @@
-//! Pollers that wait: as many are woken as there is work, and what is handed to nobody is given back.
+//! Waiting pollers: as many are woken as there is work, and work that could not be delivered is released.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::common::{
     on_postgres, schedule_task, signal, submit, task, tasks, terminate, until, workflow, workflows,
 };
 
-/// More than there are steps in anything that one request sets off here.
+/// More than the number of steps that follow from any single request here.
 const BARRIERS: usize = 6;
 
 type Poll = JoinHandle<Result<Claimed, Refusal>>;
@@ -29,9 +29,10 @@ async fn parked(server: &Server, count: usize, claim: &Claim) -> Vec<Poll> {
     polls
 }
 
-/// What those got that no longer wait, and those that do.
+/// The answers to the polls that no longer wait, and the polls that still wait.
 async fn served(server: &Server, polls: Vec<Poll>) -> (Vec<Claimed>, Vec<Poll>) {
-    // Whatever was set off by earlier requests is through: these are answered behind it, one after the other.
+    // These requests are answered one after the other, so all consequences of earlier requests are finished after
+    // them.
     for _ in 0..BARRIERS {
         server.claim(tasks("nothing")).await;
     }
@@ -57,7 +58,7 @@ async fn three_items_wake_three_of_a_hundred_pollers(place: Place) {
     assert_eq!((waiting.len(), server.pollers()), (97, 97), "the others stay parked");
     let after = server.stats().figures();
     assert_eq!(after.commits - before.commits, 1, "made and handed out in one transaction");
-    // One for the work, three for the pollers, and ours: nobody else was sent to search.
+    // One request for the work, three for the pollers, and the barriers: no other poller was sent to search.
     assert_eq!(after.requests - before.requests, 1 + 3 + BARRIERS as u64);
     server.check().await;
 }
@@ -71,7 +72,7 @@ async fn a_step_of_a_workflow_with_its_worker_waiting_costs_one_commit(place: Pl
     server.start("order").await;
     let activation = answered(poll).await.workflows.remove(0);
     assert_eq!(commits() - before, 1, "start and claim");
-    let new_events = activation.new_events.as_ref().expect("the batch that wrote them hands them over");
+    let new_events = activation.new_events.as_ref().expect("the events come from the batch that wrote them");
     assert_eq!(new_events.len(), 1);
 
     let task_poll = server.poll(tasks("work")).await;
@@ -87,7 +88,7 @@ async fn a_step_of_a_workflow_with_its_worker_waiting_costs_one_commit(place: Pl
     server.must(complete(&delivery)).await;
     let activation = answered(poll).await.workflows.remove(0);
     assert_eq!(commits() - before, 1, "completion and next activation");
-    let new_events = activation.new_events.as_ref().expect("what was written before is still in memory");
+    let new_events = activation.new_events.as_ref().expect("the events are still in memory");
     let kinds: Vec<EventKind> = new_events.iter().map(|(event, _)| event.kind).collect();
     assert_eq!(kinds, [EventKind::TaskScheduled, EventKind::TaskCompleted]);
     let output = new_events[1].1.as_ref().and_then(|task| task.output.as_deref());
@@ -119,16 +120,16 @@ async fn a_poller_that_has_gone_is_passed_over(place: Place) {
     assert_eq!(server.stats().figures().given_back, 0);
 }
 
-/// Nobody has the work: it is in line, and the attempt was not one.
+/// Asserts that no worker has the work: it is enqueued again, and the attempt does not count.
 async fn assert_given_back(server: &Server, task_id: uuid::Uuid, execution_id: uuid::Uuid) {
-    until("it is given back", || server.stats().figures().given_back == 2).await;
-    // Behind what gives it back.
+    until("it is released", || server.stats().figures().given_back == 2).await;
+    // This request is answered after the release.
     server.claim(tasks("nothing")).await;
     let task = server.task(task_id).await;
     assert_eq!((task.status, task.execution_count), (TaskStatus::Pending, 0));
     assert_eq!(server.status(execution_id).await, ExecutionStatus::Pending);
     server.check().await;
-    // With one attempt it can still be done.
+    // The task has one attempt, which is still left.
     let delivery = server.claim_task("work").await;
     assert_eq!(delivery.task.execution_count, 1);
     server.must(complete(&delivery)).await;
@@ -149,7 +150,7 @@ async fn work_claimed_for_pollers_that_go_during_the_commit_is_given_back(place:
         until("the claim is about to be written", || store.waiting() == 1).await;
         drop(poll);
         store.release();
-        // Answered behind what gives it back.
+        // This request is answered after the release.
         server.claim(tasks("nothing")).await;
     }
     assert_given_back(&server, task_id, execution_id).await;
@@ -164,7 +165,7 @@ async fn work_handed_to_pollers_that_go_before_they_look_is_given_back(place: Pl
     until("both are parked", || server.pollers() == 2).await;
     let task_id = server.create_task(TaskSpec { max_retries: Some(1), ..task("work") }).await;
     let execution_id = server.start("order").await;
-    // Both have been handed over, and nobody has looked yet.
+    // Both have been handed over, and neither caller has received its work yet.
     server.claim(tasks("nothing")).await;
     assert_eq!(server.task(task_id).await.status, TaskStatus::Running);
     assert_eq!(server.status(execution_id).await, ExecutionStatus::Running);
@@ -178,7 +179,7 @@ async fn a_paused_queue_keeps_its_pollers_and_wakes_as_many_as_there_is_work_whe
     let polls = parked(&server, 5, &tasks("work")).await;
     server.must(CreateTasks { items: vec![CreateTask::standalone(task("work")); 3] }).await;
     let (claimed, polls) = served(&server, polls).await;
-    assert!(claimed.is_empty(), "nothing is handed out");
+    assert!(claimed.is_empty(), "work of a paused queue was handed out");
     assert_eq!(server.pollers(), 5);
     server.must(ResumeQueue { queue: QUEUE.into() }).await;
     let (claimed, waiting) = served(&server, polls).await;
@@ -194,7 +195,7 @@ async fn work_that_another_process_made_ready_finds_the_pollers_of_this_one(plac
     there.must(CreateTasks { items: vec![CreateTask::standalone(task("work")); 3] }).await;
     let wake = WakeLoop::new(here.service.clone(), &loops::Options::default());
     while wake.tick().await.unwrap() > 0 {
-        // Whoever was sent to search has come back, with work or without.
+        // Every poller that was sent to search is answered or parked again.
         here.claim(tasks("nothing")).await;
     }
     let (claimed, waiting) = served(here, polls).await;
@@ -203,8 +204,8 @@ async fn work_that_another_process_made_ready_finds_the_pollers_of_this_one(plac
     here.check().await;
 }
 
-/// With many requests waiting, the next batch is decided before the last one is answered: a poller that found nothing in the
-/// last one waits from its answer on only.
+/// If many requests wait, the next batch is decided before the last one is answered. Then a poller that found nothing
+/// in the last batch is parked only when that batch is answered.
 async fn what_is_made_ready_before_a_poller_begins_to_wait_is_brought_to_it(place: Place) {
     let store = Faulty::new(place.store().await);
     let server = place.server_on(store.clone(), Default::default());
@@ -221,11 +222,11 @@ async fn what_is_made_ready_before_a_poller_begins_to_wait_is_brought_to_it(plac
     for answer in futures::future::join_all(calls).await {
         answer.unwrap();
     }
-    // Answered behind what is done for the poller.
+    // This request is answered after everything that is done for the poller.
     server.claim(tasks("nothing")).await;
     match futures::poll!(&mut poll) {
         std::task::Poll::Ready(claimed) => assert_eq!(claimed.unwrap().len(), 1),
-        std::task::Poll::Pending => panic!("it waits, with a hundred tasks ready"),
+        std::task::Poll::Pending => panic!("it waits although a hundred tasks are ready"),
     }
     server.check().await;
 }
@@ -242,7 +243,7 @@ async fn a_server_that_stops_ends_the_polls_and_finishes_what_it_accepted(place:
     let stopping = server.clone();
     let stopped = tokio::spawn(async move { stopping.stop().await });
     let code = loop {
-        // Refused as soon as it begins to stop, though what was accepted is not written yet.
+        // Requests are refused as soon as the stop begins, although the accepted ones are not written yet.
         match futures::poll!(Box::pin(server.ask(SignalWorkflow { name: "".into(), ..signal(TENANT) }))) {
             std::task::Poll::Ready(answer) => break answer.unwrap_err().code,
             std::task::Poll::Pending => tokio::task::yield_now().await,
@@ -270,7 +271,8 @@ async fn a_poller_takes_no_more_than_it_asked_for(place: Place) {
     server.check().await;
 }
 
-/// The follow-up that closes the tasks of a finished workflow has not come yet: all that a claim looks at is theirs.
+/// The follow-up that closes the tasks of a finished workflow has not run yet: the claim finds only these tasks at
+/// first.
 async fn tasks_of_a_finished_workflow_do_not_hide_what_stands_behind_them(place: Place) {
     let server = place.server().await;
     let tasks_of_it = (0..20).map(|number| schedule_task(id(500 + number), "work")).collect();
@@ -298,7 +300,8 @@ on_each_store!(
 );
 on_postgres!(work_that_another_process_made_ready_finds_the_pollers_of_this_one);
 
-/// It does not wait for work, but it waits to hear whether there is some. Time stands still but for our steps.
+/// The poll does not wait for work, but for the answer whether there is some. Time stands still except for the steps
+/// of this test.
 #[tokio::test(start_paused = true)]
 async fn a_poll_that_may_not_wait_gets_what_is_ready() {
     let place = Place::memory().await;

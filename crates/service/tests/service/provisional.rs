@@ -1,5 +1,5 @@
-//! Starts that are written together with their first step. That the next start of a slow kind is written first is shown by the
-//! tables of the scheduler: here it would depend on how fast the machine is.
+//! Starts that are written together with their first step. The scheduler's own tests show that the next start of a
+//! slow kind is written first; here that would depend on the speed of the machine.
 
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ fn provisional(kind: &str) -> Claim {
 
 type Starting = JoinHandle<Result<Reply, Refusal>>;
 
-/// A start that was handed to a worker and is not written.
+/// A start that was handed to a worker and is not written yet.
 async fn handed(server: &Server, start: StartWorkflow) -> (Starting, Activation) {
     let poll = server.poll(provisional(&start.kind)).await;
     let caller = server.clone();
@@ -61,7 +61,7 @@ async fn a_start_and_its_first_step_are_one_commit(place: Place) {
     let sent = activation.new_events.clone().unwrap();
     assert!(server.snapshot().await.executions.is_empty(), "nothing is written");
     assert!(!starting.is_finished(), "no caller is answered");
-    // What the worker was sent stays true, whenever it is written.
+    // The activation that the worker received stays true, whenever it is written.
     server.move_clock(5_000);
     server.must(completed(&activation)).await;
     assert_eq!(started(starting).await.execution_id, activation.execution.id);
@@ -151,7 +151,7 @@ async fn a_server_that_stops_writes_it(place: Place) {
     assert_eq!(snapshot.executions[0].status, ExecutionStatus::Running);
 }
 
-/// A disk that is full, say: what the worker was sent never happened.
+/// For example if the disk is full: the activation that the worker received never took effect.
 async fn what_cannot_be_written_never_started(place: Place) {
     let store = Faulty::new(place.store().await);
     let server = place.start(store.clone(), options(LONG));
@@ -163,7 +163,7 @@ async fn what_cannot_be_written_never_started(place: Place) {
     server.refused(completed(&activation), Code::ExecutionNotFound).await;
 }
 
-/// Decided again after a conflict, it comes to the same.
+/// After a conflict it is decided again, with the same outcome.
 async fn a_conflict_changes_nothing(place: Place) {
     let store = Faulty::new(place.store().await);
     let server = place.start(store.clone(), options(LONG));
@@ -174,7 +174,7 @@ async fn a_conflict_changes_nothing(place: Place) {
     assert_eq!(server.check().await.executions[0].status, ExecutionStatus::Completed);
 }
 
-/// A batch that is refused again is cut in two: what has started is its worker's all the same.
+/// A batch that is refused again is halved. The started execution still belongs to its worker.
 async fn cut_from_its_step_it_is_still_its_workers(place: Place) {
     let store = Faulty::new(place.store().await);
     let server = place.start(store.clone(), options(LONG));
@@ -185,7 +185,7 @@ async fn cut_from_its_step_it_is_still_its_workers(place: Place) {
     assert_eq!(server.check().await.executions[0].status, ExecutionStatus::Completed);
 }
 
-/// Each start has its own worker, whoever takes it.
+/// Each start has its own claim, even if one worker takes both.
 async fn two_starts_go_to_one_worker(place: Place) {
     let store = Faulty::new(place.store().await);
     let server = place.start(store.clone(), options(LONG));
@@ -193,8 +193,8 @@ async fn two_starts_go_to_one_worker(place: Place) {
     store.hold();
     let other = server.clone();
     let other = tokio::spawn(async move { other.claim(tasks("nothing")).await });
-    until("a batch is on its way", || store.waiting() == 1).await;
-    // Both wait for it, and are the next batch.
+    until("a batch is in flight", || store.waiting() == 1).await;
+    // Both wait for that batch, and become the next batch.
     let mut starting = [1, 2].map(|_| Box::pin(server.call(TENANT, workflow("quick"))));
     for start in &mut starting {
         assert!(futures::poll!(start).is_pending());
@@ -213,7 +213,7 @@ async fn two_starts_go_to_one_worker(place: Place) {
     assert!(snapshot.executions.iter().all(|execution| execution.status == ExecutionStatus::Completed));
 }
 
-/// Where other processes write as well, no worker is notified of what is not written.
+/// If other processes write to the database, no worker receives an execution whose start is not written.
 async fn with_other_processes_a_start_is_written_first(place: Place) {
     let server = server(&place, LONG).await;
     let poll = server.poll(provisional("quick")).await;

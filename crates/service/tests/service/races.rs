@@ -1,4 +1,4 @@
-//! Several at once for one row, in one process and in two: exactly one has an effect.
+//! Concurrent requests for one row, in one process and in two: exactly one has an effect.
 
 use flovyn_engine::reply::Fired;
 use flovyn_engine::request::*;
@@ -28,7 +28,7 @@ async fn five_loops_that_fire_one_timer_fire_it_once(place: Place) {
         let acted =
             |answer: &&Result<Reply, Refusal>| matches!(answer, Ok(Reply::Fired(Fired::Acted { .. })));
         assert_eq!(answers.iter().filter(acted).count(), 1, "{answers:?}");
-        assert_eq!(accepted(&answers), RIVALS, "who comes second finds it gone, and that is no error");
+        assert_eq!(accepted(&answers), RIVALS, "the others find that it has gone, which is not an error");
         assert_eq!(servers[0].count(id, EventKind::TimerFired).await, 1);
         servers[0].must(suspend(&servers[0].claim_workflow("order").await)).await;
     }
@@ -71,7 +71,7 @@ async fn five_reports_of_one_attempt_count_once(place: Place) {
             matches!(answer, Ok(Reply::TaskReported { repeated: false, .. }))
         };
         assert_eq!(answers.iter().filter(first).count(), 1, "{answers:?}");
-        assert_eq!(accepted(&answers), RIVALS, "a repeated report is told that it was accepted before");
+        assert_eq!(accepted(&answers), RIVALS, "a repeated report is acknowledged");
         assert_eq!(servers[0].count(execution_id, EventKind::TaskCompleted).await, 1);
         servers[0].must(suspend(&servers[0].claim_workflow("order").await)).await;
     }
@@ -95,7 +95,7 @@ async fn one_task_is_given_to_one_of_many_who_ask_at_once(place: Place) {
     servers[0].check().await;
 }
 
-/// Whichever comes first, the child ends once and its parent is told once.
+/// Whichever request is first, the child ends once and its parent receives one event.
 async fn a_child_that_finishes_while_its_parent_is_cancelled_ends_once(place: Place) {
     let servers = place.servers(2).await;
     for round in 0..ROUNDS {
@@ -108,7 +108,7 @@ async fn a_child_that_finishes_while_its_parent_is_cancelled_ends_once(place: Pl
         assert!(answers[0].is_ok(), "{answers:?}");
         servers[1].fire_due().await;
         let ends = servers[0].events(child_id).await.iter().filter(|event| event.kind.is_terminal()).count();
-        // A child that was asked to stop first, and has not heard of it, is still open.
+        // A child that was asked to cancel first, and has not received the request, is still open.
         assert!(ends <= 1);
         if ends == 1 {
             let told = servers[0].count(parent, EventKind::ChildCompleted).await
@@ -116,14 +116,14 @@ async fn a_child_that_finishes_while_its_parent_is_cancelled_ends_once(place: Pl
             assert_eq!(told, 1);
         }
         servers[0].check().await;
-        // Out of the way of the next round.
+        // Both end here, so that they do not disturb the next round.
         for id in [parent, child_id] {
             let _ = servers[0].ask(crate::common::terminate(id)).await;
         }
     }
 }
 
-/// A child locks its parent when it ends; the parent asks that very child to stop at the same moment.
+/// A child locks its parent when it ends. At the same time, the parent asks this child to cancel.
 async fn crossing_updates_of_parents_and_children_neither_deadlock_nor_fail(place: Place) {
     const PAIRS: usize = 200;
     let servers = place.servers(2).await;
@@ -153,7 +153,11 @@ async fn crossing_updates_of_parents_and_children_neither_deadlock_nor_fail(plac
     servers[0].fire_due().await;
     let snapshot = server.check().await;
     for row in snapshot.executions.iter().filter(|row| &*row.kind == "child") {
-        assert_eq!(row.status, ExecutionStatus::Completed, "its own result came first or it never heard");
+        assert_eq!(
+            row.status,
+            ExecutionStatus::Completed,
+            "its result came first, or the request never reached it"
+        );
     }
     let told = snapshot.events.iter().filter(|event| event.kind == EventKind::ChildCompleted).count();
     assert_eq!(told, PAIRS);

@@ -1,4 +1,4 @@
-//! A request whose reply got lost and that is sent again: the log is as if it had been sent once.
+//! Requests that are sent again after their reply was lost: the log is the same as if they had been sent once.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ fn some_of_everything() -> Vec<Command> {
     ]
 }
 
-/// Sends it, and goes away before the answer comes.
+/// Sends a request and cancels the call before the answer arrives.
 async fn send_and_go_away(server: &Server, op: impl Into<Op>) {
     let mut call = Box::pin(server.call(TENANT, op.into()));
     let _sent = futures::poll!(&mut call);
@@ -48,7 +48,7 @@ async fn a_batch_sent_again_after_its_reply_was_lost_leaves_the_log_as_it_was(pl
     assert!(is_repeated(&again), "{again:?}");
     let once = server.snapshot().await;
     assert_eq!(kinds(&server, execution_id).await.len(), 1 + some_of_everything().len());
-    // And again, after things have moved on.
+    // Sent again after the execution has continued.
     server.must(batch.clone()).await;
     assert!(server.snapshot().await == once);
     let delivery = server.claim_task("work").await;
@@ -56,7 +56,7 @@ async fn a_batch_sent_again_after_its_reply_was_lost_leaves_the_log_as_it_was(pl
     let second = server.claim_workflow("order").await;
     let before = server.snapshot().await;
     assert!(is_repeated(&server.must(batch).await));
-    assert!(server.snapshot().await == before, "the claim that runs now is not touched");
+    assert!(server.snapshot().await == before, "the current claim is unchanged");
     assert_eq!(server.stats().figures().repeated_reports, 3);
     server.must(suspend(&second)).await;
     server.check().await;
@@ -102,7 +102,7 @@ async fn a_report_of_a_task_sent_again_is_recognised(place: Place) {
     server.check().await;
 }
 
-/// A client of the public protocol, which is known by its connection.
+/// A client of the public protocol, which is identified by its connection.
 fn on_one_connection() -> Caller {
     let peer = Peer { credential: None, connection: Some(7), worker: None };
     Caller { peer: Some(Arc::new(peer)), ..TENANT.into() }
@@ -115,7 +115,7 @@ async fn claimed(server: &Server) -> flovyn_engine::reply::Activation {
     }
 }
 
-/// An execution that a plain client has claimed for the second time, having run `some_of_everything` in the first.
+/// An execution that a plain client has claimed twice. It ran `some_of_everything` in the first claim.
 async fn claimed_again_by_a_plain_client(server: &Server) -> flovyn_engine::reply::Activation {
     server.start("order").await;
     let first = claimed(server).await;
@@ -135,7 +135,7 @@ async fn a_repeated_batch_without_token_is_acknowledged_and_queued_again(place: 
     assert_eq!(reply, Reply::Submitted { status: ExecutionStatus::Pending, repeated: true });
     assert!(server.events(execution_id).await == before);
     server.check().await;
-    // It gets the history that it lacked, and goes on.
+    // The client receives the history that it lacked, and continues.
     let third = claimed(&server).await;
     server.call(on_one_connection(), suspend(&third)).await.unwrap();
     assert_eq!(server.status(execution_id).await, ExecutionStatus::Waiting);

@@ -1,4 +1,5 @@
-//! Work goes to workers that can do it: by kind, by version, by queue, and to the one that knows it already.
+//! Work goes to workers that can run it: by kind, by version, by queue, and preferably to the worker that has run it
+//! before.
 
 use std::collections::BTreeSet;
 
@@ -47,12 +48,12 @@ async fn parked_workers_with_other_kinds_never_get_each_others_work(place: Place
     let charge = server.poll(many(tasks("charge"), 10)).await;
     let mail = server.poll(many(tasks("mail"), 10)).await;
     let order = server.poll(many(workflows("order"), 10)).await;
-    // Of another queue, and a workflow with the name of a task type.
+    // Work in another queue, and a workflow whose name is a task type.
     let mut elsewhere = task("charge");
     elsewhere.queue = Some("elsewhere".into());
     server.create_task(elsewhere).await;
     server.start("mail").await;
-    assert_eq!(server.pollers(), 3, "nobody was woken for what it cannot do");
+    assert_eq!(server.pollers(), 3, "a poller was woken for work that it cannot run");
     server.create_task(task("mail")).await;
     let claimed = answered(mail).await;
     assert_eq!(claimed.tasks.len(), 1);
@@ -85,7 +86,7 @@ async fn work_that_asks_for_a_version_goes_only_to_workers_that_have_it(place: P
     assert_eq!(claimed_versions(&server, versioned("order", &[])).await, BTreeSet::new());
     let both = claimed_versions(&server, versioned("order", &["1.0", "2.0"])).await;
     assert_eq!(both, BTreeSet::from([version("1.0"), version("2.0")]));
-    // Parked ones as well.
+    // Parked pollers also follow this rule.
     let other = server.poll(versioned("order", &["1.0"])).await;
     let right = server.poll(versioned("order", &["2.0"])).await;
     server.start_as(StartWorkflow { workflow_version: Some("2.0".into()), ..workflow("order") }).await;
@@ -131,7 +132,7 @@ async fn a_child_without_queue_goes_to_its_parents_and_one_on_default_goes_to_de
         let ids: Vec<_> = server.claim(claim).await.tasks.iter().map(|item| item.task.id).collect();
         assert_eq!(ids, [id(number)]);
     }
-    // Standalone, without a queue.
+    // A standalone task without a queue.
     let task_id = server.create_task(TaskSpec::new("work", crate::common::json("1"))).await;
     assert_eq!(&*server.task(task_id).await.queue, "default");
 }
@@ -155,17 +156,17 @@ async fn the_two_halves_of_a_worker_do_not_clear_each_other(place: Place) {
     servers[1].must(half(task, &["mail"])).await;
     let both = expected(&[(workflow, "order"), (workflow, "invoice"), (task, "mail")]);
     assert_eq!(capabilities(&servers[0]).await, both);
-    // Said again: no double, nothing lost.
+    // Registered again: there is no duplicate, and nothing is lost.
     servers[0].must(half(workflow, &["order", "invoice"])).await;
     assert_eq!(capabilities(&servers[1]).await, both);
-    // A half that says something else replaces itself only.
+    // A registration with other kinds replaces only its own class.
     servers[1].must(half(workflow, &["order", "report"])).await;
     let replaced = expected(&[(workflow, "order"), (workflow, "report"), (task, "mail")]);
     assert_eq!(capabilities(&servers[0]).await, replaced);
     servers[0].must(half(task, &["resize"])).await;
     let replaced = expected(&[(workflow, "order"), (workflow, "report"), (task, "resize")]);
     assert_eq!(capabilities(&servers[1]).await, replaced);
-    // One that says nothing of either keeps both.
+    // A registration without any kind changes neither class.
     servers[0].must(register("w", false, Vec::new())).await;
     assert_eq!(capabilities(&servers[0]).await, replaced);
 }
@@ -195,7 +196,7 @@ async fn a_workflow_goes_back_to_the_session_that_ran_it_last_while_that_one_wai
     server.must(signal(execution_id)).await;
     let activation = answered(friend).await.workflows.remove(0);
     assert_eq!(activation.execution.id, execution_id);
-    // Its friend is busy now: anybody will do.
+    // The preferred session is busy now, so any session may take the work.
     server.must(signal(execution_id)).await;
     server.must(submit(&activation, Vec::new(), Outcome::Suspended)).await;
     assert_eq!(answered(stranger).await.workflows[0].execution.id, execution_id);

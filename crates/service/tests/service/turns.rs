@@ -1,4 +1,4 @@
-//! What only one of several processes does at a time.
+//! Jobs that only one of several processes does at a time.
 
 use std::time::Duration;
 
@@ -33,11 +33,11 @@ async fn one_of_two_processes_removes_expired_keys(place: Place) {
     let asked =
         (0..20).map(|number| if number % 2 == 0 { mine.tick_in_turn() } else { other.tick_in_turn() });
     let turns: Vec<usize> = join_all(asked).await.into_iter().filter_map(Result::unwrap).collect();
-    assert_eq!(turns, [3], "one turn, and all of it");
+    assert_eq!(turns, [3], "there must be one turn that removes all keys");
     assert!(here.snapshot().await.keys.is_empty());
 }
 
-/// Nobody gives a turn back, so nobody has to live for the next one to come.
+/// A turn is never released explicitly, so the next turn does not depend on a living process.
 async fn a_process_that_died_in_its_turn_is_not_waited_for(place: Place) {
     let (here, there) = (place.server().await, place.server().await);
     let short = Duration::from_millis(50);

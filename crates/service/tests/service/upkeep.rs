@@ -1,4 +1,4 @@
-//! What keeps a server clean: deletion, retention, expired keys, executions held back for another build.
+//! Upkeep of a server: deletion, retention, expired keys, and executions held back for another build.
 
 use flovyn_engine::Code;
 use flovyn_engine::reply::Activation;
@@ -14,7 +14,7 @@ use crate::common::{
     workflows,
 };
 
-/// The names of tables that hold rows, tenants apart.
+/// The names of tables that have rows, except the table of tenants.
 fn tables_with_rows(snapshot: &Snapshot) -> Vec<&'static str> {
     macro_rules! count {
         ($($field:ident: $row:ident,)*) => { [$((stringify!($field), snapshot.$field.len()),)*] };
@@ -62,9 +62,12 @@ async fn deleting_an_execution_with_much_in_it_removes_every_row(place: Place) {
     server.refused(DeleteWorkflow { execution_id }, Code::ExecutionNotFinished).await;
     server.must(terminate(execution_id)).await;
     assert!(server.snapshot().await.events.len() > 400);
-    // At once after its end: its items have not been closed yet.
+    // Immediately after its end, when its items have not been closed yet.
     server.must(DeleteWorkflow { execution_id }).await;
-    assert!(server.store().execution_get(TENANT, execution_id).await.unwrap().is_none(), "hidden at once");
+    assert!(
+        server.store().execution_get(TENANT, execution_id).await.unwrap().is_none(),
+        "it is still visible"
+    );
     server.refused(signal(execution_id), Code::ExecutionNotFound).await;
     server.refused(DeleteWorkflow { execution_id }, Code::ExecutionNotFound).await;
     server.check().await;
@@ -94,7 +97,7 @@ async fn deleting_a_task_removes_every_row(place: Place) {
     assert_eq!(tables_with_rows(&server.check().await), Vec::<&str>::new());
 }
 
-/// A task made ahead of a command that never came belongs to its execution all the same.
+/// A task that was created ahead of a command that never arrived still belongs to its execution.
 async fn an_execution_with_a_task_that_it_never_scheduled_can_be_deleted(place: Place) {
     let server = place.server().await;
     let execution_id = server.start("order").await;
@@ -146,7 +149,7 @@ async fn retention_deletes_what_finished_long_enough_ago_and_nothing_else(place:
     let own_task = server.suspended("parent", vec![schedule_task(id(1), "own")]).await;
     server.must(complete(&server.claim_task("own").await)).await;
     server.pass(10_000).await;
-    assert_eq!(retention.tick().await.unwrap(), 0, "for ever, unless somebody says otherwise");
+    assert_eq!(retention.tick().await.unwrap(), 0, "work is kept forever by default");
 
     server.must(UpdateTenant { name: "Acme".into(), retention_ms: Some(20_000) }).await;
     assert_eq!(retention.tick().await.unwrap(), 0, "not yet");
@@ -163,7 +166,7 @@ async fn retention_deletes_what_finished_long_enough_ago_and_nothing_else(place:
     let snapshot = server.check().await;
     let mut left: Vec<_> = snapshot.executions.iter().map(|row| row.id).filter(|id| *id != open).collect();
     left.retain(|id| *id != own_task);
-    assert_eq!(left.len(), 1, "of the other tenant: {left:?}");
+    assert_eq!(left.len(), 1, "only the other tenant's work stays: {left:?}");
     assert!(snapshot.tasks.iter().all(|row| row.id != task_id));
     assert_eq!(snapshot.tasks.len(), 1, "a task of an open workflow stays");
 }
@@ -186,7 +189,7 @@ async fn the_audit_log_is_kept_for_its_time(place: Place) {
     pause(450).await;
     assert_eq!(retention.tick().await.unwrap(), 0, "not yet");
     server.pass(10_001).await;
-    assert_eq!(retention.tick().await.unwrap(), 450, "page by page, of all tenants");
+    assert_eq!(retention.tick().await.unwrap(), 450, "page by page, for all tenants");
     let left = server.check().await.audit;
     assert_eq!(left.iter().map(|row| &*row.target).collect::<Vec<_>>(), ["queue-450"]);
 }
@@ -228,12 +231,12 @@ async fn an_activation_that_fails_is_tried_again_after_a_doubling_delay_that_eve
         fail_activation(&server, "order", "build-1").await;
         server.must(signal(execution_id)).await;
         server.pass(expected_ms - 1).await;
-        assert!(server.claim(workflows("order")).await.is_empty(), "not before {expected_ms} ms");
+        assert!(server.claim(workflows("order")).await.is_empty(), "it is ready before {expected_ms} ms");
         server.check().await;
         server.pass(1).await;
         expected_ms = (expected_ms * 2).min(cap_ms);
     }
-    // The workflow has not failed, and a success forgets the failures.
+    // The workflow has not failed, and a success resets the failures.
     let activation = server.claim_workflow("order").await;
     server.must(submit(&activation, Vec::new(), Outcome::Suspended)).await;
     let row = server.execution(execution_id).await;
@@ -241,7 +244,7 @@ async fn an_activation_that_fails_is_tried_again_after_a_doubling_delay_that_eve
     server.check().await;
 }
 
-/// Asks for what is held back too, as a worker of this build.
+/// A claim that also takes held-back work, by a worker of this build.
 fn of_build(build: &str, claim: Claim) -> Claim {
     let claimer = Claimer { build: Some(build.into()), ..claim.claimer.clone() };
     Claim { claimer, held_back: true, ..claim }
@@ -265,7 +268,10 @@ async fn another_build_takes_what_other_builds_failed_on(place: Place) {
     let some = server.claim(of_build("build-2", both(4))).await.workflows;
     assert_eq!(some.len(), 4, "no more than asked for");
     let others = server.claim(of_build("build-2", both(10))).await.workflows;
-    assert!(server.claim(of_build("build-2", both(10))).await.is_empty(), "not what it failed on itself");
+    assert!(
+        server.claim(of_build("build-2", both(10))).await.is_empty(),
+        "it received work that it has failed on itself"
+    );
     let mut ids: Vec<_> = some.iter().chain(&others).map(|item| item.execution.id).collect();
     ids.sort_unstable();
     failed_on_one.sort_unstable();
@@ -273,7 +279,8 @@ async fn another_build_takes_what_other_builds_failed_on(place: Place) {
     server.check().await;
 }
 
-/// Its own failures stand first in the lane: they must not hide those of others behind them.
+/// The executions that this build failed on are first in the lane. They must not hide the executions behind them that
+/// other builds failed on.
 async fn a_build_finds_what_others_failed_on_behind_what_it_failed_on_itself(place: Place) {
     let server = place.server().await;
     for number in 0..20 {
@@ -283,8 +290,8 @@ async fn a_build_finds_what_others_failed_on_behind_what_it_failed_on_itself(pla
     assert_eq!(server.claim(of_build("build-2", many(workflows("order"), 2))).await.len(), 1);
 }
 
-/// The old build waits when an activation fails, and so does the new one: only the new one is handed the execution, in the same
-/// commit. What ends its claim without an answer holds the execution back from the old build as before.
+/// Both the old and the new build wait when an activation fails. Only the new build receives the execution, in the same
+/// commit. If its claim ends without an answer, the execution is held back from the old build as before.
 async fn a_waiting_worker_of_another_build_is_handed_it_at_once(place: Place) {
     let server = place.server().await;
     let waits = |build: &str| {
@@ -307,12 +314,12 @@ async fn a_waiting_worker_of_another_build_is_handed_it_at_once(place: Place) {
     server.must(fails(&activation, "old")).await;
     let taken = new.await.unwrap().unwrap().workflows.remove(0);
     assert_eq!(taken.execution.id, execution_id);
-    // The new one cannot keep it: once more it is held back from the old one, until the delay is over.
+    // The new build cannot keep it. It is held back from the old build again until the delay is over.
     server.must(GiveBackWorkflow { execution_id, token: taken.token }).await;
     server.check().await;
     assert!(!old.is_finished());
     let taken = server.claim(of_build("new", workflows("order"))).await.workflows.remove(0);
-    // Both have failed on it now: they must not hand it to and fro.
+    // Both builds have failed on it now, so neither may receive it before the delay is over.
     server.must(fails(&taken, "new")).await;
     for build in ["old", "new"] {
         assert!(server.claim(of_build(build, workflows("order"))).await.is_empty(), "{build}");
@@ -325,7 +332,7 @@ async fn a_waiting_worker_of_another_build_is_handed_it_at_once(place: Place) {
     server.check().await;
 }
 
-/// It comes when others have failed already, and waits in a process that has not seen it.
+/// A worker of another build that arrives after the failures, and waits in a process that has not seen them.
 async fn the_wake_loop_sends_a_worker_of_another_build(place: Place) {
     let server = place.server().await;
     let execution_id = server.start("order").await;
@@ -357,7 +364,7 @@ async fn an_operator_releases_one_that_is_held_back(place: Place) {
     server.check().await;
 }
 
-/// One row that cannot be fired must not keep the others from it, nor be tried without end.
+/// A row that cannot be fired must neither block other rows nor be tried without end.
 async fn what_is_due_is_fired_page_by_page_until_nothing_is_left(place: Place) {
     let server = place.server().await;
     const TIMERS: usize = 1_200;
@@ -369,7 +376,7 @@ async fn what_is_due_is_fired_page_by_page_until_nothing_is_left(place: Place) {
     let due = server.snapshot().await.due;
     assert!(
         due.iter().all(|row| row.clock == ClockKind::Lease),
-        "only the alarm of a claim that has ended: {due:?}"
+        "only the alarm of an ended claim may stay: {due:?}"
     );
     assert_eq!(server.stats().figures().fired, TIMERS as u64 + 1);
     server.check().await;
@@ -389,7 +396,7 @@ async fn two_loops_on_one_database_fire_everything_once(place: Place) {
     tokio::join!(servers[0].fire_due(), servers[1].fire_due());
     assert_eq!(servers[0].count(execution_id, EventKind::TimerFired).await, TIMERS);
     let fired = servers[0].stats().figures().fired + servers[1].stats().figures().fired;
-    assert_eq!(fired, TIMERS as u64, "each by one of them");
+    assert_eq!(fired, TIMERS as u64, "each was fired by one of the loops");
     servers[0].check().await;
 }
 

@@ -1,4 +1,4 @@
-//! Everything that does not run says why: one case for each answer there is.
+//! Work that does not run has a reason: one case for each possible answer.
 
 use flovyn_engine::request::*;
 use flovyn_engine::state::*;
@@ -46,9 +46,9 @@ async fn work_in_line_says_whether_somebody_can_do_it(place: Place) {
     server.must(register("two", false, capabilities)).await;
     let free = Waiting::FreeWorker { queue: queue(), workers: 2 };
     assert_eq!(why(&server, any).await, std::slice::from_ref(&free));
-    assert_eq!(why(&server, versioned).await, [nobody(Some("2.0"))], "they have another version");
+    assert_eq!(why(&server, versioned).await, [nobody(Some("2.0"))], "the workers have another version");
     assert_eq!(why_task(&server, task_id).await, free);
-    // Of workers that have not been heard of nothing is expected.
+    // Workers that have not sent a sign of life for long are not counted.
     server.pass(server.limits().session_lease_ms).await;
     assert_eq!(why(&server, any).await, [Waiting::FreeWorker { queue: queue(), workers: 1 }]);
     server.pass(server.limits().worker_silence_ms).await;
@@ -150,7 +150,7 @@ async fn a_task_made_ahead_of_its_command_says_so(place: Place) {
     assert_eq!(why_task(&server, task_id).await, Waiting::Announcement { execution_id });
 }
 
-/// Those that have finished must not hide the one that has not.
+/// Finished children must not hide the child that is open.
 async fn the_one_open_child_among_many_is_named(place: Place) {
     let server = place.server().await;
     let commands = (1..=150).map(|number| Command::ScheduleChild(child(id(number), "child"))).collect();

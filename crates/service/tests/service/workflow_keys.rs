@@ -1,4 +1,5 @@
-//! One open execution per workflow key: however long it lives, and whoever asks while it ends.
+//! There is one open execution per workflow key: however long it lives, and also while callers send signals during its
+//! end.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -18,7 +19,7 @@ use crate::common::{
 
 const HOUR: i64 = 60 * 60 * 1_000;
 
-/// A store whose time is ahead of its database's: days pass in it without any waiting.
+/// A store whose time is ahead of its database, so that days pass without waiting.
 struct Ahead {
     inner: Arc<dyn Store>,
     by_ms: AtomicI64,
@@ -34,7 +35,7 @@ impl Ahead {
     }
 }
 
-/// Tells the batch the later time.
+/// Passes the later time to the batch.
 struct Later {
     batch: SharedDecider,
     by_ms: i64,
@@ -69,7 +70,7 @@ fn add() -> SignalWithStart {
     SignalWithStart { start: keyed("cart", "ada"), name: "add".into(), value: json("1") }
 }
 
-/// The execution that got the signal, and whether it was started for it.
+/// The execution that received the signal, and whether it was started by that signal.
 fn target(answer: &Result<Reply, Refusal>) -> (uuid::Uuid, bool) {
     match answer {
         Ok(Reply::Signalled { execution_id, created, .. }) => (*execution_id, *created),
@@ -92,7 +93,7 @@ async fn after_25_hours_a_signal_with_start_finds_the_open_execution(place: Plac
     assert_eq!(sent(&server).await, (id, false));
     assert_eq!(server.start_as(keyed("cart", "ada")).await.execution_id, id);
     server.must(finish(&server.claim_workflow("cart").await)).await;
-    // Its key is remembered for ten seconds from the end on, for starts; a signal-with-start does not wait for that.
+    // For starts, its key stays taken for ten seconds after the end. A signal-with-start does not wait for that.
     ahead.by_ms.fetch_add(5_000, Ordering::SeqCst);
     assert_eq!(server.start_as(keyed("cart", "ada")).await.execution_id, id);
     let (next, created) = sent(&server).await;
@@ -109,7 +110,7 @@ async fn after_25_hours_a_signal_with_start_finds_the_open_execution(place: Plac
 async fn fifty_callers_while_it_ends_meet_one_or_the_next(place: Place) {
     let servers = place.servers(2).await;
     let mut started = 0;
-    // Until some caller came after an end: nothing says who is first.
+    // Repeated until a caller was served after an end, because the order is not determined.
     for round in 0..60 {
         if round >= 6 && started > 0 {
             break;
@@ -117,7 +118,7 @@ async fn fifty_callers_while_it_ends_meet_one_or_the_next(place: Place) {
         let (first, _) = sent(&servers[0]).await;
         let activation = servers[0].claim_workflow("cart").await;
         let callers = at_once(dealt(&servers, (0..50).map(|_| add())));
-        // Every other round from outside, which nothing holds up.
+        // In every second round it is terminated from outside, and nothing can defer that.
         let (answers, ended) = match round % 2 {
             0 => tokio::join!(callers, servers[1].ask(finish(&activation))),
             _ => tokio::join!(callers, servers[1].ask(terminate(first))),
@@ -131,7 +132,7 @@ async fn fifty_callers_while_it_ends_meet_one_or_the_next(place: Place) {
         if let Err(refusal) = ended {
             assert_eq!(refusal.code, Code::EndDeferred, "{refusal}");
         }
-        // Each acknowledged signal is in the log that it was acknowledged for.
+        // Each acknowledged signal is in the log of the execution that the acknowledgement named.
         for id in &ids {
             let expected = targets.iter().filter(|(target, _)| target == id).count();
             let own = usize::from(*id == first);
@@ -140,7 +141,7 @@ async fn fifty_callers_while_it_ends_meet_one_or_the_next(place: Place) {
         let snapshot = servers[0].check().await;
         let open: Vec<_> = snapshot.executions.iter().filter(|row| !row.status.is_terminal()).collect();
         assert!(open.len() <= 1, "{open:?}");
-        // A termination may have come last.
+        // A termination may have been the last request.
         assert!(open.len() == 1 || round % 2 == 1);
         if let [last] = open[..] {
             servers[0].must(terminate(last.id)).await;
@@ -155,7 +156,7 @@ async fn an_end_waits_for_a_caller_and_the_next_caller_starts_anew(place: Place)
     let activation = server.claim_workflow("cart").await;
     assert_eq!(sent(&server).await, (id, false));
     server.refused(finish(&activation), Code::EndDeferred).await;
-    assert_eq!(sent(&server).await, (id, false), "it is open, and has its key");
+    assert_eq!(sent(&server).await, (id, false), "the execution is open and still has its key");
     server.must(finish(&server.claim_workflow("cart").await)).await;
     assert_eq!(server.count(id, EventKind::SignalReceived).await, 3);
     assert!(sent(&server).await.1);

@@ -14,7 +14,7 @@ pub(crate) struct Arguments {
     /// Stop after this many seconds.
     #[arg(long, default_value_t = 60)]
     seconds: u64,
-    /// First seed; later runs count up from it.
+    /// First seed; later runs use the following seeds.
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Batches in each run.

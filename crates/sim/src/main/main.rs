@@ -1,4 +1,4 @@
-//! `flovyn-sim`: long random runs on request.
+//! `flovyn-sim`: long random runs, started by hand.
 
 mod engine;
 mod servers;
@@ -20,7 +20,7 @@ enum Command {
     Engine(engine::Arguments),
     /// Servers, workers and clients on one database in virtual time, with faults.
     Servers(servers::Arguments),
-    /// Shows that each planted bug is caught by the check that is there for it.
+    /// Show that each planted bug is caught by its check.
     #[cfg(feature = "planted-bugs")]
     Planted(servers::PlantedArguments),
 }

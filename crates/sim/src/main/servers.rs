@@ -1,4 +1,4 @@
-//! `flovyn-sim servers`: seed after seed of the simulation, and what to do about one that fails.
+//! `flovyn-sim servers`: simulates seed after seed, and shrinks and reports a seed that fails.
 
 use std::collections::BTreeSet;
 use std::process::ExitCode;
@@ -7,12 +7,12 @@ use std::time::Instant;
 use clap::Args;
 use flovyn_sim::servers::{self, Allowed, Fault, Figures, Plan, Run};
 
-/// What each seed must at least have come to for a run to show anything.
+/// If a seed has fewer acknowledged requests or faults than these, its run proves nothing and is invalid.
 const LEAST_ACKNOWLEDGED: usize = 50;
 const LEAST_FAULTS: usize = 10;
-/// From so many seeds on, every kind of fault must have struck.
+/// If at least this many seeds are run, every kind of fault must have occurred.
 const ALL_FAULTS_FROM: u64 = 20;
-/// Lines of the trace of a failing run that are shown.
+/// How many lines of a failing run's trace are shown.
 const LINES: usize = 150;
 
 #[derive(Args)]
@@ -20,16 +20,16 @@ pub(crate) struct Arguments {
     /// How many seeds to run.
     #[arg(long, default_value_t = 100)]
     seeds: u64,
-    /// First seed; later runs count up from it.
+    /// First seed; later runs use the following seeds.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// What each client asks for.
+    /// How many operations each client requests.
     #[arg(long)]
     operations: Option<usize>,
     /// Only these faults, by name, separated by commas.
     #[arg(long, value_delimiter = ',')]
     faults: Option<Vec<String>>,
-    /// At most so many faults.
+    /// At most this many faults in a run.
     #[arg(long)]
     most_faults: Option<usize>,
     /// Print the whole trace of each run on stderr.
@@ -93,7 +93,7 @@ pub(crate) fn run(arguments: &Arguments) -> ExitCode {
 }
 
 impl Arguments {
-    /// A run in which little happened passes no test.
+    /// A run in which too little happened is invalid.
     fn shows_something(&self, total: &Figures) -> Result<(), String> {
         if self.operations.is_some() || self.faults.is_some() || self.most_faults.is_some() {
             return Ok(());
@@ -104,7 +104,7 @@ impl Arguments {
             return Err(format!("only {} requests were acknowledged", total.acknowledged));
         }
         if faults < LEAST_FAULTS * seeds {
-            return Err(format!("only {faults} faults struck"));
+            return Err(format!("only {faults} faults occurred"));
         }
         if total.second_batches < seeds {
             return Err(format!("only {} batches began beside another", total.second_batches));
@@ -115,7 +115,7 @@ impl Arguments {
             .filter(|name| !total.faults.contains_key(name))
             .collect();
         if self.seeds >= ALL_FAULTS_FROM && !missing.is_empty() {
-            return Err(format!("these faults never struck: {}", missing.join(", ")));
+            return Err(format!("these faults never occurred: {}", missing.join(", ")));
         }
         Ok(())
     }
@@ -149,9 +149,9 @@ fn print_figures(arguments: &Arguments, total: &Figures, violations: usize, vali
     println!("{line}");
 }
 
-/// Says how to repeat a failing run, as small as it can be made, and shows its trace.
+/// Prints how to repeat a failing run, shrunk as far as possible, and its trace.
 fn report(plan: &Plan, run: Run) {
-    eprintln!("\nseed {} failed; making it smaller", plan.seed);
+    eprintln!("\nseed {} failed; shrinking it", plan.seed);
     let (plan, run) = servers::shrink(plan, run);
     let from = run.trace.len().saturating_sub(LINES);
     eprintln!("{}", run.trace[from..].join("\n"));
@@ -172,7 +172,7 @@ fn report(plan: &Plan, run: Run) {
 #[cfg(feature = "planted-bugs")]
 #[derive(Args)]
 pub(crate) struct PlantedArguments {
-    /// Seeds that are tried for each bug at most.
+    /// The most seeds that are tried for each bug.
     #[arg(long, default_value_t = 80)]
     seeds: u64,
 }

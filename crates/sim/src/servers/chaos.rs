@@ -1,5 +1,5 @@
-//! What goes wrong, and how often. Each kind of fault draws from a stream of its own, so that leaving one out disturbs
-//! the others as little as possible when a failing run is made smaller.
+//! The faults, and how often they occur. Each kind of fault draws from its own random stream, so that a shrunk run
+//! without one kind disturbs the others as little as possible.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,7 +17,7 @@ macro_rules! faults {
                 match self { $(Fault::$name => $text,)* }
             }
 
-            /// How often it strikes, of a thousand chances.
+            /// How often the fault occurs, per thousand chances.
             fn per_mille(self) -> usize {
                 match self { $(Fault::$name => $per_mille,)* }
             }
@@ -28,41 +28,41 @@ macro_rules! faults {
 faults! {
     /// A commit is refused as if another writer had been faster.
     Conflict = "conflict", 30;
-    /// A commit fails and nothing is written; the store says so.
+    /// A commit fails and nothing is written; the store reports it.
     ErrorBefore = "error-before-commit", 20;
-    /// A commit is not written, and the store cannot say so.
+    /// A commit is not written, and the store reports an unknown outcome.
     UnknownBefore = "unknown-before-commit", 10;
-    /// A commit is written, and the store cannot say so.
+    /// A commit is written, and the store reports an unknown outcome.
     UnknownAfter = "unknown-after-commit", 20;
     /// A read fails.
     ReadError = "read-error", 10;
     /// A server dies while it waits for the database: before, between or after loads, before or after a commit.
     CrashServer = "crash-server", 3;
-    /// A worker dies with work in hand.
+    /// A worker dies while it holds a claim.
     CrashWorker = "crash-worker", 30;
-    /// A server stands still for seconds.
+    /// A server is frozen for seconds.
     PauseServer = "pause-server", 2;
-    /// A worker stands still with work in hand, mostly beyond its lease.
+    /// A worker is frozen while it holds a claim, usually for longer than its lease.
     PauseWorker = "pause-worker", 30;
-    /// A message arrives twice, the second time later and perhaps elsewhere.
+    /// A message arrives twice, the second time later and perhaps at another server.
     Duplicate = "duplicate", 60;
-    /// A message or an answer of the database takes long.
+    /// A message, or an answer of the database, is slow.
     Delay = "delay", 15;
-    /// An answer does not arrive.
+    /// An answer is lost.
     LostReply = "lost-reply", 30;
     /// A hint between servers gets lost.
     LostHint = "lost-hint", 100;
-    /// A server that starts believes in a time that is seconds off.
+    /// The clock of a starting server is wrong by seconds.
     ClockSkew = "clock-skew", 400;
     /// The database's clock is set forward or back.
     ClockStep = "clock-step", 60;
 }
 
-/// Which faults may strike: all of them, unless a failing run is being made smaller.
+/// The faults that may occur: all of them, unless a failing run is being shrunk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Allowed {
     pub kinds: BTreeSet<Fault>,
-    /// At most so many, then none.
+    /// The most faults in a run.
     pub most: usize,
 }
 
@@ -90,7 +90,7 @@ impl Chaos {
         Self { allowed, streams, struck: BTreeMap::new(), over: false }
     }
 
-    /// Whether it strikes now.
+    /// Whether the fault occurs now.
     pub(super) fn strikes(&mut self, fault: Fault) -> bool {
         let stream = self.streams.get_mut(&fault).expect("every fault has a stream");
         let drawn = stream.below(1_000) < fault.per_mille();
@@ -102,7 +102,7 @@ impl Chaos {
         strikes
     }
 
-    /// From now on nothing goes wrong any more.
+    /// Ends all faults.
     pub(super) fn stop(&mut self) {
         self.over = true;
     }

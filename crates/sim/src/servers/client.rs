@@ -1,4 +1,4 @@
-//! Clients that start work, and an operator who sends signals, answers promises and stops some of it.
+//! Clients that start work, and an operator who sends signals, answers promises, and cancels or terminates some work.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use uuid::Uuid;
 use super::program::{self, KIND, QUEUE};
 use super::server::{Answer, Cluster, may_try_again};
 
-/// How often a client tries under one key.
+/// How often a client tries a request with a key.
 const TRIES: usize = 8;
 /// Keys that clients share.
 const KEYS: usize = 6;
@@ -51,7 +51,7 @@ impl Client {
         }
     }
 
-    /// What is asked for, under which name, and how often it may be tried.
+    /// The request, the name of the work, and how often the request may be tried.
     fn operation(&self, operation: usize) -> (Op, String, usize) {
         let world = &self.cluster.world;
         let own = format!("wish-{}-{operation}", self.number);
@@ -64,7 +64,7 @@ impl Client {
             }
             4..8 => {
                 let key = format!("key-{shared}");
-                // Everybody who uses a key means the same by it.
+                // All clients that use a key make the same request with it.
                 let mut start = StartWorkflow::new(KIND, QUEUE, program::input(shared as u64, &key));
                 start.key = Some(KeySpec { name: key.clone().into(), ttl_ms: None });
                 (start.into(), key, TRIES)
@@ -105,7 +105,7 @@ impl Client {
 /// A signal that no program waits for.
 const UNASKED: &str = "unasked";
 
-/// Looks at what is open and gives it what it waits for. Sees the database directly; acts like any client.
+/// Finds open work and gives it what it waits for. The operator reads the database directly, but acts like a client.
 pub(super) struct Operator {
     pub(super) cluster: Arc<Cluster>,
     done: BTreeSet<(TenantId, Uuid, String)>,
@@ -142,7 +142,7 @@ impl Operator {
                 for signal in program::signals(number) {
                     self.signal(id, signal).await;
                 }
-                // Nobody waits for this one: it may come while the workflow ends.
+                // Nobody waits for this signal: it may arrive while the workflow ends.
                 if world.below(3) == 0 {
                     self.signal(id, UNASKED.to_owned()).await;
                 }

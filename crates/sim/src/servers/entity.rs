@@ -1,4 +1,4 @@
-//! Callers of entities: each request goes to the open execution of a key, which is started if there is none.
+//! Callers of entities: each request goes to the open execution of a key. If none is open, one is started.
 
 use std::sync::Arc;
 
@@ -10,9 +10,9 @@ use serde_json::json;
 use super::program::{self, KIND, QUEUE, REQUEST};
 use super::server::{Answer, Cluster};
 
-/// Entities of a tenant.
+/// Entities of each tenant.
 const ENTITIES: usize = 2;
-/// Shorter than an entity lives: the key must not be free when this is over.
+/// Shorter than the life of an entity, so that the key must outlast this time.
 const TTL_MS: i64 = 1_000;
 
 pub(super) struct Caller {
@@ -32,7 +32,7 @@ impl Caller {
             let mut start = StartWorkflow::new(KIND, QUEUE, program::entity(&name));
             start.key = Some(KeySpec { name: name.into(), ttl_ms: Some(TTL_MS) });
             let signal = SignalWithStart { start, name: REQUEST.into(), value: program::bytes(&json!(text)) };
-            // Tried once: a request without an answer may have been taken.
+            // Tried once: a request without an answer may have been accepted.
             let answer = self.cluster.call(tenant, signal.into(), false).await;
             if let Answer::Reply(Reply::Signalled { execution_id, .. }) = answer {
                 world.lock().record.requests.insert(((tenant, execution_id), text));

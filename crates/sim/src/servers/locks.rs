@@ -1,5 +1,5 @@
-//! Row locks, as PostgreSQL gives them: a row that exists can be locked by one transaction at a time, and whoever does
-//! not wait for it is told that it is busy.
+//! Row locks like those of PostgreSQL: one transaction at a time can lock a row. A transaction that does not wait for a
+//! locked row finds it busy.
 
 use std::collections::BTreeMap;
 
@@ -8,20 +8,21 @@ use flovyn_engine::{Loaded, Row, Wants, for_each_table};
 
 macro_rules! define {
     ($($field:ident: $row:ident,)*) => {
-        /// Who holds which row.
+        /// The transaction that holds each row.
         #[derive(Debug, Default)]
         pub(super) struct Locks {
             $($field: BTreeMap<<$row as Row>::Key, u64>,)*
         }
 
         impl Locks {
-            /// Whether somebody else holds a row that is wanted.
+            /// Whether another transaction holds a wanted row.
             pub(super) fn blocks(&self, transaction: u64, wants: &Wants) -> bool {
                 let other = |holder: Option<&u64>| holder.is_some_and(|holder| *holder != transaction);
                 false $(|| wants.$field.lock.iter().any(|key| other(self.$field.get(key))))*
             }
 
-            /// Locks what was found and is wanted; takes out what others hold, and says that it is busy.
+            /// Locks the wanted rows that were found. Rows that other transactions hold are removed and reported as
+            /// busy.
             pub(super) fn take(&mut self, transaction: u64, wants: &Wants, loaded: &mut Loaded) {
                 $(if <$row as Row>::LOCKED {
                     let wanted = &wants.$field.lock;
@@ -30,7 +31,7 @@ macro_rules! define {
                     };
                     let busy: Vec<_> = wanted.iter().filter(|key| held(key)).cloned().collect();
                     for key in &busy {
-                        // A scan sees it all the same, and has brought it once more.
+                        // A scan finds the busy row too, so the row is in the load once more.
                         if let Some(place) = loaded.$field.iter().position(|row| row.key() == *key) {
                             loaded.$field.remove(place);
                         }
@@ -42,7 +43,7 @@ macro_rules! define {
                 })*
             }
 
-            /// The transaction has ended.
+            /// Releases all locks of a transaction that has ended.
             pub(super) fn free(&mut self, transaction: u64) {
                 $(self.$field.retain(|_, holder| *holder != transaction);)*
             }

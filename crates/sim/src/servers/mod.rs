@@ -1,9 +1,10 @@
 //! Several servers with their loops, workers and clients on one database, in virtual time, with faults, from one seed.
 //!
-//! The servers are the real service and engine; only what is around them is simulated: the database's answers, the way of
-//! messages, workers and clients. Everything runs on one thread on a clock that stands still until nobody has anything to
-//! do, so that the same seed gives the same run to the last line of its trace. Promises P2 to P8, P11 and P13 are checked after
-//! every commit. Then the faults stop, everything must end, and what clients and workers were told is held against the rows.
+//! The servers are the real service and engine. The rest is simulated: the database's answers, the delivery of
+//! messages, workers and clients. Everything runs on one thread, with a clock that advances only when nobody has
+//! anything to do, so a seed gives an identical trace every time. Promises P2 to P8, P11 and P13 are checked after
+//! every commit. Then the faults stop, everything must end, and the answers that clients and workers received are
+//! compared with the rows.
 
 mod chaos;
 mod client;
@@ -42,21 +43,21 @@ pub use shrink::shrink;
 
 const SERVERS: usize = 3;
 const CLIENTS: usize = 3;
-/// Who send requests to entities, in one of four runs: what goes wrong there would hide what goes wrong elsewhere.
+/// Callers of entities. Only one run in four has them, because their failures would hide others.
 const CALLERS: usize = 2;
 const RUNS_PER_RUN_WITH_ENTITIES: u64 = 4;
-/// Faults strike for at least so long.
+/// Faults occur for at least this time.
 const FAULTS_MS: u64 = 12_000;
-/// Everything has ended so long after the last fault.
+/// Everything has to end within this time after the last fault.
 const ENDS_WITHIN_MS: u64 = 120_000;
-/// Copies of messages that are still under way arrive within this.
+/// Copies of messages that are still being delivered arrive within this time.
 const STRAGGLERS_MS: usize = 8_000;
 
-/// What a run is made from.
+/// The parameters of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
     pub seed: u64,
-    /// Starts and tasks that each client asks for.
+    /// How many starts and tasks each client requests.
     pub operations: usize,
     pub allowed: Allowed,
 }
@@ -67,30 +68,30 @@ impl Plan {
     }
 }
 
-/// What happened in a run.
+/// The figures of a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Figures {
-    /// Requests that were sent, polls aside.
+    /// Requests that were sent, without polls.
     pub operations: usize,
     pub acknowledged: usize,
     /// Claims that reached a worker.
     pub claims: usize,
     pub commits: usize,
-    /// Commits that lost against another server's.
+    /// Commits that lost against another server's commit.
     pub met: usize,
-    /// Batches that began while another one of the same server was under way.
+    /// Batches that began while another batch of the same server was in flight.
     pub second_batches: usize,
     /// Reports of stale claims that were refused.
     pub stale: usize,
-    /// Ends that were not carried out, because a signal had come that they had not seen.
+    /// Ends that were deferred because of an unseen signal.
     pub deferred_ends: usize,
-    /// Claims of executions that another build had failed on, before their delay was over.
+    /// Held-back executions that a worker of another build claimed before the delay was over.
     pub taken_early: usize,
-    /// Activations that were refused to the holder of their claim.
+    /// Activations of the claim's holder that were refused.
     pub refused: usize,
-    /// Steps of workflows that were accepted with the success of their task.
+    /// Continuations: steps of workflows that were accepted with the success of their task.
     pub continued: usize,
-    /// Claims of executions that were not written yet.
+    /// Claims of executions whose start was not written yet.
     pub provisional: usize,
     pub executions: usize,
     pub faults: BTreeMap<&'static str, usize>,
@@ -199,7 +200,7 @@ async fn simulate(plan: &Plan) -> Run {
     Run { figures, violation, trace }
 }
 
-/// The end of a run: the promises, and the record.
+/// Ends a run: checks the promises and the record.
 async fn settle(world: &World) {
     world.check().await;
     let rows = world.snapshot().await;
@@ -216,7 +217,7 @@ fn start_workers(cluster: &Arc<Cluster>, tenant: Uuid) {
         let kinds = match cluster.world.below(4) {
             0 | 1 => [Kind::Session, Kind::WithoutSession],
             2 => [Kind::Session, Kind::WithoutTokens],
-            // One of them may report on what the other one has claimed.
+            // One of the two may report on a claim of the other.
             _ => [Kind::WithoutTokens, Kind::WithoutTokens],
         };
         for (number, (kind, build)) in kinds.into_iter().zip(BUILDS).enumerate() {
@@ -244,7 +245,7 @@ async fn seed_tenants(world: &World, tenants: &[Uuid]) {
     world.memory.transact(write, options).await.expect("memory takes new rows");
 }
 
-/// The end of an id: enough to tell those of one run apart.
+/// The last part of an id, enough to distinguish the ids of one run.
 fn short(id: Uuid) -> String {
     let text = id.simple().to_string();
     text[text.len() - 5..].to_owned()

@@ -1,4 +1,4 @@
-//! Shows that the simulator finds what it is there to find: with each planted bug, the check that is named for it fails.
+//! Shows that the simulator finds bugs: with each planted bug, the check that is named for it fails.
 
 use std::sync::Arc;
 
@@ -36,17 +36,17 @@ pub fn check_for(bug: Bug) -> &'static str {
     }
 }
 
-/// What became of a planted bug.
+/// The result of searching for a planted bug.
 #[derive(Debug)]
 pub struct Hunt {
     pub bug: Bug,
     /// The first seed on which its check failed.
     pub caught: Option<u64>,
-    /// What other checks said on the seeds before.
+    /// Failures of other checks on the seeds before.
     pub others: Vec<(u64, Violation)>,
 }
 
-/// Runs seeds with the bug until its check fails, `most` at most.
+/// Runs up to `most` seeds with the bug, until its check fails.
 pub fn hunt(bug: Bug, most: u64) -> Hunt {
     let mut hunt = Hunt { bug, caught: None, others: Vec::new() };
     plant(Some(bug));
@@ -68,7 +68,8 @@ pub fn hunt(bug: Bug, most: u64) -> Hunt {
     hunt
 }
 
-/// Whole servers hardly ever get there: the stale report must come while somebody else works for a moment.
+/// Runs [`reports`] instead of whole servers: with whole servers, a stale report rarely arrives just while another worker
+/// has the work.
 fn reported(seed: u64) -> Option<Violation> {
     let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime needs nothing");
     let clock = lockstep::clock();

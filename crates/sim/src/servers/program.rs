@@ -1,4 +1,4 @@
-//! Workflows that follow from a number: what they do, what must come out of it, and the next commands for a history.
+//! Workflows that are derived from a number: their steps, the expected result, and the next commands for a history.
 
 use bytes::Bytes;
 use flovyn_engine::ids::{ExecutionId, Payload, Text, named_id};
@@ -12,14 +12,14 @@ use crate::rng::Rng;
 pub(super) const KIND: &str = "program";
 pub(super) const TASK: &str = "double";
 pub(super) const QUEUE: &str = "default";
-/// Programs of children have none themselves.
+/// Programs of children have no children themselves.
 const CHILDREN: u64 = 1 << 32;
 const SIGNALLED: u64 = 3;
 const ANSWERED: u64 = 5;
 
 #[derive(Debug)]
 pub(super) enum Step {
-    /// Side by side; each with its number and how often it fails first.
+    /// Tasks in parallel; each with its number and how often it fails first.
     Tasks(Vec<(u64, u64)>),
     Sleep(i64),
     Child(u64),
@@ -44,7 +44,7 @@ pub(super) fn steps(number: u64) -> Vec<Step> {
     (0..count).map(step).collect()
 }
 
-/// What a program comes to.
+/// The expected result of a program.
 pub(super) fn result(number: u64) -> u64 {
     let of_step = |step: &Step| match step {
         Step::Tasks(tasks) => tasks.iter().map(|(n, _)| doubled(*n)).sum(),
@@ -83,7 +83,7 @@ pub(super) fn read(payload: Option<&Payload>) -> Value {
     payload.and_then(|payload| serde_json::from_slice(payload).ok()).unwrap_or_default()
 }
 
-/// Input of an entity, which takes requests as signals.
+/// The input of an entity, which receives requests as signals.
 pub(super) fn entity(name: &str) -> Payload {
     bytes(&json!({ "entity": true, "name": name }))
 }
@@ -94,9 +94,9 @@ pub(super) fn is_entity(started: &Event) -> bool {
 
 /// The signal that is a request to an entity.
 pub(super) const REQUEST: &str = "request";
-/// An entity ends when it has answered so many requests ...
+/// An entity ends when it has answered this many requests ...
 const REQUESTS: usize = 4;
-/// ... or when it is so old.
+/// ... or when it has reached this age.
 const LIFE_MS: i64 = 4_000;
 
 pub(super) fn number_of(started: &Event) -> u64 {
@@ -105,19 +105,19 @@ pub(super) fn number_of(started: &Event) -> u64 {
 
 pub(super) fn task_spec(n: u64, failures: u64, name: &str) -> TaskSpec {
     let mut spec = TaskSpec::new(TASK, task_input(n, failures, name));
-    // More than faults can use up: a task of these programs always succeeds in the end.
+    // More retries than faults can consume: a task of these programs always succeeds in the end.
     spec.max_retries = Some(1_000);
     spec.retry = Some(RetryPolicy { initial_ms: 100, factor: 1.5, cap_ms: 1_000 });
     spec
 }
 
-/// What an activation of a program does next.
+/// The next step of an activation of a program.
 pub(super) struct Decision {
     pub(super) commands: Vec<Command>,
     pub(super) outcome: Outcome,
 }
 
-/// Goes through the history as the workflow's code would.
+/// Replays the history as the workflow's code would.
 pub(super) fn decide(id: ExecutionId, history: &[LoggedEvent]) -> Decision {
     let Some(started) = history.first() else {
         return Decision { commands: Vec::new(), outcome: Outcome::Suspended };
@@ -161,7 +161,7 @@ impl Log<'_> {
         Decision { commands, outcome: if ends { Outcome::Completed { output } } else { Outcome::Suspended } }
     }
 
-    /// What a step came to; `None` while it waits. What it has not asked for yet it asks for.
+    /// The value of a step. `None`: it waits. If the step was not requested yet, this adds its commands.
     fn value_of(&self, index: usize, step: Step, commands: &mut Vec<Command>) -> Option<u64> {
         let name: Text = format!("step-{index}").into();
         match step {

@@ -1,7 +1,7 @@
-//! What clients and workers were told, held against what is in the database.
+//! Compares the answers that clients and workers received with the database.
 //!
-//! Only answers that arrived count. A request without an answer may or may not have been carried out; one that was refused
-//! with certainty must not have been.
+//! Only answers that arrived count. A request without an answer may have been carried out or not. A request that was
+//! definitely refused must not have been.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,41 +18,41 @@ use super::world::World;
 
 type Id = (TenantId, Uuid);
 
-/// Somebody's wish to have something done once: a start or a standalone task.
+/// A start or a standalone task that a client wants to be carried out once.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Wish {
     pub(super) key: Option<String>,
-    /// Ids that were acknowledged for it.
+    /// Ids with which it was acknowledged.
     pub(super) acknowledged: BTreeSet<Uuid>,
-    /// Some try of it had no answer, or an uncertain one.
+    /// At least one try had no answer, or an answer with an unknown outcome.
     pub(super) unknown: bool,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct Record {
-    /// By tenant and the name in the input. All who use a key share the name.
+    /// By tenant and the name in the input. All clients that use a key use its name.
     pub(super) wishes: BTreeMap<(TenantId, String), Wish>,
     /// Signals by execution and name: how many were acknowledged, and how many were sent.
     pub(super) signals: BTreeMap<(Id, String), (usize, usize)>,
-    /// Requests to entities that were acknowledged: the execution that took it, and what it says.
+    /// Acknowledged requests to entities: the execution that received the request, and its text.
     pub(super) requests: BTreeSet<(Id, String)>,
-    /// Claims that workers were given.
+    /// Claims that workers received.
     handed: BTreeSet<(Id, i64)>,
-    /// How often a report of a claim was sent.
+    /// How often each claim was reported.
     sent: BTreeMap<(Id, i64), usize>,
-    /// Reports that were acknowledged as the first of their claim.
+    /// Claims with an acknowledged report that was not a repeat.
     accepted: BTreeSet<(Id, i64)>,
-    /// Completions that were acknowledged, first or repeated: task and claim.
+    /// Completions that were acknowledged, also as repeats: task and claim.
     completed: BTreeSet<(Id, i64)>,
-    /// Executions of which the end was acknowledged to their worker.
+    /// Executions whose end was acknowledged to their worker.
     ended: BTreeSet<Id>,
     /// Acknowledged terminations.
     pub(super) terminated: BTreeSet<Id>,
-    /// Everybody who was asked to stop, answered or not.
+    /// Work that was cancelled or terminated, with or without an answer.
     pub(super) asked_to_stop: BTreeSet<Id>,
 }
 
-/// A worker was given a claim. Nobody else may have been given the same one.
+/// Records that a worker received a claim. No other worker may have received it.
 pub(super) fn handed(world: &World, id: Id, token: i64) {
     world.lock().figures.claims += 1;
     if !world.lock().record.handed.insert((id, token)) {
@@ -60,7 +60,7 @@ pub(super) fn handed(world: &World, id: Id, token: i64) {
     }
 }
 
-/// What a build has failed on is held back from it, and from it alone, until its delay is over.
+/// Checks that an execution is held back only from the builds that failed on it, until its delay is over.
 pub(super) fn of_build(world: &World, execution: &Execution, build: &str) {
     if execution.not_before_ms.is_none() {
         return;
@@ -72,7 +72,7 @@ pub(super) fn of_build(world: &World, execution: &Execution, build: &str) {
     }
 }
 
-/// A request goes out.
+/// Records that a request is sent.
 pub(super) fn sent(world: &World, tenant: TenantId, op: &Op) {
     let reports = match op {
         Op::CompleteTask(op) => {
@@ -91,7 +91,7 @@ pub(super) fn sent(world: &World, tenant: TenantId, op: &Op) {
     }
 }
 
-/// An answer arrived, to whichever copy of the request.
+/// Records that an answer arrived, to any copy of the request.
 pub(super) fn acknowledged(world: &World, by: &By, op: &Op, reply: &Reply) {
     let tenant = by.caller.tenant_id;
     world.lock().figures.acknowledged += 1;
@@ -101,10 +101,9 @@ pub(super) fn acknowledged(world: &World, by: &By, op: &Op, reply: &Reply) {
             world.violated("P4 outcome", format!("two reports of claim {token} of {} were accepted", id.1));
         }
         let sent = world.lock().record.sent.get(&(id, token)).copied().unwrap_or(0);
-        // Without a token a report is a repeat if it says what was accepted, and many failures say the same.
+        // Without a token, a report with the accepted content is a repeat, and many failures have equal content.
         if repeated && sent < 2 && !by.without_tokens {
-            let message =
-                format!("the only report of claim {token} of {} was taken for a repeated one", id.1);
+            let message = format!("the only report of claim {token} of {} was taken for a repeat", id.1);
             world.violated("P4 stale claim", message);
         }
         world.say(|| {
@@ -151,7 +150,7 @@ pub(super) fn acknowledged(world: &World, by: &By, op: &Op, reply: &Reply) {
 }
 
 impl Record {
-    /// A try of a wish ended.
+    /// Records the outcome of a try.
     pub(super) fn tried(&mut self, wish: &(TenantId, String), outcome: Result<Uuid, Option<Code>>) {
         let wish = self.wishes.entry(wish.clone()).or_default();
         match outcome {
@@ -163,10 +162,10 @@ impl Record {
     }
 }
 
-/// What was found, by the name a wish has.
+/// The rows that were found, by the name of the wish.
 type Found = BTreeMap<(TenantId, String), Vec<Uuid>>;
 
-/// Holds the record against the rows at the end of a run. Returns what is wrong, with the name of the check.
+/// Compares the record with the rows at the end of a run. Returns the violations, each with the name of its check.
 pub(super) fn check(record: &Record, rows: &Snapshot) -> Vec<(&'static str, String)> {
     let mut wrong = Vec::new();
     check_wishes(record, &found(rows), &mut wrong);
@@ -223,7 +222,7 @@ fn check_wishes(record: &Record, found: &Found, wrong: &mut Vec<(&'static str, S
 fn check_results(record: &Record, rows: &Snapshot, wrong: &mut Vec<(&'static str, String)>) {
     let mut numbers: BTreeMap<Id, u64> = BTreeMap::new();
     let mut outputs: BTreeMap<Id, u64> = BTreeMap::new();
-    // What entities were asked: each request that is in the log is answered.
+    // Requests to entities: each request in the log must be answered.
     let mut asked: BTreeMap<Id, u64> = BTreeMap::new();
     for event in &rows.events {
         let id = (event.tenant_id, event.execution_id);
@@ -265,7 +264,7 @@ fn check_results(record: &Record, rows: &Snapshot, wrong: &mut Vec<(&'static str
     }
 }
 
-/// Whether it, or the parent that started it, was asked to stop.
+/// Whether the execution, or the parent that started it, was cancelled or terminated.
 fn stopped(record: &Record, rows: &Snapshot, row: &Execution) -> bool {
     let parent = row.parent_id.map(|parent| (row.tenant_id, parent));
     record.asked_to_stop.contains(&row.key())
@@ -318,7 +317,7 @@ fn check_signals(record: &Record, rows: &Snapshot, wrong: &mut Vec<(&'static str
     }
 }
 
-/// A request that was acknowledged is in the log of the entity that it was acknowledged for.
+/// An acknowledged request is in the log of the entity for which it was acknowledged.
 fn check_requests(record: &Record, rows: &Snapshot, wrong: &mut Vec<(&'static str, String)>) {
     let logged: BTreeSet<(Id, String)> = rows
         .events
@@ -334,7 +333,7 @@ fn check_requests(record: &Record, rows: &Snapshot, wrong: &mut Vec<(&'static st
     }
 }
 
-/// What has not ended: executions and tasks.
+/// Executions and tasks that have not ended.
 pub(super) fn open(rows: &Snapshot) -> Vec<String> {
     let executions = rows.executions.iter().filter(|row| !row.status.is_terminal());
     let tasks = rows.tasks.iter().filter(|row| !row.status.is_terminal());

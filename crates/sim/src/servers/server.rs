@@ -1,4 +1,4 @@
-//! Servers that die, stand still and come back, and the way of messages to them and back.
+//! Servers that die, freeze and restart, and the delivery of messages to and from them.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,12 +18,12 @@ use super::chaos::Fault;
 use super::store::SimulatedStore;
 use super::world::World;
 
-/// How long anybody waits for an answer.
+/// How long a client or worker waits for an answer.
 const PATIENCE: Duration = Duration::from_secs(15);
-/// Hints that a server may be behind.
+/// How many hints a server may have unread.
 const HINTS: usize = 1_000;
 
-/// Shorter than real ones, so that a run sees many of them end.
+/// Shorter than in production, so that a run sees many leases and timeouts expire.
 pub(super) fn limits() -> Limits {
     Limits {
         session_lease_ms: 4_000,
@@ -52,16 +52,16 @@ pub(super) struct Machine {
     pub(super) name: String,
     slot: usize,
     skew_ms: AtomicI64,
-    /// Until when it stands still.
+    /// Until when it is frozen.
     paused_until: Mutex<Option<Instant>>,
     dead: AtomicBool,
-    /// Wakes whoever waits for an answer in the order they came: a `watch` would wake them at random.
+    /// Wakes tasks that wait for an answer in order: a `watch` would wake them in random order.
     died: Notify,
     deaths: mpsc::UnboundedSender<usize>,
     board: Arc<Board>,
 }
 
-/// Where hints for the servers are put up.
+/// Distributes hints to the servers.
 #[derive(Default)]
 struct Board(Mutex<Vec<Option<mpsc::Sender<Hint>>>>);
 
@@ -72,7 +72,7 @@ impl Board {
 }
 
 impl Machine {
-    /// Goes on at once, or when it does not stand still any more; never for one that is dead.
+    /// Waits until the server is not frozen. Never returns for a dead server.
     pub(super) async fn running(&self) {
         if self.dead.load(Ordering::SeqCst) {
             std::future::pending::<()>().await;
@@ -97,7 +97,7 @@ impl Machine {
     pub(super) fn die(&self) {
         if !self.dead.swap(true, Ordering::SeqCst) {
             self.died.notify_waiters();
-            // The run may be over.
+            // The run may have ended.
             let _ = self.deaths.send(self.slot);
         }
     }
@@ -130,7 +130,7 @@ impl Machine {
                 let hint = Hint { tenant_id: lane.tenant_id, class: lane.class, queue: lane.queue.clone() };
                 let name = || format!("from {} to server {slot}", self.name);
                 if !world.strikes(Fault::LostHint, name) {
-                    // Full: hints may get lost.
+                    // The channel may be full: hints may be lost.
                     let _ = sender.try_send(hint);
                 }
             }
@@ -143,7 +143,7 @@ struct Slot {
     service: Service,
 }
 
-/// All servers on the one database.
+/// All servers on one database.
 pub(super) struct Cluster {
     pub(super) world: Arc<World>,
     slots: Mutex<Vec<Option<Slot>>>,
@@ -151,16 +151,16 @@ pub(super) struct Cluster {
     deaths: mpsc::UnboundedSender<usize>,
 }
 
-/// What became of a request, as far as whoever sent it knows.
+/// The outcome of a request, as its sender knows it.
 pub(super) enum Answer {
     Reply(Reply),
     Refused(Refusal),
-    /// Nothing came back.
+    /// No answer arrived.
     None,
 }
 
 impl Cluster {
-    /// Starts the servers, and brings them back whenever they die.
+    /// Starts the servers, and restarts them when they die.
     pub(super) fn start(world: Arc<World>, servers: usize) -> Arc<Self> {
         let (deaths, mut died) = mpsc::unbounded_channel();
         let board = Arc::new(Board::default());
@@ -209,7 +209,7 @@ impl Cluster {
             limits: limits(),
             loops: loop_options(),
             seed: world.lock().rng.draw(),
-            // Few are enough: there are never many.
+            // Small limits, because there are never many requests.
             side_by_side: SideBySideFrom { beside_requests: 1, second_requests: 1, many_rows: usize::MAX },
             ..Options::default()
         };
@@ -231,7 +231,7 @@ impl Cluster {
         slot.service.abort();
     }
 
-    /// Nothing goes wrong any more: whoever stands still goes on, and all clocks are right.
+    /// Ends the faults of servers: frozen servers continue, and all clocks are right.
     pub(super) fn heal(&self) {
         for slot in self.lock().iter().flatten() {
             *slot.machine.paused_until() = None;
@@ -253,7 +253,7 @@ impl Cluster {
         Some((chosen.machine.clone(), chosen.service.clone()))
     }
 
-    /// Asks one of the servers. `None`: no answer came, whatever became of it.
+    /// Sends a request to one of the servers. `None`: no answer arrived, and the outcome is unknown.
     pub(super) async fn exchange<T>(&self, ask: impl AsyncFnOnce(Service) -> T) -> Option<T> {
         self.world.travel().await;
         let (machine, service) = self.any_server()?;
@@ -283,10 +283,10 @@ impl Cluster {
         answer.filter(|_| !lost)
     }
 
-    /// Sends a request. One that may be sent twice without harm sometimes is.
+    /// Sends a request. If it is repeatable, it is sometimes sent twice.
     pub(super) async fn call(self: &Arc<Self>, by: impl Into<By>, op: Op, repeatable: bool) -> Answer {
         let by = by.into();
-        // Attempts often fail in the same way: without a token, a failure sent again is one of the next attempt.
+        // Attempts often fail with equal content: without a token, a repeated failure counts for the next attempt.
         let repeatable = repeatable && !(by.without_tokens && matches!(op, Op::FailTask(_)));
         if repeatable && self.world.strikes(Fault::Duplicate, || op.name().to_owned()) {
             let (cluster, by, op) = (self.clone(), by.clone(), op.clone());
@@ -324,8 +324,8 @@ impl Cluster {
         }
     }
 
-    /// Waits for work. `None`: no answer came, and whatever was claimed is lost. The server that was asked is added to those that
-    /// the worker has a connection to.
+    /// Waits for work. `None`: no answer arrived, and claims that were made are lost. The server that was asked is
+    /// added to the servers that the worker has a connection to.
     pub(super) async fn poll(
         &self,
         caller: Caller,
@@ -342,17 +342,17 @@ impl Cluster {
         let answer = self.ask(&machine, service, poll).await;
         match answer? {
             Ok(claimed) => Some(claimed),
-            // The claim may have been written, and nobody will ever see it.
+            // The claim may have been written, and no worker will ever receive it.
             Err(refusal) => is_definite(refusal.code).then(Claimed::default),
         }
     }
 }
 
-/// Who sends a request to the servers.
+/// The sender of a request.
 #[derive(Clone)]
 pub(super) struct By {
     pub(super) caller: Caller,
-    /// A client of the public protocol: the token of a report stays at home, where the record needs it.
+    /// A client of the public protocol. Its reports are sent without the token; only the record keeps it.
     pub(super) without_tokens: bool,
 }
 
@@ -372,7 +372,7 @@ fn without_token(mut op: Op) -> Op {
     op
 }
 
-/// Refusals after which the same request may be sent again.
+/// Refusals after which the request may be sent again.
 pub(super) fn may_try_again(code: Code) -> bool {
     matches!(
         code,
@@ -384,7 +384,7 @@ pub(super) fn may_try_again(code: Code) -> bool {
     )
 }
 
-/// Whether the refusal says that nothing was written.
+/// Whether the refusal guarantees that nothing was written.
 pub(super) fn is_definite(code: Code) -> bool {
     !matches!(code, Code::OutcomeUnknown)
 }

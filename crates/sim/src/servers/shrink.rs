@@ -1,11 +1,11 @@
-//! Makes a failing run smaller: fewer kinds of faults, fewer faults, fewer operations, as long as the same check fails.
+//! Shrinks a failing run: fewer kinds of faults, fewer faults, fewer operations, as long as the same check fails.
 
 use super::{Plan, Run, run};
 
-/// Runs that are spent on it at most.
+/// The most runs that shrinking may take.
 const RUNS: usize = 60;
 
-/// The smallest plan found on which the check of this run still fails, and its run.
+/// The smallest plan on which the check of this run still fails, and its run.
 pub fn shrink(plan: &Plan, failed: Run) -> (Plan, Run) {
     let Some(check) = failed.violation.as_ref().map(|violation| violation.check) else {
         return (plan.clone(), failed);

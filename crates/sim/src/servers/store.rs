@@ -1,7 +1,7 @@
-//! The database as one simulated server sees it: every answer takes time, and things go wrong on the way.
+//! The database as one simulated server sees it: every answer takes time, and faults occur.
 //!
-//! The rows are those of the memory store. Between the steps of a transaction other servers get their turn, as on a real
-//! database: either rows are locked, or the versions of what is written decide who came first.
+//! The rows are in the memory store. Between the steps of a transaction other servers may run, as on a real database.
+//! Conflicts are decided either by row locks or by the versions of the written rows.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -17,7 +17,7 @@ use super::chaos::Fault;
 use super::server::Machine;
 use super::world::World;
 
-/// How long a transaction waits for rows that others have locked.
+/// How long a transaction waits for rows that other transactions have locked.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(4);
 
 pub(super) struct SimulatedStore {
@@ -26,7 +26,7 @@ pub(super) struct SimulatedStore {
     pub(super) machine: Arc<Machine>,
 }
 
-/// A transaction: however it ends, its locks are freed.
+/// A transaction. Its locks are released on drop.
 struct Transaction<'a> {
     world: &'a World,
     id: u64,
@@ -40,7 +40,7 @@ impl Drop for Transaction<'_> {
 }
 
 impl SimulatedStore {
-    /// Waits for the database. The server may die or stand still meanwhile.
+    /// Waits for the database. The server may die or freeze meanwhile.
     async fn pace(&self, stage: &str) {
         let name = || format!("{} {stage}", self.machine.name);
         self.machine.running().await;
@@ -67,7 +67,7 @@ impl SimulatedStore {
 
     async fn run(&self, batch: SharedDecider, options: TransactOptions) -> StoreResult<()> {
         let transaction = Transaction { world: &self.world, id: self.world.begin() };
-        // No transaction takes no time: time would stand still for whoever tries again at once.
+        // Every transaction takes time: otherwise a server that retries at once would stop the virtual clock.
         self.world.sleep(1).await;
         let mut loaded = None;
         loop {
@@ -140,7 +140,7 @@ impl SimulatedStore {
         }
     }
 
-    /// Whoever asks first once the time is over has the turn.
+    /// The first server that asks after the interval has the turn.
     fn take_turn(&self, name: &str, every_ms: i64) -> bool {
         let now_ms = self.world.clock.now().ms;
         let mut inner = self.world.lock();
@@ -158,7 +158,7 @@ store_around!(SimulatedStore, reads, {
         self.run(batch, options).await
     }
 
-    /// As this server believes: decisions are made at the database's own time.
+    /// The time as this server sees it. Decisions use the database's own time.
     async fn now(&self) -> StoreResult<Now> {
         self.reads().await?;
         Ok(Now::same(self.world.clock.now().ms + self.machine.skew_ms()))
@@ -186,7 +186,7 @@ fn plain() -> TransactOptions {
     TransactOptions { batch_id: Uuid::nil(), wait_for_locks: false }
 }
 
-/// What was written, for the trace.
+/// A summary of the written rows, for the trace.
 fn summary(mutations: &Mutations) -> String {
     let rows = |change: &flovyn_engine::Change<Event>| match change {
         flovyn_engine::Change::Insert(event) => {

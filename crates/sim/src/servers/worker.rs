@@ -1,4 +1,4 @@
-//! Workers: they claim, think, report, and sometimes die or stand still with work in hand.
+//! Workers: they claim, think and report, and sometimes die or freeze while they hold claims.
 
 use std::sync::Arc;
 
@@ -18,10 +18,10 @@ use super::program::{self, KIND, QUEUE, TASK};
 use super::record;
 use super::server::{Answer, By, Cluster, Machine, limits, may_try_again};
 
-/// How often a worker sends a report again that nobody answered.
+/// How often a worker sends a report that is not answered.
 const TRIES: usize = 6;
 const PAGE: usize = 100;
-/// Each worker is of one of them: what one build has failed on is for the other.
+/// Each worker has one of these builds. An execution that one build has failed on is left to the other build.
 pub(super) const BUILDS: [&str; 2] = ["old", "new"];
 
 #[derive(Clone)]
@@ -30,14 +30,14 @@ pub(super) struct Worker {
     pub(super) tenant: TenantId,
     pub(super) name: String,
     pub(super) build: &'static str,
-    /// Of a worker that sends no tokens: the connection of this life.
+    /// For a worker without tokens: its connection. A new life has a new connection.
     pub(super) connection: Option<i64>,
 }
 
-/// What a worker is to the servers.
+/// The kind of client that a worker is for the servers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// It registers, and its heartbeats renew its claims.
+    /// It registers a session, whose heartbeats renew its claims.
     Session,
     WithoutSession,
     /// A client of the public protocol. It registers, and may send heartbeats.
@@ -53,7 +53,7 @@ struct Known {
 }
 
 impl Known {
-    /// What it does once this task has succeeded, if nothing else happens.
+    /// The next step after this task's success, if no other event arrives.
     fn next(mut self, task: &Task, output: &Payload) -> Option<Box<Continuation>> {
         let last = self.history.last()?.event.clone();
         let sequence = last.sequence + 1;
@@ -89,12 +89,11 @@ impl Known {
     }
 }
 
-/// A worker that has died, or that lost its connection and begins anew: whatever it had in hand comes back when its
-/// session's lease ends.
+/// A worker has died, or lost its connection and starts again. Its claims end when its session's lease expires.
 struct Died;
 
 impl Worker {
-    /// Lives for as long as the run: after each death another process takes its place.
+    /// Runs for the whole simulation: after each death, a new process replaces the worker.
     pub(super) async fn run(mut self, class: WorkClass, kind: Kind) {
         loop {
             self.connection =
@@ -104,12 +103,13 @@ impl Worker {
                 Kind::WithoutSession => None,
                 Kind::WithoutTokens => self.register(class, false).await,
             };
-            // Some clients of the public protocol never send one.
+            // Some clients of the public protocol never send a heartbeat.
             let beats = kind == Kind::Session || self.cluster.world.below(2) == 0;
             let heart = session.filter(|_| beats).map(|session| tokio::spawn(self.clone().beat(session)));
             let mut connections = Vec::new();
             while let Ok(()) = self.turn(class, session, &mut connections).await {
-                // What that one has claimed for it and not told it of is released when it comes back.
+                // A dead server may have made claims that never reached the worker. They are released when the worker
+                // reconnects.
                 if connections.iter().any(|server| server.is_dead()) {
                     break;
                 }
@@ -122,7 +122,7 @@ impl Worker {
         }
     }
 
-    /// How the servers see it. `elsewhere`: on a connection that they do not know.
+    /// The sender as the servers see it. `elsewhere`: on a connection that made no claim.
     fn by(&self, elsewhere: bool) -> By {
         let connection = self.connection.filter(|_| !elsewhere);
         let peer = self.connection.map(|_| Arc::new(Peer { credential: Some(1), connection, worker: None }));
@@ -132,7 +132,7 @@ impl Worker {
     async fn register(&self, class: WorkClass, session: bool) -> Option<WorkerId> {
         let kind = if class == WorkClass::Task { TASK } else { KIND };
         let register = RegisterWorker {
-            // Every life has a session of its own.
+            // Every life has its own session.
             id: Some(Uuid::from_u64_pair(self.cluster.world.lock().rng.draw(), 0x8000_0000_0000_0001)),
             name: self.name.clone().into(),
             build_id: self.build.into(),
@@ -151,7 +151,7 @@ impl Worker {
         };
         match self.cluster.call(self.tenant, register.into(), false).await {
             Answer::Reply(Reply::Registered { worker_id }) => Some(worker_id),
-            // It works without one until it is born again.
+            // It works without a session until its next life.
             _ => None,
         }
     }
@@ -185,7 +185,7 @@ impl Worker {
             max: 1 + world.below(3),
             only: None,
             provisional: self.connection.is_none() && world.below(2) == 0,
-            // The others hear of it from the dispatcher alone.
+            // The other workers receive held-back executions from the dispatcher only.
             held_back: self.build == BUILDS[1],
         };
         if let Some(worker_id) = session.filter(|_| self.connection.is_some() && world.below(3) == 0) {
@@ -204,11 +204,11 @@ impl Worker {
         Ok(())
     }
 
-    /// Time passes; or the worker dies or stands still.
+    /// Lets time pass. The worker may die or freeze meanwhile.
     async fn think(&self, class: WorkClass, ms: usize) -> Result<(), Died> {
         let world = &self.cluster.world;
-        // Without tokens, it matters what others do meanwhile: they are slower, stand still more often, and wake up when
-        // somebody else has got their work just now.
+        // Without tokens, it matters what other workers do meanwhile. These workers are slower, freeze more often, and
+        // wake up just after another worker has received their work.
         let lease_ms = match class {
             WorkClass::Task => limits().task_lease_ms,
             _ => limits().workflow_lease_ms,
@@ -244,7 +244,7 @@ impl Worker {
         self.submit(&item, history).await
     }
 
-    /// The log does not have it yet: what came with it is all there is.
+    /// Runs an activation whose start is not in the log yet: the worker has only what came with the claim.
     async fn activate_provisionally(&self, item: Activation) -> Result<(), Died> {
         let world = &self.cluster.world;
         world.lock().figures.provisional += 1;
@@ -266,7 +266,7 @@ impl Worker {
     async fn submit(&self, item: &Activation, history: Vec<LoggedEvent>) -> Result<(), Died> {
         let (world, id) = (&self.cluster.world, item.execution.id);
         let decision = program::decide(id, &history);
-        // Not twice in a row: too many equal refusals would end it.
+        // Not twice in a row: too many equal refusals would end the execution.
         let may_be_refused = item.execution.activation_failures == 0;
         let (commands, outcome) = match world.below(40) {
             0 => {
@@ -285,7 +285,7 @@ impl Worker {
             base_sequence: history.last().map(|logged| logged.event.sequence),
             commands,
             outcome,
-            // As clients of the public protocol count that go on from the history.
+            // Counted like a client of the public protocol that continues from the history.
             unread_signals: 0,
             first_number: self.connection.map(|_| history.len() as i64 + 1),
             build_id: Some(self.build.into()),
@@ -294,7 +294,7 @@ impl Worker {
         self.report_on(submit.into(), item.provisional).await
     }
 
-    /// The whole log. What came with the claim must be the end of it.
+    /// Reads the whole log and checks that it ends with the events that came with the claim.
     async fn history(&self, item: &Activation) -> Option<Vec<LoggedEvent>> {
         let (tenant, id) = (self.tenant, item.execution.id);
         let mut history: Vec<LoggedEvent> = Vec::new();
@@ -338,11 +338,11 @@ impl Worker {
         let task_id = item.task.id;
         record::handed(world, (self.tenant, task_id), item.token);
         world.say(|| format!("{} got task {} claim {}", self.name, super::short(task_id), item.token));
-        // What it knows of the workflow may be old by the time of the report.
+        // The worker's memory of the workflow may be outdated by the time of the report.
         let known = self.known(&item).await;
         self.think(WorkClass::Task, 300).await?;
         if self.connection.is_some() && world.below(3) == 0 {
-            // Its server has seen it poll meanwhile.
+            // The server has received a poll of the worker meanwhile.
             let extend = ExtendTask { task_id, token: item.token };
             self.cluster.call(self.tenant, extend.into(), false).await;
         }
@@ -369,7 +369,7 @@ impl Worker {
         self.report(op).await
     }
 
-    /// A worker may have the task's workflow in memory, as the session that ran it last.
+    /// The task's workflow, if the worker's session ran it last and so may have it in memory.
     async fn known(&self, item: &TaskDelivery) -> Option<Known> {
         let (tenant, id) = (self.tenant, item.task.execution_id?);
         if self.connection.is_some() || self.cluster.world.below(2) == 0 {
@@ -384,7 +384,7 @@ impl Worker {
         Some(Known { worker: self.name.clone(), build: self.build, execution: activation.execution, history })
     }
 
-    /// Reports until there is an answer, or too many times.
+    /// Reports until there is an answer, up to a number of tries.
     async fn report(&self, op: Op) -> Result<(), Died> {
         self.report_on(op, false).await
     }
@@ -393,19 +393,19 @@ impl Worker {
         let world = &self.cluster.world;
         let mut unwritten = false;
         for _ in 0..TRIES {
-            // Now and then a report comes on another connection than the claim was made on.
+            // Sometimes a report arrives on another connection than the claim's.
             let elsewhere = world.below(8) == 0;
             match self.cluster.call(self.by(elsewhere), op.clone(), true).await {
                 Answer::Reply(_) => return Ok(()),
                 Answer::Refused(refusal) if may_try_again(refusal.code) => {}
-                // It is not written yet, or never was.
+                // The start is not written yet, or never was.
                 Answer::Refused(refusal) if provisional && refusal.code == Code::ExecutionNotFound => {
                     unwritten = true;
                 }
                 Answer::Refused(refusal) => {
                     match refusal.code {
                         Code::StaleClaim | Code::ExecutionFinished => world.lock().figures.stale += 1,
-                        // A signal came first: the execution is handed out again.
+                        // A signal arrived first: the execution is handed out again.
                         Code::EndDeferred => world.lock().figures.deferred_ends += 1,
                         Code::PayloadTooLarge => self.has_ended_claim(&op).await,
                         _ => world.violated("unexpected refusal", format!("{}: {refusal}", op.name())),
@@ -419,7 +419,7 @@ impl Worker {
         if unwritten { Ok(()) } else { Err(Died) }
     }
 
-    /// P12: a refusal that nothing helps ends the claim, however long the worker lives.
+    /// P12: a refusal that a retry cannot cure ends the claim, even if the worker lives on.
     async fn has_ended_claim(&self, op: &Op) {
         let Op::SubmitActivation(op) = op else { return };
         let world = &self.cluster.world;

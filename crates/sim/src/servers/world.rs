@@ -1,5 +1,4 @@
-//! What all parts of a simulated run share: the one database, its clock, what goes wrong, the trace, and the first
-//! promise that was broken.
+//! The shared parts of a simulated run: the database, its clock, the faults, the trace, and the first broken promise.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -21,7 +20,7 @@ use super::locks::Locks;
 use super::record::Record;
 use super::{Figures, Plan, Violation};
 
-/// The database's clock: virtual time, which may be set.
+/// The database's clock: virtual time, which a fault may set.
 #[derive(Debug)]
 pub(super) struct DatabaseClock {
     origin: Instant,
@@ -38,9 +37,9 @@ impl Clock for DatabaseClock {
 pub(super) struct World {
     pub(super) memory: Arc<dyn Store>,
     pub(super) clock: Arc<DatabaseClock>,
-    /// Rows are locked as PostgreSQL does it; otherwise versions alone keep writers apart.
+    /// Rows are locked as in PostgreSQL. Otherwise only versions detect conflicts between writers.
     pub(super) locking: bool,
-    /// One server has the database for itself, and knows that.
+    /// One server has the database to itself, and knows it.
     pub(super) alone: bool,
     pub(super) lock_freed: Notify,
     inner: Mutex<Inner>,
@@ -82,12 +81,12 @@ impl World {
         })
     }
 
-    /// Held for a moment, never across an await.
+    /// Locked briefly, never across an await.
     pub(super) fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A line of the trace.
+    /// Adds a line to the trace.
     pub(super) fn say(&self, line: impl FnOnce() -> String) {
         let at_ms = self.clock.origin.elapsed().as_millis();
         let mut inner = self.lock();
@@ -113,14 +112,14 @@ impl World {
         tokio::time::sleep(Duration::from_millis(ms as u64)).await;
     }
 
-    /// The way of a message.
+    /// Lets the time pass that a message takes.
     pub(super) async fn travel(&self) {
         let slow = self.strikes(Fault::Delay, || "message".to_owned());
         let ms = if slow { 100 + self.below(3_000) } else { 1 + self.below(8) };
         self.sleep(ms).await;
     }
 
-    /// Remembers the first broken promise; the run ends.
+    /// Records the first broken promise, which ends the run.
     pub(super) fn violated(&self, check: &'static str, message: String) {
         self.say(|| format!("X {check}: {message}"));
         self.lock().violation.get_or_insert(Violation { check, message });

@@ -1,4 +1,4 @@
-//! Pages for the checker, by plain loops over whole tables.
+//! Pages for the checker, found by plain loops over whole tables.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,4 @@
-//! What a batch asks for, found by looking at every row.
+//! Loads the rows that a batch wants, by plain loops over all rows.
 
 use flovyn_engine::ids::{ExecutionId, TaskId, TenantId};
 use flovyn_engine::state::*;
@@ -124,7 +124,7 @@ impl MemoryTables {
         self.task_belongings(tenant_id, &ids, limit, loaded);
     }
 
-    /// What belongs to these tasks: up to `limit` rows of each table for all of them together.
+    /// Rows that belong to these tasks: of each table up to `limit` rows for all tasks together.
     fn task_belongings(&self, tenant_id: TenantId, ids: &[TaskId], limit: usize, loaded: &mut Loaded) {
         let owns = |owner: TenantId, task_id: &TaskId| owner == tenant_id && ids.contains(task_id);
         let attempts = self.attempts.values().filter(|row| owns(row.tenant_id, &row.task_id));

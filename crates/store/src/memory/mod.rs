@@ -1,4 +1,4 @@
-//! The store as it is meant: ordered maps, plain loops, no index. Tests compare the databases with it, and the
+//! The reference store: ordered maps, plain loops, no index. Tests compare the databases with it, and the
 //! simulator runs on it.
 
 mod inspect;
@@ -24,7 +24,7 @@ use crate::port::{
 
 pub use tables::MemoryTables;
 
-/// [`MemoryTables`] behind the port. Batches run one after the other.
+/// [`MemoryTables`] as a [`Store`]. Batches run one after the other.
 pub struct MemoryStore {
     tables: Mutex<MemoryTables>,
     clock: Arc<dyn Clock>,
@@ -45,13 +45,14 @@ impl MemoryStore {
         Self { tables: Mutex::new(tables), clock }
     }
 
-    /// The tables are never half written, so a panic elsewhere does not spoil them.
+    /// Locks the tables. `apply` writes everything or nothing, so the tables are usable even if a panic has
+    /// poisoned the lock.
     fn tables(&self) -> MutexGuard<'_, MemoryTables> {
         self.tables.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The rows of one owner, up to a limit.
+/// The rows that meet a condition, in key order, up to a limit.
 macro_rules! rows {
     ($self:ident.$table:ident, $limit:expr, |$row:ident| $condition:expr) => {
         Ok($self.tables().$table.values().filter(|$row| $condition).take($limit).cloned().collect())

@@ -1,4 +1,4 @@
-//! The reads, answered by looking at every row. What they answer is what the databases must answer.
+//! The reads, answered by plain loops over all rows. The databases must give the same answers.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -52,7 +52,7 @@ impl MemoryTables {
         distinct.into_iter().take(limit).cloned().collect()
     }
 
-    /// By class, then by name.
+    /// Sorted by class, then by name.
     pub(super) fn queue_depths(&self, tenant: TenantId, limit: i64) -> Vec<QueueDepth> {
         let mut depths: BTreeMap<(WorkClass, &str), QueueDepth> = BTreeMap::new();
         for row in self.ready.values().filter(|row| row.lane.tenant_id == tenant) {

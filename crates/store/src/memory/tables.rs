@@ -1,4 +1,4 @@
-//! The rows of the oracle: one ordered map per table, checked before anything is written.
+//! The rows of the memory store: one ordered map per table. All changes are checked before any is written.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,14 +13,14 @@ use crate::record::Record;
 
 macro_rules! define {
     ($($field:ident: $row:ident,)*) => {
-        /// Every table, without a lock or a clock.
+        /// All tables, without a lock or a clock.
         #[derive(Debug, Clone, Default)]
         pub struct MemoryTables {
             $(pub(super) $field: BTreeMap<<$row as Row>::Key, $row>,)*
         }
 
         impl MemoryTables {
-            /// Writes all of it, or nothing.
+            /// Writes all changes, or none.
             pub fn apply(&mut self, mutations: &Mutations) -> StoreResult<()> {
                 $(check(&self.$field, &mutations.$field)?;)*
                 check_unique(&self.tenants, &mutations.tenants, |tenant| tenant.slug.as_bytes())?;
@@ -29,7 +29,7 @@ macro_rules! define {
                 Ok(())
             }
 
-            /// Tables with these rows, sound or not.
+            /// Tables with these rows. The rows are not checked: tests build broken states with this.
             pub fn with_rows(snapshot: Snapshot) -> Self {
                 Self { $($field: snapshot.$field.into_iter().map(|row| (row.key(), row)).collect(),)* }
             }
@@ -86,7 +86,8 @@ fn has_version<R: Row>(stored: &R, expected: Option<i64>) -> bool {
     expected.is_none() || stored.version() == expected || planted(Bug::VersionNotChecked)
 }
 
-/// The databases leave fixed columns out of their updates: a change there would be lost without a word.
+/// Refuses a changed value of a fixed column. Updates of the databases omit fixed columns, so the change would be
+/// lost silently.
 fn check_fixed<R: Record>(stored: &R, row: &R) -> StoreResult<()> {
     if R::COLUMNS.iter().all(|column| column.fixed) {
         return Err(StoreError::Refused(format!("rows of {} never change", R::TABLE)));
@@ -102,7 +103,8 @@ fn check_fixed<R: Record>(stored: &R, row: &R) -> StoreResult<()> {
     Ok(())
 }
 
-/// A second unique column: no inserted row may have the value of one that stays, or of another inserted one.
+/// Checks a unique column that is not the key: an inserted row must not have the value of a remaining row, or of
+/// another inserted row.
 fn check_unique<R: Record>(
     table: &BTreeMap<R::Key, R>,
     changes: &[Change<R>],

@@ -1,4 +1,5 @@
-//! Turns row changes into statements: per table at most one delete, one update and one insert, whatever the size.
+//! Turns row changes into statements. Each table needs at most one delete, one update and one insert, whatever the
+//! number of rows.
 
 use flovyn_engine::state::*;
 use flovyn_engine::{Change, Mutations, for_each_table};
@@ -15,11 +16,12 @@ use crate::value::Value;
 const BATCH: &str = "INSERT INTO batch (id, committed_ms, written) \
                      VALUES ($1, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint, 1)";
 
-/// All writes of a batch in the order in which they are sent. Each fails if it misses a row.
+/// All writes of a batch, in the order in which they are sent. A statement fails if it misses a row.
 ///
-/// Deletes and updates touch rows that the batch has locked (or whose owner it has). Inserts may have to wait for
-/// another process that inserts the same key: they come last, tables in one order and keys sorted, so that two
-/// processes never wait for each other. Last of all the batch's own id: if that is taken, the batch was given up.
+/// Deletes and updates affect rows that the batch (or the lock on their owner) has locked. Inserts may have to wait
+/// for another process that inserts the same key. They come last, with tables and keys sorted, so that two processes
+/// never wait for each other. The very last insert is the batch's own id. If it is already taken, another process has
+/// settled the batch as not written.
 pub(super) fn requests(mutations: &Mutations, batch_id: Uuid) -> StoreResult<Vec<Request<'_>>> {
     let mut requests = Vec::new();
     add_changes(mutations, &mut requests)?;
@@ -80,13 +82,13 @@ fn delete<R: TableRow>(mutations: &Mutations) -> StoreResult<Option<Request<'_>>
     Ok(written(Verb::Delete, &rows, is_in_delete::<R>))
 }
 
-/// The statements know the expected version from the row: it is not sent by itself.
+/// Checks that the expected version follows from the row itself, because the statements do not send it separately.
 fn check_version<R: TableRow>(row: &R, expected: Option<i64>, known: Option<i64>) -> StoreResult<()> {
     if expected == known {
         return Ok(());
     }
     let found = row.version();
-    Err(StoreError::Refused(format!("a row of {} with version {found:?} for {expected:?}", R::TABLE)))
+    Err(StoreError::Refused(format!("a row of {} has version {found:?}, expected {expected:?}", R::TABLE)))
 }
 
 fn written<'a, R: TableRow>(

@@ -1,4 +1,4 @@
-//! Growing, jittered pauses between attempts to reach the database.
+//! Growing pauses with jitter between attempts to reach the database.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::time::Duration;
@@ -18,7 +18,7 @@ impl Default for Backoff {
 }
 
 impl Backoff {
-    /// Half to all of a step that doubles each time: many processes do not come back in step.
+    /// Between half and all of a step that doubles each time, so that many processes do not reconnect in step.
     pub(super) fn next_delay(&mut self) -> Duration {
         let step = self.next;
         self.next = (step * 2).min(CAP);
@@ -27,8 +27,8 @@ impl Backoff {
     }
 }
 
-/// The standard library's own source of randomness for hash maps: enough to spread pauses and tell processes
-/// apart.
+/// A random number from the standard library's seed for hash maps. It is good enough to spread pauses and to
+/// distinguish processes.
 pub(super) fn random() -> u64 {
     RandomState::new().build_hasher().finish()
 }

@@ -1,4 +1,5 @@
-//! Column values on the wire: single parameters, keys as one array per column for `UNNEST`, and rows read back.
+//! Column values on the wire: single parameters, keys as one array per column for `UNNEST`, and rows that are read
+//! back.
 
 use bytes::BytesMut;
 use tokio_postgres::Row;
@@ -47,8 +48,8 @@ impl<'a> Array<'a> {
             (Self::Text(values), Value::Null) => values.push(None),
             (Self::Bytes(values), Value::Null) => values.push(None),
             (Self::Uuid(values), Value::Null) => values.push(None),
-            // A column's type and its values come from the same `Field`.
-            (array, value) => panic!("{value:?} is no value of {array:?}"),
+            // A column's type and its values come from the same `Field`, so they always match.
+            (array, value) => panic!("{value:?} is not a value of {array:?}"),
         }
     }
 
@@ -64,7 +65,7 @@ impl<'a> Array<'a> {
     }
 }
 
-/// Rows turned into columns.
+/// Rows converted into one array per column.
 pub(super) struct Arrays<'a> {
     arrays: Vec<Array<'a>>,
     scratch: Vec<Value<'a>>,
@@ -76,7 +77,7 @@ impl<'a> Arrays<'a> {
         Self { arrays, scratch: Vec::new() }
     }
 
-    /// Adds a row: `fill` gives its values in the order of the columns.
+    /// Adds a row. `fill` adds its values in the order of the columns.
     pub(super) fn push(&mut self, fill: impl FnOnce(&mut Vec<Value<'a>>)) {
         self.scratch.clear();
         fill(&mut self.scratch);
@@ -125,7 +126,7 @@ impl ToSql for Parameter<'_> {
     }
 
     fn accepts(_: &Type) -> bool {
-        // Whether the type fits depends on the value: `to_sql` checks it.
+        // `to_sql` checks whether the type fits, because that depends on the value.
         true
     }
 
@@ -138,12 +139,12 @@ impl ToSql for Parameter<'_> {
     }
 }
 
-/// A limit as a parameter; a number beyond what SQL can count means no limit.
+/// A limit as a parameter. A number beyond the range of SQL means no limit.
 pub(super) fn limit(limit: usize) -> Value<'static> {
     Value::Int(i64::try_from(limit).unwrap_or(i64::MAX))
 }
 
-/// Reads a record whose columns are the first of the row.
+/// Reads a record from the first columns of the row.
 pub(super) fn read<R: Record>(row: &Row) -> StoreResult<R> {
     let mut failure = None;
     let record = R::read(|index| {
@@ -153,13 +154,13 @@ pub(super) fn read<R: Record>(row: &Row) -> StoreResult<R> {
         })
     });
     match (failure, record) {
-        (Some(error), _) => Err(unreadable(format!("{} cannot be read: {error}", R::TABLE))),
+        (Some(error), _) => Err(unreadable(format!("cannot read a row of {}: {error}", R::TABLE))),
         (None, Err(error)) => Err(unreadable(error.to_string())),
         (None, Ok(record)) => Ok(record),
     }
 }
 
-/// Whether there is a record in the row at all: no key is NULL.
+/// Whether the row contains a record: a key is never NULL.
 pub(super) fn is_there<R: Record>(row: &Row) -> StoreResult<bool> {
     let key = value(row, 0, R::COLUMNS[0].kind).map_err(|error| unreadable(error.to_string()))?;
     Ok(key != Value::Null)
@@ -169,12 +170,12 @@ pub(super) fn read_all<R: Record>(rows: &[Row]) -> StoreResult<Vec<R>> {
     rows.iter().map(read).collect()
 }
 
-/// A column of another type than a record's.
+/// A column that is not part of a record.
 pub(super) fn get<'a, T: tokio_postgres::types::FromSql<'a>>(row: &'a Row, index: usize) -> StoreResult<T> {
     row.try_get(index).map_err(|error| unreadable(error.to_string()))
 }
 
-/// One unreadable row is no reason to give up on all others: who asked for it gets the error.
+/// An unreadable row is an error only for the request that needs it, not for all others.
 fn unreadable(problem: String) -> StoreError {
     StoreError::Refused(problem)
 }

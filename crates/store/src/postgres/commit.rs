@@ -1,4 +1,4 @@
-//! The transaction of a batch: load rounds, then all writes and COMMIT in one round trip.
+//! The transaction of a batch: rounds of loading, then all writes and COMMIT in one round trip.
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -15,7 +15,7 @@ use crate::postgres::load::{self, LoadOptions};
 use crate::postgres::pool::Pooled;
 use crate::postgres::{Shared, apply, error, settle};
 
-/// Runs a batch in a task of its own: a caller that goes away in the middle takes nothing with it.
+/// Runs a batch in a separate task, so that a caller that is cancelled does not interrupt it.
 pub(super) async fn transact(
     shared: &Arc<Shared>,
     batch: SharedDecider,
@@ -24,22 +24,23 @@ pub(super) async fn transact(
     let running = tokio::spawn(run(Arc::clone(shared), batch, options));
     match running.await {
         Ok(outcome) => outcome,
-        // A fault of this crate, or the process is shutting down: the commit may have happened.
+        // The task panicked because of a fault in this crate, or the process is shutting down. The commit may have
+        // happened.
         Err(error) => Err(StoreError::OutcomeUnknown(error.to_string())),
     }
 }
 
-/// How the writing of a batch went.
+/// The outcome of writing a batch.
 #[derive(Debug)]
 enum End {
     Committed,
-    /// The server said so: nothing was written, and the connection is out of the transaction.
+    /// The server confirmed that nothing was written and that the transaction has ended.
     RolledBack(StoreError),
-    /// The server said so: nothing was written, and nothing would be written on this connection again.
+    /// The server confirmed that nothing was written. The same write would fail again on this connection.
     Outdated(StoreError),
     /// Nothing was written, but the transaction may still be open.
     Open(StoreError),
-    /// COMMIT was sent, and nobody said what came of it.
+    /// COMMIT was sent, but its outcome is unknown.
     Unknown(String),
 }
 
@@ -82,7 +83,7 @@ async fn run(shared: Arc<Shared>, batch: SharedDecider, options: TransactOptions
     Ok(())
 }
 
-/// Loads until the batch knows what to write. `None`: nothing.
+/// Loads until the batch is decided. Returns its changes. `None`: there is nothing to write.
 async fn decide(
     shared: &Shared,
     connection: &Connection,
@@ -97,7 +98,7 @@ async fn decide(
                 loaded = Some(load::load(connection, &wants, &shared.starts, load).await?);
                 load.begin = false;
             }
-            // Outside a transaction every write would be one of its own.
+            // Outside a transaction, every write would be a separate transaction.
             Step::Commit(_) if load.begin => {
                 return Err(StoreError::Refused("a batch has to load before it commits".to_owned()));
             }
@@ -107,20 +108,20 @@ async fn decide(
     }
 }
 
-/// Not COMMIT, even if all went well: taking locks leaves traces that COMMIT would wait to see on disk.
+/// Not COMMIT, even after a success: row locks leave records that COMMIT would wait to be written to disk.
 async fn roll_back(connection: &mut Pooled) {
     let ended = connection.one(Request::plain("ROLLBACK")).await.is_ok();
     connection.set_reusable(ended);
 }
 
-/// A connection on which nobody answers is not asked again: closing it ends the transaction too.
+/// Rolls back, unless the server does not answer. Then the connection is closed, which also ends the transaction.
 async fn give_up(connection: &mut Pooled, error: &StoreError) {
     if !matches!(error, StoreError::Unavailable(_)) {
         roll_back(connection).await;
     }
 }
 
-/// Sends all writes and COMMIT at once. A write that fails makes the server turn COMMIT into a rollback.
+/// Sends all writes and COMMIT at once. If a write fails, the server turns COMMIT into a rollback.
 async fn write(connection: &Connection, mutations: &Mutations, options: TransactOptions) -> End {
     let requests = match apply::requests(mutations, options.batch_id) {
         Ok(requests) => requests,
@@ -137,7 +138,7 @@ async fn write(connection: &Connection, mutations: &Mutations, options: Transact
         for write in &mut writes {
             all_done &= Pin::new(write).poll(context).is_ready();
         }
-        // A write that failed before anything could come back was never sent: COMMIT must not follow.
+        // If a write failed before any answer could arrive, it was never sent. Then COMMIT must not be sent.
         if commit.is_none() && writes.iter_mut().any(has_failed) {
             return Poll::Ready(());
         }
@@ -156,7 +157,7 @@ fn has_failed(request: &mut Pending<'_>) -> bool {
     Pin::new(request).output_mut().is_some_and(|answer| answer.is_err())
 }
 
-/// The answer; one that was not waited for counts as none.
+/// The answer. `None` if the request has none yet.
 fn take(request: &mut Pending<'_>) -> Option<Answer> {
     Pin::new(request).take_output()
 }
@@ -169,17 +170,17 @@ fn verdict(requests: &[Request<'_>], writes: Vec<Option<Answer>>, commit: Option
     };
     match (failed, commit) {
         (None, Some(Ok(_))) => End::Committed,
-        // Not for anybody else either: its statements are those of a table that has changed.
+        // The connection cannot be reused, because its statements belong to a table that has changed since.
         (Some((error, request)), Some(_)) if error::is_outdated(&error) => {
             End::Outdated(meaning(&error, request))
         }
-        // The server refused a write, so whatever became of COMMIT, it committed nothing.
+        // The server refused a write. So it committed nothing, whatever the answer to COMMIT is.
         (Some((error, request)), Some(Ok(_))) => End::RolledBack(meaning(&error, request)),
         (Some((error, request)), _) if error.as_db_error().is_some() => End::Open(meaning(&error, request)),
         (None, Some(Err(error))) if error::is_statement_error(&error) => {
             End::RolledBack(error::from_driver(&error, "COMMIT"))
         }
-        // A server that is being shut down may report that (as FATAL) after it has committed.
+        // A server that is shutting down may report that (as FATAL) after it has committed.
         (Some((error, _)), _) | (None, Some(Err(error))) => End::Unknown(error::describe(&error, "COMMIT")),
         (None, None) => End::Unknown("COMMIT was not answered".to_owned()),
     }

@@ -1,4 +1,4 @@
-//! Opening connections: what the server must be, and the settings every session has.
+//! Opens connections: checks the server and sets the session's settings.
 
 use std::str::FromStr;
 use std::sync::Arc;
@@ -12,30 +12,30 @@ use crate::port::{StoreError, StoreResult};
 use crate::postgres::connection::{Backend, Connection, Traffic};
 use crate::postgres::error;
 
-/// `pg_terminate_backend` that waits, which settles lost commits, came with 14.
+/// Version 14 introduced the waiting `pg_terminate_backend`, which is needed to settle lost commits.
 const SERVER_VERSION_MIN: i32 = 140_000;
 
-/// A process that stands still in a transaction keeps others from its rows no longer than this.
+/// A process that hangs in a transaction blocks other processes no longer than this.
 const IDLE_IN_TRANSACTION_MS: u32 = 10_000;
-/// A little longer, so that whoever waits for such a process outlasts it.
+/// Slightly longer, so that a process that waits for a hanging one gets the lock in time.
 const LOCK_WAIT_MS: u32 = 15_000;
 const STATEMENT_MS: u32 = 30_000;
 const CONNECT_LIMIT: Duration = Duration::from_secs(10);
-/// A peer that has vanished without a word is noticed after about this time.
+/// A peer that disappeared without closing the connection is detected after about this time.
 const SILENCE_LIMIT: Duration = Duration::from_secs(30);
 
 pub(super) type RawConnection = tokio_postgres::Connection<Socket, NoTlsStream>;
 
-/// What a session is for.
+/// The use of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Purpose {
-    /// The same few statements again and again: planned once.
+    /// Few statements, repeated often: planned once.
     Batches,
-    /// Searches of all kinds: planned for what they search.
+    /// All kinds of searches: planned for the values of each search.
     Reads,
-    /// Migrations may take as long as they need.
+    /// Migrations, which have no time limit.
     Migration,
-    /// Hints: nothing is lost with them, so their commits need not wait for the disk.
+    /// Hints. They may be lost, so their commits need not wait for the disk.
     Hints,
 }
 
@@ -48,7 +48,7 @@ pub(super) struct Connector {
 impl Connector {
     pub(super) fn new(url: &str) -> StoreResult<Self> {
         let mut config = Config::from_str(url)
-            .map_err(|error| StoreError::Refused(format!("the PostgreSQL URL cannot be read: {error}")))?;
+            .map_err(|error| StoreError::Refused(format!("cannot parse the PostgreSQL URL: {error}")))?;
         if config.get_connect_timeout().is_none() {
             config.connect_timeout(CONNECT_LIMIT);
         }
@@ -63,7 +63,7 @@ impl Connector {
         Ok(Self { config, traffic: Arc::default() })
     }
 
-    /// A connection for work, checked.
+    /// Opens a connection for batches or reads, and checks it.
     pub(super) async fn connect(&self, purpose: Purpose) -> StoreResult<Connection> {
         let (client, connection) = self.open(purpose).await?;
         spawn(connection);
@@ -71,7 +71,7 @@ impl Connector {
         Ok(Connection::new(client, backend, Arc::clone(&self.traffic)))
     }
 
-    /// A bare client, for migrations and hints.
+    /// Opens a bare client, for migrations and hints.
     pub(super) async fn open(&self, purpose: Purpose) -> StoreResult<(Client, RawConnection)> {
         let mut config = self.config.clone();
         let own = config.get_options().unwrap_or_default();
@@ -81,7 +81,7 @@ impl Connector {
     }
 }
 
-/// Drives a connection until its client is dropped or the server goes away.
+/// Drives a connection until its client is dropped or the server closes it.
 pub(super) fn spawn(connection: RawConnection) {
     tokio::spawn(async move {
         if let Err(error) = connection.await {
@@ -90,7 +90,8 @@ pub(super) fn spawn(connection: RawConnection) {
     });
 }
 
-/// Sent with the connection request: no round trip. They outrank what is set for the role or the database.
+/// Settings that are sent with the connection request, so that they cost no round trip. They override the settings of
+/// the role and the database.
 fn settings(purpose: Purpose) -> String {
     let (statement_ms, lock_ms) = match purpose {
         Purpose::Migration => (0, 0),
@@ -105,19 +106,19 @@ fn settings(purpose: Purpose) -> String {
         format!("idle_in_transaction_session_timeout={IDLE_IN_TRANSACTION_MS}"),
         format!("statement_timeout={statement_ms}"),
         format!("lock_timeout={lock_ms}"),
-        // Every statement is short: compiling it would take longer than running it.
+        // All statements are short, so compiling them would take longer than running them.
         "jit=off".to_owned(),
         format!("plan_cache_mode=force_{plans}_plan"),
     ];
-    // Every statement goes from a few keys to their rows by an index. The planner knows that too, unless it first
-    // sees a table while that is empty: the plan it then keeps would scan whole tables until the next ANALYZE.
+    // Every statement goes from a few keys to their rows by an index. But if the planner first sees a table while it
+    // is empty, it keeps a plan that scans the whole table until the next ANALYZE.
     for node in ["seqscan", "hashjoin", "mergejoin"] {
         settings.push(format!("enable_{node}=off"));
     }
     settings.iter().map(|setting| format!("-c {setting}")).collect::<Vec<_>>().join(" ")
 }
 
-/// Checks the server and the setting on which durability rests, and learns who serves us.
+/// Checks the server and the setting that durability depends on. Returns the identity of the server process.
 async fn check(client: &Client) -> StoreResult<Backend> {
     let facts = client
         .simple_query(
@@ -150,5 +151,6 @@ async fn check(client: &Client) -> StoreResult<Backend> {
 }
 
 fn number<N: FromStr>(text: &str) -> StoreResult<N> {
-    text.parse().map_err(|_| StoreError::Unavailable(format!("PostgreSQL greeted us with '{text}'")))
+    text.parse()
+        .map_err(|_| StoreError::Unavailable(format!("PostgreSQL answered '{text}' instead of a number")))
 }

@@ -1,4 +1,4 @@
-//! One connection: prepared statements, and rounds of them that cost one round trip each.
+//! One connection: prepared statements, and rounds of statements that cost one round trip each.
 
 use std::borrow::Cow;
 use std::future::{Future, poll_fn};
@@ -18,16 +18,16 @@ use crate::postgres::codec::Parameter;
 use crate::postgres::error;
 use crate::postgres::sql::{TableSql, Verb};
 
-/// Longer than any statement may take on the server: whoever is still silent then is gone.
+/// Longer than any statement may take on the server. If there is no answer by then, the server has gone.
 const ROUND_LIMIT: Duration = Duration::from_secs(40);
 
-/// Listings have many combinations of filters; beyond this number the prepared ones are forgotten.
+/// Listings have many combinations of filters. Beyond this number, the prepared statements with free text are dropped.
 const TEXTS_LIMIT: usize = 200;
 
-/// What a request says to the server.
+/// The SQL of a request.
 #[derive(Debug, Clone)]
 pub(super) enum Sql {
-    /// `BEGIN` and the like: not worth preparing.
+    /// `BEGIN` and similar statements that are not worth preparing.
     Plain(&'static str),
     Table(TableSql),
     Text(Cow<'static, str>),
@@ -46,7 +46,7 @@ impl Sql {
         }
     }
 
-    /// For error messages.
+    /// The name for error messages.
     fn name(&self) -> String {
         match self {
             Self::Plain(text) => (*text).to_owned(),
@@ -80,7 +80,7 @@ impl<'a> Request<'a> {
     }
 }
 
-/// What has gone over the wire, for tests and metrics.
+/// Counters of what was sent over the wire, for tests and metrics.
 #[derive(Debug, Default)]
 pub struct Traffic {
     round_trips: AtomicU64,
@@ -88,7 +88,7 @@ pub struct Traffic {
 }
 
 impl Traffic {
-    /// Times that somebody waited for an answer, however many statements it was to.
+    /// The number of waits for answers. A round of several statements counts once.
     pub fn round_trips(&self) -> u64 {
         self.round_trips.load(Ordering::Relaxed)
     }
@@ -103,7 +103,8 @@ impl Traffic {
     }
 }
 
-/// The server process behind a connection. Process ids come back, start times with them do not.
+/// The server process behind a connection. Process ids are reused, but a process id together with its start time is
+/// unique.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Backend {
     pub(super) pid: i32,
@@ -160,8 +161,8 @@ impl Connection {
         self.client.is_closed()
     }
 
-    /// Sends all requests and waits for all answers: one round trip (one more when statements are new to this
-    /// connection). The error of the first that failed.
+    /// Sends all requests and waits for all answers: one round trip, and another one if the connection has to prepare
+    /// new statements. Fails with the error of the first request that failed.
     pub(super) async fn round(&self, requests: &[Request<'_>]) -> StoreResult<Vec<Vec<Row>>> {
         bounded(self.round_unbounded(requests)).await?
     }
@@ -179,7 +180,7 @@ impl Connection {
         Ok(answers.pop().unwrap_or_default())
     }
 
-    /// Requests ready to go: each is on its way once polled, and only then.
+    /// Requests that are ready to be sent. Each is sent when it is first polled.
     pub(super) async fn prepared<'a>(&'a self, requests: &'a [Request<'_>]) -> StoreResult<Vec<Pending<'a>>> {
         let statements = self.statements(requests).await?;
         self.traffic.count(requests.len());
@@ -187,7 +188,7 @@ impl Connection {
         Ok(ready.map(|(request, statement)| maybe_done(self.send(request, statement))).collect())
     }
 
-    /// On its way once polled. Without a statement only the text is sent.
+    /// Sent when first polled. Without a statement, only the text is sent.
     pub(super) fn send<'a>(
         &'a self,
         request: &'a Request<'_>,
@@ -204,7 +205,7 @@ impl Connection {
         })
     }
 
-    /// The prepared statement of each request that is worth one. Those that are missing are prepared together.
+    /// The prepared statement of each request that is worth preparing. Missing statements are prepared together.
     async fn statements(&self, requests: &[Request<'_>]) -> StoreResult<Vec<Option<Statement>>> {
         let mut found: Vec<Option<Statement>> = {
             let known = self.known();
@@ -243,8 +244,8 @@ pub(super) async fn bounded<T>(work: impl Future<Output = T>) -> StoreResult<T> 
     tokio::time::timeout(ROUND_LIMIT, work).await.map_err(silent)
 }
 
-/// Waits for all. They are polled in order, and a request goes out when first polled: this is their order on the
-/// wire, on which correctness rests (locks before reads, COMMIT last).
+/// Waits for all. A request is sent when it is first polled, and they are polled in order. So this is their order on
+/// the wire, which correctness depends on (locks before reads, COMMIT last).
 pub(super) async fn in_order<F: Future + Unpin>(mut pending: Vec<MaybeDone<F>>) -> Vec<F::Output> {
     poll_fn(|context| {
         let mut all_done = true;

@@ -1,4 +1,4 @@
-//! What an error of the driver means for a batch or a read.
+//! What the driver's errors mean for a batch or a read.
 
 use std::error::Error as _;
 
@@ -7,17 +7,18 @@ use tokio_postgres::error::Severity;
 
 use crate::port::StoreError;
 
-/// SQLSTATE of the division by zero with which our own statements report a row that was not there.
+/// The SQLSTATE of division by zero, with which our own statements report a missing row.
 const SHORTFALL: &str = "22012";
 
-/// SQLSTATE of rows that are not of their table's type. That has changed since: see `is_outdated`.
+/// The SQLSTATE of rows that do not match the row type of their table, because the table has changed since: see
+/// `is_outdated`.
 const ROWS_DIFFER: &str = "42804";
 
 pub(super) fn from_driver(error: &Error, doing: &str) -> StoreError {
     match error.code() {
         Some(state) => from_sqlstate(state.code(), describe(error, doing)),
         None if is_connection_loss(error) => StoreError::Unavailable(describe(error, doing)),
-        // The driver could not put a value on the wire, or read one.
+        // The driver could not encode or decode a value.
         None => StoreError::Refused(describe(error, doing)),
     }
 }
@@ -29,13 +30,13 @@ pub(super) fn unavailable(error: &Error, doing: &str) -> StoreError {
 fn from_sqlstate(state: &str, text: String) -> StoreError {
     match state {
         SHORTFALL | ROWS_DIFFER => StoreError::Conflict(text),
-        // A unique key (a batch's tombstone), or a lock that was not given in time.
+        // A unique key was taken (for example by a batch's tombstone), or a lock was not obtained in time.
         "23505" | "55P03" => StoreError::Conflict(text),
         // Damaged data or index.
         "XX001" | "XX002" => StoreError::Damaged(text),
         _ => match &state[..2] {
             "40" => StoreError::Conflict(text),
-            // Bad data, over-long index entries, statements that do not fit the schema: trying again is no help.
+            // Invalid data, too long index entries, or statements that do not match the schema: a retry does not help.
             "0A" | "21" | "22" | "23" | "42" | "54" => StoreError::Refused(text),
             _ => StoreError::Unavailable(text),
         },
@@ -46,23 +47,23 @@ fn is_connection_loss(error: &Error) -> bool {
     error.is_closed() || error.source().is_some_and(|source| source.is::<std::io::Error>())
 }
 
-/// Whether the server answered, and goes on serving this connection.
+/// Whether the server answered and the connection still works.
 pub(super) fn is_statement_error(error: &Error) -> bool {
     let severity = error.as_db_error().and_then(|error| error.parsed_severity());
     severity == Some(Severity::Error)
 }
 
-/// The table has got a column since the connection prepared the statement: rows no longer fit. A connection that
-/// prepares it anew is not concerned.
+/// Whether the table has got a new column since the connection prepared the statement, so that rows no longer match. A
+/// connection that prepares the statement again is not affected.
 pub(super) fn is_outdated(error: &Error) -> bool {
     error.code().is_some_and(|state| state.code() == ROWS_DIFFER)
 }
 
-/// Without the server's DETAIL: it quotes stored data.
+/// Describes the error without the server's DETAIL, which quotes stored data.
 pub(super) fn describe(error: &Error, doing: &str) -> String {
     match error.as_db_error() {
         Some(server) if server.code().code() == SHORTFALL => {
-            format!("{doing}: a row has changed, has gone or is already there")
+            format!("{doing}: a row has been changed or deleted, or already exists")
         }
         Some(server) => format!("{doing}: {} ({})", server.message(), server.code().code()),
         None => match error.source() {

@@ -1,5 +1,5 @@
-//! Pages for the checker, each in one read-only transaction that sees one moment. Payloads are left out: nothing
-//! checks them.
+//! Pages for the checker, each read in one read-only transaction that sees a consistent state. Payloads are left out,
+//! because nothing checks them.
 
 use std::collections::BTreeMap;
 
@@ -69,7 +69,7 @@ async fn read(
     })
 }
 
-/// The columns of a record, with nothing in place of payloads.
+/// The columns of a record, with empty values in place of payloads.
 fn light_columns<R: Record>() -> String {
     let light = |column: &Column| match column.kind {
         ColumnType::Bytes => "''::bytea".to_owned(),

@@ -1,4 +1,4 @@
-//! PostgreSQL's own checks of what it has stored: data checksums, and the extension `amcheck`.
+//! PostgreSQL's own checks of its stored data: data checksums, and the extension `amcheck`.
 
 use tokio_postgres::{Client, Error};
 
@@ -7,11 +7,11 @@ use crate::port::StoreResult;
 use crate::postgres::connect::{Connector, Purpose, spawn};
 use crate::postgres::error;
 
-/// Findings of one table.
+/// The most findings for one table.
 const MOST: i64 = 1_000;
 const NO_RIGHT: &str = "42501";
 
-/// The tables of the schema in use and their B-tree indexes.
+/// The tables of the current schema and their B-tree indexes.
 const RELATIONS: &str = "\
     SELECT c.oid, c.relkind = 'i', c.relname::text, coalesce(t.relname, c.relname)::text \
     FROM pg_class c LEFT JOIN pg_am a ON a.oid = c.relam \
@@ -72,12 +72,12 @@ async fn look_at_checksums(client: &Client, result: &mut Integrity) -> Result<()
         result.damages.push(Damage {
             place: "the database".to_owned(),
             page: None,
-            what: format!("PostgreSQL has met {failures} pages whose checksum was wrong; its log names them"),
+            what: format!("PostgreSQL has found {failures} pages with a wrong checksum; its log names them"),
         });
     }
     result.notes.push(match on {
-        true => "data checksums are on: PostgreSQL notices a page that the disk has changed, when it reads it".to_owned(),
-        false => "data checksums are off: PostgreSQL cannot notice all that a disk changes; switch them on with pg_checksums"
+        true => "data checksums are on: PostgreSQL detects a page that the disk has changed when it reads the page".to_owned(),
+        false => "data checksums are off: PostgreSQL cannot detect all changes by the disk; switch them on with pg_checksums"
             .to_owned(),
     });
     Ok(())
@@ -96,17 +96,17 @@ async fn relations(client: &Client) -> Result<Vec<Relation>, Error> {
     Ok(rows.iter().map(relation).collect())
 }
 
-/// The extension, where it can be used.
+/// The extension `amcheck`.
 struct Amcheck {
     /// Its schema, quoted.
     schema: String,
-    /// Made for this check in a transaction that is rolled back.
+    /// The extension was created for this check, in a transaction that will be rolled back.
     for_now: bool,
 }
 
 impl Amcheck {
     /// # Errors
-    /// When it is not installed, and may not or cannot be.
+    /// Fails if the extension is not installed and cannot be installed.
     async fn find(client: &Client) -> Result<Self, Error> {
         let schema = "SELECT quote_ident(n.nspname) FROM pg_extension e JOIN pg_namespace n \
                       ON n.oid = e.extnamespace WHERE e.extname = 'amcheck'";
@@ -157,7 +157,7 @@ impl Amcheck {
     }
 }
 
-/// What PostgreSQL refused while it checked. None: it is no answer of PostgreSQL.
+/// The damage that an error during the check reports. `None` if the error is not an answer of PostgreSQL.
 fn damage(relation: &Relation, error: &Error) -> Option<Damage> {
     let answer = error.as_db_error()?;
     let detail = answer.detail().unwrap_or_default();
@@ -168,7 +168,7 @@ fn damage(relation: &Relation, error: &Error) -> Option<Damage> {
     })
 }
 
-/// The first page that a message names: `tid=(7,2)` or `block 7`.
+/// The first page that a message names: `tid=(7,2)` or `block 7`. `None` if it names no page.
 fn page_in(text: &str) -> Option<u64> {
     let rest = ["tid=(", "block "].iter().find_map(|mark| text.split_once(mark)).map(|(_, rest)| rest)?;
     let digits = rest.find(|sign: char| !sign.is_ascii_digit()).unwrap_or(rest.len());
@@ -177,8 +177,8 @@ fn page_in(text: &str) -> Option<u64> {
 
 fn skipped(why: &Error) -> String {
     format!(
-        "skipped: tables and indexes were not checked page by page, since amcheck cannot be used ({}); have a superuser run \
-         CREATE EXTENSION amcheck and the doctor",
+        "skipped: tables and indexes were not checked page by page, because amcheck cannot be used ({}); a superuser \
+         has to run CREATE EXTENSION amcheck and the doctor",
         error::describe(why, "amcheck")
     )
 }

@@ -1,9 +1,9 @@
-//! Searching the ready table, and from where.
+//! Searches of the ready table, and the place from which they start.
 //!
-//! Work is taken from the front of a lane, so the front of its index fills with entries of deleted rows, which
-//! stay as long as any old transaction anywhere pins them. A search therefore starts at the smallest row that the
-//! last one saw. That start is only a guess: it is lowered by own inserts, forgotten on hints of other processes
-//! and in any case every second, and a search that finds nothing from there looks at the whole lane at once.
+//! Work is taken from the front of a lane. So the front of its index fills with entries of deleted rows, which stay as
+//! long as any old transaction in the database may need them. A search therefore starts at the smallest row that the
+//! last search saw. That start is only a guess. Own inserts lower it; hints of other processes and the end of each
+//! second reset it. A search that finds nothing from there immediately searches the whole lane.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -28,7 +28,7 @@ pub(super) struct Starts {
 
 #[derive(Debug)]
 struct State {
-    /// Changes when everything is forgotten: a search that began before has nothing to say afterwards.
+    /// Increases when all starts are dropped. The result of a search that began before is then ignored.
     generation: u64,
     since: Instant,
     lanes: FxHashMap<Lane, Start>,
@@ -37,13 +37,13 @@ struct State {
 #[derive(Debug, Clone, Copy)]
 struct Start {
     from_ms: Option<i64>,
-    /// Smallest insert of this generation: a search that ran beside it may not have seen it.
+    /// The smallest insert of this generation. A search that ran at the same time may not have seen it.
     floor_ms: i64,
 }
 
 const UNKNOWN: Start = Start { from_ms: None, floor_ms: i64::MAX };
 
-/// A search that is going on.
+/// A search in progress.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Search(u64);
 
@@ -52,7 +52,7 @@ impl Starts {
         Self { state: Mutex::new(State { generation: 0, since: now, lanes: FxHashMap::default() }) }
     }
 
-    /// From where to search each lane.
+    /// Begins a search. Returns the start for each lane; `None`: the beginning of the lane.
     pub(super) fn begin<'a>(
         &self,
         lanes: impl Iterator<Item = &'a Lane>,
@@ -68,7 +68,7 @@ impl Starts {
         (Search(state.generation), starts)
     }
 
-    /// The smallest row that a search saw in a lane.
+    /// Records the smallest row that a search saw in a lane. `None`: it saw no row.
     pub(super) fn seen(&self, search: Search, lane: &Lane, smallest_ms: Option<i64>) {
         let mut state = self.state();
         if state.generation == search.0 {
@@ -77,8 +77,8 @@ impl Starts {
         }
     }
 
-    /// Rows have been committed. Told after the commit, so that a search that was too early to see them either
-    /// has not ended, and will be held down by the floor, or has set its start already.
+    /// Records committed rows. Call this after the commit. A search that ran too early to see the rows may still be in
+    /// progress; then the floor limits its result. If it has ended, its start is lowered now.
     pub(super) fn committed(&self, changes: &[Change<Ready>]) {
         let inserts = changes.iter().filter_map(|change| match change {
             Change::Insert(row) => Some(row),
@@ -86,7 +86,7 @@ impl Starts {
         });
         let mut state = self.state();
         let mut last: Option<&Lane> = None;
-        // Sorted by lane and then by place in it: the first of each lane is its smallest.
+        // Changes are sorted by lane and then by place in the lane, so the first row of each lane is its smallest.
         for row in inserts {
             if last != Some(&row.lane) {
                 state.start(&row.lane).lower(row.sort_ms);
@@ -95,7 +95,7 @@ impl Starts {
         }
     }
 
-    /// Another process has put something into a queue.
+    /// Another process has added work to a queue.
     pub(super) fn hinted(&self, tenant_id: TenantId, class: WorkClass, queue: &str) {
         let mut state = self.state();
         let concerned =
@@ -112,11 +112,11 @@ impl Starts {
 
 impl State {
     fn start(&mut self, lane: &Lane) -> &mut Start {
-        // Not `entry`: the key would be cloned each time.
+        // Not `entry`, which would clone the key each time.
         if !self.lanes.contains_key(lane) {
             self.lanes.insert(lane.clone(), UNKNOWN);
         }
-        self.lanes.get_mut(lane).expect("it was just put in")
+        self.lanes.get_mut(lane).expect("it was just inserted")
     }
 }
 
@@ -127,7 +127,8 @@ impl Start {
     }
 }
 
-/// Ready rows of many lanes, at most so many of each. Locks nothing: a lock here would meet those who delete.
+/// Selects ready rows of many lanes, up to a limit for each lane. It locks nothing, because a lock would conflict with
+/// deletes.
 pub(super) fn search_sql() -> String {
     format!(
         "SELECT {} FROM unnest({LANE_ARRAYS}, $6::bigint[], $7::bigint[]) \
@@ -142,8 +143,8 @@ pub(super) fn search_sql() -> String {
     )
 }
 
-/// Places (from 1) of the lanes that have work. The whole lane is looked at only when there is nothing from its
-/// start on.
+/// Selects the places (from 1) of the lanes that have work. If there is no work from a lane's start, the whole lane is
+/// searched.
 pub(super) fn with_work_sql() -> String {
     format!(
         "SELECT k.place FROM unnest({LANE_ARRAYS}, $6::bigint[]) \
@@ -159,14 +160,14 @@ const LANE_ARRAYS: &str = "$1::uuid[], $2::smallint[], $3::text[], $4::text[], $
 const IN_LANE: &str = "r.tenant_id = k.tenant_id AND r.class = k.class AND r.queue = k.queue \
                        AND r.kind = k.kind AND r.kind_version = k.kind_version";
 
-/// Not EXISTS: from that the planner drops the order, and then prefers to scan the table for any row.
+/// Not EXISTS: for EXISTS the planner drops the order and then prefers a scan of the table for any row.
 fn has_row(from_start: &str) -> String {
     format!(
         "(SELECT r.sort_ms FROM ready r WHERE {IN_LANE} {from_start} ORDER BY r.sort_ms LIMIT 1) IS NOT NULL"
     )
 }
 
-/// Lanes with their starts, and how many rows of each, where that matters.
+/// The parameters: the lanes with their starts, and the number of rows of each lane if given.
 pub(super) fn parameters<'a>(
     lanes: impl ExactSizeIterator<Item = (&'a Lane, Option<usize>)>,
     starts: &[Option<i64>],

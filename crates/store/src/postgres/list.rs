@@ -1,5 +1,5 @@
-//! Listings with filters: only the conditions that are given appear in the statement, so that each combination
-//! gets the plan it deserves.
+//! Listings with filters. A statement contains only the conditions that are given, so that each combination gets the
+//! best plan.
 
 use flovyn_engine::ids::TenantId;
 use flovyn_engine::state::{AuditEntry, Execution, SmallEnum, Task};
@@ -18,7 +18,7 @@ struct Conditions<'a> {
 }
 
 impl<'a> Conditions<'a> {
-    /// `condition` has `?` for the value.
+    /// Adds a condition. `condition` has `?` for the value.
     fn and(&mut self, condition: &str, value: Value<'a>) {
         let place = self.place(value);
         self.and_fixed(&condition.replace('?', &place));
@@ -34,7 +34,7 @@ impl<'a> Conditions<'a> {
         format!("${}", self.values.len())
     }
 
-    /// Terminal states are found by a column of their own, open ones among those where it is 0.
+    /// Terminal states are found by a separate column. Open rows have 0 in that column, and their status is compared.
     fn and_status(&mut self, outcome: &str, number: i16, is_terminal: bool) {
         if is_terminal {
             self.and(&format!("{outcome} = ?"), Value::Small(number));
@@ -72,7 +72,7 @@ pub(super) fn execution_list_sql<'a>(
     page: Page,
 ) -> (String, Vec<Value<'a>>) {
     let mut conditions = Conditions::default();
-    // A label's rows carry the creation time, so that they can be walked in the order of the listing.
+    // The rows of a label contain the creation time, so that they can be read in the order of the listing.
     let (source, created_ms, id) = match &filter.label {
         None => ("workflow_execution t", "t.created_ms", "t.id"),
         Some(_) => (
@@ -83,7 +83,7 @@ pub(super) fn execution_list_sql<'a>(
     };
     match &filter.label {
         None => {
-            // A key is shared by few: its index and no other one is to be walked.
+            // Few executions share a key, so only the index of the key must be used.
             if filter.key.is_none() {
                 conditions.and_fixed(&format!("t.{LISTED}"));
             }

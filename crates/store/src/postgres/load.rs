@@ -1,4 +1,5 @@
-//! Loads what a batch wants, in one round trip: locks first, then what they protect, the clock last.
+//! Loads the rows that a batch wants in one round trip: first the locks, then the rows that they protect, and last the
+//! clock.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
@@ -15,14 +16,14 @@ use crate::postgres::scan;
 use crate::postgres::sql::{Verb, key_columns, table_sql};
 use crate::postgres::table::TableRow;
 
-/// Floored: a timer must not fire in the millisecond before its own.
+/// Rounded down, because a timer must not fire in the millisecond before its time.
 pub(super) const CLOCK: &str = "SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint";
 
-/// What to do with the answer to a request.
+/// Processes the answer to a request.
 type Sink<'a> = Box<dyn FnOnce(&[Row], &mut Loaded) -> StoreResult<()> + Send + 'a>;
 
-/// When a request goes out within a round. In READ COMMITTED every statement sees what was committed before it
-/// began: what is read after a lock is what the lock protects.
+/// The order of requests in a round. In READ COMMITTED, a statement sees everything that was committed before it
+/// began. So a read after a lock sees the rows that the lock protects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Phase {
     Begin,
@@ -31,7 +32,7 @@ enum Phase {
     Clock,
 }
 
-/// Requests of one round, with what becomes of their answers.
+/// The requests of one round, each with the code that processes its answer.
 pub(super) struct Round<'a> {
     wants: &'a Wants,
     entries: Vec<(Phase, Request<'a>, Sink<'a>)>,
@@ -47,7 +48,8 @@ impl<'a> Round<'a> {
         self.entries.push((phase, request, Box::new(sink)));
     }
 
-    /// Rows that are found without a lock. One whose lock this round wants is left to that, or is busy.
+    /// Adds a search without locks. If this round also wants to lock a row that is found, the row is left to the lock
+    /// or is busy.
     pub(super) fn push_found<R: TableRow>(&mut self, request: Request<'a>) {
         let locked = &R::wanted(self.wants).lock;
         self.push(Phase::Read, request, move |rows, loaded| {
@@ -76,7 +78,7 @@ impl<'a> Round<'a> {
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct LoadOptions {
-    /// The transaction begins with this round.
+    /// Whether the transaction begins with this round.
     pub(super) begin: bool,
     pub(super) wait_for_locks: bool,
 }
@@ -104,7 +106,7 @@ pub(super) async fn load(
 }
 
 pub(super) fn read_clock(rows: &[Row]) -> StoreResult<Now> {
-    let missing = || crate::StoreError::Unavailable("the database did not tell the time".to_owned());
+    let missing = || crate::StoreError::Unavailable("the database did not return the time".to_owned());
     Ok(Now::same(codec::get(rows.first().ok_or_else(missing)?, 0)?))
 }
 
@@ -122,7 +124,7 @@ fn add_table<'a, R: TableRow>(round: &mut Round<'a>, wants: &'a Wants, wait_for_
     if wanted.is_empty() {
         return;
     }
-    // Rows without a lock of their own are guarded by their owner's, which is taken first.
+    // Rows without their own lock are protected by the lock of their owner, which is taken first.
     let (locked, read): (Vec<&R::Key>, BTreeSet<&R::Key>) = if R::LOCKED {
         (wanted.lock.iter().collect(), wanted.peek.difference(&wanted.lock).collect())
     } else {
@@ -148,7 +150,7 @@ fn add_table<'a, R: TableRow>(round: &mut Round<'a>, wants: &'a Wants, wait_for_
     }
 }
 
-/// Rows that exist: those that no lock was had for are busy.
+/// Takes the rows that exist. Rows that could not be locked are busy.
 fn take_locked<R: TableRow>(rows: &[Row], keys: &[&R::Key], loaded: &mut Loaded) -> StoreResult<()> {
     for row in rows {
         if codec::is_there::<R>(row)? {

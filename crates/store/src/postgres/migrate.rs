@@ -1,6 +1,7 @@
-//! Brings the schema up to date, one transaction per migration.
+//! Migrates the schema, with one transaction per migration.
 //!
-//! Processes that start together take turns by an advisory lock; one that is killed leaves whole migrations.
+//! Processes that start together take turns by an advisory lock. A process that is killed leaves only complete
+//! migrations.
 
 use std::cmp::Ordering;
 
@@ -10,8 +11,8 @@ use crate::port::{StoreError, StoreResult};
 use crate::postgres::connect::{Connector, Purpose, spawn};
 use crate::postgres::error;
 
-/// Never change one that has been released: add the next. Processes of the version before go on working while it
-/// is applied and afterwards: a new column needs a default, and nothing they use may go.
+/// Never change a released migration; add a new one. Processes of the previous version continue to work during and
+/// after the migration. So a new column needs a default, and nothing that they use may be removed.
 const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0001_init.sql"),
     include_str!("migrations/0002_quota.sql"),
@@ -37,13 +38,13 @@ pub(super) async fn migrate(connector: &Connector) -> StoreResult<()> {
     Ok(())
 }
 
-/// Refuses a database whose schema is not exactly this binary's.
+/// Refuses a database whose schema is not exactly that of this binary.
 pub(super) async fn check(connector: &Connector) -> StoreResult<()> {
     let (client, connection) = connector.open(Purpose::Migration).await?;
     spawn(connection);
     let known = client.query_one("SELECT to_regclass('schema_version') IS NOT NULL", &[]).await;
     if !known.map_err(|error| failed(&error))?.get::<_, bool>(0) {
-        return Err(StoreError::Fatal("this is no Flovyn database: it has no schema version".to_owned()));
+        return Err(StoreError::Fatal("this is not a Flovyn database: it has no schema version".to_owned()));
     }
     let row = client.query_one("SELECT coalesce(max(version), 0) FROM schema_version", &[]).await;
     let found: i32 = row.map_err(|error| failed(&error))?.get(0);
@@ -65,7 +66,7 @@ fn too_new(found: i32, known: i32) -> StoreError {
     ))
 }
 
-/// Applies the next migration. True when there is none.
+/// Applies the next migration. Returns true if there is none.
 async fn step(client: &Client, migrations: &[&str]) -> StoreResult<bool> {
     run(client, "BEGIN").await?;
     run(client, &format!("SELECT pg_advisory_xact_lock({LOCK})")).await?;

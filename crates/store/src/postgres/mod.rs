@@ -1,8 +1,8 @@
 //! PostgreSQL: any number of server processes share one database.
 //!
-//! A batch is one transaction on one connection, every step of it a pipelined round of set-based statements, so
-//! it costs the same few round trips whatever its size. Nothing is decided here, and nobody is waited for unless
-//! the caller asks: rows that another process has locked are reported as busy.
+//! A batch is one transaction on one connection. Every step is a pipelined round of set-based statements, so the
+//! number of round trips does not depend on the size of the batch. The store decides nothing. It does not wait for
+//! locks unless the caller asks for that: rows that another process has locked are reported as busy.
 
 mod apply;
 mod backoff;
@@ -52,9 +52,9 @@ pub use connection::Traffic;
 #[derive(Debug, Clone)]
 pub struct PostgresOptions {
     pub url: String,
-    /// Connections for batches: as many as may be committing at once.
+    /// Connections for batches, which is also the number of concurrent commits.
     pub write_connections: usize,
-    /// Connections for reads, so that a flood of listings does not hold up batches.
+    /// Connections for reads. They are separate, so that many listings do not delay batches.
     pub read_connections: usize,
 }
 
@@ -79,17 +79,17 @@ struct Shared {
 }
 
 impl PostgresStore {
-    /// Connects, checks the server and brings its schema up to date.
+    /// Connects, checks the server and migrates its schema.
     pub async fn connect(options: PostgresOptions) -> StoreResult<Self> {
         let connector = Arc::new(Connector::new(&options.url)?);
         let writers = Pool::new(Arc::clone(&connector), Purpose::Batches, options.write_connections);
-        // The first connection checks the server's version, before anything is changed.
+        // The first connection checks the server's version before anything is changed.
         drop(writers.take().await?);
         migrate::migrate(&connector).await?;
         Ok(Self::with(connector, writers, &options))
     }
 
-    /// Connects to a database that has the schema of this binary, and leaves it as it is.
+    /// Connects to a database that has the schema of this binary, without changing it.
     pub async fn connect_as_is(options: PostgresOptions) -> StoreResult<Self> {
         let connector = Arc::new(Connector::new(&options.url)?);
         let writers = Pool::new(Arc::clone(&connector), Purpose::Batches, options.write_connections);
@@ -108,12 +108,13 @@ impl PostgresStore {
         Self { shared: Arc::new(shared), notifier: notify::Notifier::start(connector) }
     }
 
-    /// Checks tables and indexes by PostgreSQL's own means, as far as they are there. Nothing is left changed.
+    /// Checks tables and indexes with the checks that PostgreSQL offers, as far as they are available. Changes
+    /// nothing.
     pub async fn integrity(url: &str, on_progress: &OnProgress) -> StoreResult<Integrity> {
         integrity::check(&Connector::new(url)?, on_progress).await
     }
 
-    /// What has gone over the wire for batches and reads.
+    /// Counters of the traffic of batches and reads.
     pub fn traffic(&self) -> &Traffic {
         &self.shared.connector.traffic
     }

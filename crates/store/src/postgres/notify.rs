@@ -1,8 +1,8 @@
-//! Hints between processes: "there is work in this queue". They may get lost, come twice or late; everything works
-//! without them, by polling.
+//! Hints between processes: "there is work in this queue". Hints may be lost, repeated or late. Without them, polling
+//! finds the work.
 //!
-//! NOTIFY takes a lock of the whole server while it commits, so it never happens in a batch's transaction: one
-//! connection sends what has collected since it last did.
+//! NOTIFY takes a lock of the whole server while it commits, so it is never part of a batch's transaction. One
+//! connection sends the hints that were collected since its last transaction.
 
 use std::collections::BTreeSet;
 use std::future::{Future, poll_fn};
@@ -24,15 +24,15 @@ use crate::postgres::lanes::Starts;
 
 const SEND: &str = "SELECT pg_notify('flovyn_ready', hint) FROM unnest($1::text[]) hint";
 const LISTEN: &str = "LISTEN flovyn_ready";
-/// Hints that have not been sent or fetched: beyond this they are dropped.
+/// The most hints that wait to be sent or received; further hints are dropped.
 const HINTS_LIMIT: usize = 10_000;
 
-/// `PROCESS TENANT CLASS QUEUE`; the queue is last because it may contain spaces.
+/// `PROCESS TENANT CLASS QUEUE`. The queue is last because it may contain spaces.
 fn encode(hint: &Hint, process: &str) -> String {
     format!("{process} {} {} {}", hint.tenant_id.simple(), hint.class.number(), hint.queue)
 }
 
-/// `None` for our own hints, and for what a newer version may send.
+/// `None` for hints of this process, and for messages of a newer version that this version does not know.
 fn decode(text: &str, own_process: &str) -> Option<Hint> {
     let mut parts = text.splitn(4, ' ');
     let from_another = parts.next()? != own_process;
@@ -42,7 +42,7 @@ fn decode(text: &str, own_process: &str) -> Option<Hint> {
     from_another.then_some(Hint { tenant_id, class, queue })
 }
 
-/// Sends hints from a task of its own, which ends with this.
+/// Sends hints from a separate task, which ends when this is dropped.
 #[derive(Debug)]
 pub(super) struct Notifier {
     process: Arc<str>,
@@ -54,7 +54,7 @@ impl Notifier {
     pub(super) fn start(connector: Arc<Connector>) -> Self {
         let process: Arc<str> = format!("{:016x}", random()).into();
         let waiting = Arc::default();
-        // One wake in the channel is enough, however many hints wait for it.
+        // One wake-up in the channel is enough for any number of hints.
         let (wake, woken) = mpsc::channel(1);
         tokio::spawn(send_all(connector, Arc::clone(&process), Arc::clone(&waiting), woken));
         Self { process, waiting, wake }
@@ -70,11 +70,11 @@ impl Notifier {
             waiting.insert(Hint { tenant_id: lane.tenant_id, class: lane.class, queue });
         }
         drop(waiting);
-        // Full means woken already; closed means shutting down.
+        // If the channel is full, the task has been woken already. If it is closed, the process is shutting down.
         let _ = self.wake.try_send(());
     }
 
-    /// Hints of other processes, until the receiver is dropped.
+    /// Receives hints of other processes until the receiver is dropped.
     pub(super) fn listen(&self, connector: Arc<Connector>, starts: Arc<Starts>) -> mpsc::Receiver<Hint> {
         let (sender, receiver) = mpsc::channel(HINTS_LIMIT);
         let process = Arc::clone(&self.process);
@@ -85,7 +85,7 @@ impl Notifier {
                     () = sender.closed() => return,
                     problem = listen_once(&connector, &process, &starts, &sender, &mut backoff) => problem,
                 };
-                tracing::debug!(%problem, "listening for hints ended; polling finds the work meanwhile");
+                tracing::debug!(%problem, "lost the connection for hints; polling finds the work meanwhile");
                 tokio::time::sleep(backoff.next_delay()).await;
             }
         });
@@ -106,7 +106,7 @@ async fn send_all(
         match send(&connector, &mut client, &process, &hints).await {
             Ok(()) => backoff = Backoff::default(),
             Err(problem) => {
-                tracing::debug!(%problem, "hints could not be sent; polling finds the work");
+                tracing::debug!(%problem, "cannot send hints; polling finds the work");
                 client = None;
                 tokio::time::sleep(backoff.next_delay()).await;
             }
@@ -163,7 +163,7 @@ async fn listen_once(
                     *backoff = Backoff::default();
                     if let Some(hint) = decode(notification.payload(), process) {
                         starts.hinted(hint.tenant_id, hint.class, &hint.queue);
-                        // A receiver that is so far behind has no use for more.
+                        // A receiver that has so many unread hints does not need more.
                         let _ = sender.try_send(hint);
                     }
                 }

@@ -1,4 +1,5 @@
-//! A bounded number of connections, handed out one at a time. Only one that is known to be idle comes back.
+//! A bounded number of connections, each used by one caller at a time. Only a connection that is known to be idle
+//! returns to the pool.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -39,12 +40,12 @@ impl Pool {
         Ok(Pooled { connection: Some(connection), reusable: true, pool, _permit: permit })
     }
 
-    /// Those that rest are closed: what was prepared on them is of no more use.
+    /// Closes idle connections, because their prepared statements are no longer valid.
     pub(super) fn forget_idle(&self) {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
-    /// The one used last: its statements are prepared, and those above what is needed rest.
+    /// The connection that was used last: its statements are prepared, and connections that are not needed stay idle.
     fn take_idle(&self) -> Option<Connection> {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         idle.retain(|connection| !connection.is_closed());
@@ -52,7 +53,7 @@ impl Pool {
     }
 }
 
-/// A connection on loan. Dropped, it goes back to the pool, unless it may be in the middle of a transaction.
+/// A connection in use. When dropped, it returns to the pool, unless it may be in the middle of a transaction.
 #[derive(Debug)]
 pub(super) struct Pooled {
     connection: Option<Connection>,
@@ -62,8 +63,9 @@ pub(super) struct Pooled {
 }
 
 impl Pooled {
-    /// Whether the connection may be given to somebody else as it is now. Said before a transaction begins and
-    /// after it has ended for sure: whatever goes wrong in between, the connection is closed.
+    /// Sets whether the connection may be reused in its current state. Set it to false before a transaction begins,
+    /// and to true after the transaction has certainly ended. If anything goes wrong in between, the connection is
+    /// closed.
     pub(super) fn set_reusable(&mut self, reusable: bool) {
         self.reusable = reusable;
     }
@@ -72,7 +74,7 @@ impl Pooled {
 impl std::ops::Deref for Pooled {
     type Target = Connection;
     fn deref(&self) -> &Connection {
-        self.connection.as_ref().expect("the connection is there until the loan is dropped")
+        self.connection.as_ref().expect("the connection is present until `Pooled` is dropped")
     }
 }
 

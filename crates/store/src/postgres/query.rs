@@ -1,4 +1,4 @@
-//! Reads for loops, people and workers: each a single statement.
+//! Reads for loops, people and workers. Each is a single statement.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -24,8 +24,8 @@ use crate::value::{Field, Value};
 impl Shared {
     pub(super) async fn rows(&self, requests: &[Request<'_>]) -> StoreResult<Vec<Vec<Row>>> {
         let mut connection = self.readers.take().await?;
-        // Until the answer is here: whoever drops this future leaves a statement under way, and the next reader would
-        // have to wait for it.
+        // Not reusable until the answer has arrived. If this future is dropped earlier, a statement is still running,
+        // and the next reader would have to wait for it.
         connection.set_reusable(false);
         let answers = connection.round(requests).await;
         connection.set_reusable(!matches!(answers, Err(StoreError::Unavailable(_))));
@@ -42,7 +42,7 @@ impl Shared {
         Ok(answers.pop().unwrap_or_default())
     }
 
-    /// Records of one table; `rest` is what follows the table's name, which is `t`.
+    /// Records of one table. `rest` is the part of the statement after the table's name, which has the alias `t`.
     pub(super) async fn records<R: Record>(&self, rest: &str, values: Vec<Value<'_>>) -> StoreResult<Vec<R>> {
         let text = format!("SELECT {} FROM {} t {rest}", columns::<R>(), R::TABLE);
         codec::read_all(&self.query(text, values).await?)
@@ -79,7 +79,8 @@ pub(super) async fn due_next(shared: &Shared, clock: ClockKind) -> StoreResult<O
     rows.first().map(|row| codec::get(row, 0)).transpose()
 }
 
-/// One statement: of two processes that ask at once, the second waits for the first one's row and then finds it moved on.
+/// One statement. If two processes ask at once, the second waits for the first one's row and then finds that the turn
+/// is taken.
 const TURN_TAKE: &str = "\
     WITH clock AS (SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now_ms) \
     INSERT INTO turn AS t (name, next_ms) SELECT $1, now_ms + $2 FROM clock \
@@ -107,7 +108,7 @@ pub(super) async fn lanes_with_work(shared: &Arc<Shared>, lanes: &[Lane]) -> Sto
     Ok(found)
 }
 
-/// Standalone tasks only: others have nothing in that column.
+/// For standalone tasks only: all other tasks have NULL in that column.
 pub(super) const TASK_FINISHED: &str = "SELECT id FROM task_execution WHERE tenant_id = $1 \
     AND listed_finished_ms < $2 AND purging = 0 ORDER BY listed_finished_ms, id LIMIT $3";
 
@@ -140,7 +141,8 @@ pub(super) async fn lanes_of_queue(
     rows.iter().map(lane).collect()
 }
 
-/// Lanes by the index, as above; the first row of each is its oldest. Then every queue is counted, up to a limit.
+/// Finds lanes by the index, as above; the first row of a lane is its oldest. Then the rows of every queue are
+/// counted, up to a limit.
 pub(super) const QUEUE_DEPTHS: &str = "\
     WITH RECURSIVE lane AS (\
         (SELECT class, queue, kind, kind_version, sort_ms FROM ready WHERE tenant_id = $1 \
@@ -232,7 +234,7 @@ pub(super) async fn execution_ends(
     answers.iter().flatten().map(codec::read).collect()
 }
 
-/// Events with the payloads of those own tasks that they are rendered with.
+/// Events, each with the payloads of the task that it is about, if they are needed to show it.
 pub(super) fn event_page_sql() -> String {
     format!(
         "SELECT {}, p.id IS NOT NULL, p.input, p.output, p.error, p.failure FROM workflow_event t \
@@ -307,7 +309,7 @@ pub(super) async fn execution_tasks(
 
 macro_rules! define_snapshot {
     ($($field:ident: $row:ident,)*) => {
-        /// One moment of all tables.
+        /// Reads all tables in one consistent state.
         pub(super) async fn snapshot(shared: &Shared) -> StoreResult<Snapshot> {
             let mut requests = vec![Request::plain("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")];
             $(requests.push(Request::text(whole::<$row>(), Vec::new()));)*

@@ -1,9 +1,10 @@
-//! Whole rows on the wire: one array of a table's own row type. Of one array for each column the database would make
-//! a buffer each, in every statement, and read every row from all of them.
+//! Whole rows on the wire, as one array of the table's row type. With one array for each column, the database would
+//! create a buffer for each in every statement, and read every row from all of them.
 //!
-//! The row type is the one that the statement was prepared with, and its fields are found by name: columns that a
-//! newer process has added go as NULL, and no statement of ours looks at them. One that is added while a statement
-//! is prepared makes the database refuse the rows; the connection is then of no more use (see `error::is_outdated`).
+//! The row type is the one with which the statement was prepared, and its fields are found by name. Columns that a
+//! newer process has added are sent as NULL, and no statement of this version uses them. If a column is added while a
+//! statement is prepared, the database refuses the rows, and the connection can no longer be used (see
+//! `error::is_outdated`).
 
 use bytes::{BufMut, BytesMut};
 use tokio_postgres::types::{Field, Kind, Type};
@@ -17,12 +18,12 @@ type EncodeError = Box<dyn std::error::Error + Sync + Send>;
 #[derive(Debug)]
 pub(super) struct Rows<'a> {
     columns: &'static [Column],
-    /// Row after row, a value for each column.
+    /// Row after row, one value for each column.
     values: Vec<Value<'a>>,
 }
 
 impl<'a> Rows<'a> {
-    /// Of every row the columns that are `given`; the others are not sent.
+    /// Takes the columns for which `given` is true from every row. The other columns are not sent.
     pub(super) fn new<R: Record>(
         rows: impl ExactSizeIterator<Item = &'a R>,
         given: impl Fn(usize) -> bool,
@@ -39,13 +40,13 @@ impl<'a> Rows<'a> {
         Self { columns: R::COLUMNS, values }
     }
 
-    /// As the server's `array_recv` and `record_recv` read it.
+    /// Encodes the rows in the format that the server's `array_recv` and `record_recv` read.
     pub(super) fn encode(&self, kind: &Type, out: &mut BytesMut) -> Result<(), EncodeError> {
         let Kind::Array(row_type) = kind.kind() else { return Err(not_rows(kind)) };
         let Kind::Composite(fields) = row_type.kind() else { return Err(not_rows(kind)) };
         let places = places(self.columns, fields);
         let rows = self.values.chunks_exact(self.columns.len());
-        // One dimension, no row is NULL.
+        // One dimension, and no row is NULL.
         out.put_i32(1);
         out.put_i32(0);
         out.put_u32(row_type.oid());
@@ -71,10 +72,11 @@ impl<'a> Rows<'a> {
 }
 
 fn not_rows(kind: &Type) -> EncodeError {
-    format!("{kind} is no array of rows").into()
+    format!("{kind} is not an array of rows").into()
 }
 
-/// Which column each field of the row type is. They come in nearly the same order.
+/// The column for each field of the row type. `None` for a field that this version does not know. Both are in nearly
+/// the same order.
 fn places(columns: &[Column], fields: &[Field]) -> Vec<Option<usize>> {
     let mut next = 0;
     let find = |field: &Field| {
@@ -86,7 +88,7 @@ fn places(columns: &[Column], fields: &[Field]) -> Vec<Option<usize>> {
     fields.iter().map(find).collect()
 }
 
-/// With the type that it has here: the server compares it with its own.
+/// Writes a value with the type of its column, which the server compares with its own type.
 fn put_column(kind: ColumnType, value: Value<'_>, out: &mut BytesMut) -> Result<(), EncodeError> {
     let stored = match kind {
         ColumnType::Small => Type::INT2,
@@ -128,7 +130,7 @@ fn put_bytes(value: &[u8], out: &mut BytesMut) -> Result<(), EncodeError> {
     Ok(())
 }
 
-/// Puts the length of what `fill` writes before it.
+/// Runs `fill`, and writes the length of its output before the output.
 fn sized(
     out: &mut BytesMut,
     fill: impl FnOnce(&mut BytesMut) -> Result<(), EncodeError>,

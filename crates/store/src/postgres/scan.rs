@@ -1,5 +1,5 @@
-//! Searches of a batch: which rows belong together, never why. They lock nothing: a batch that wants to change
-//! what it found asks for those keys.
+//! Searches of a batch: which rows belong together, but not why. Searches lock nothing. A batch that wants to change
+//! rows that it found requests their keys.
 
 use flovyn_engine::Scan;
 use flovyn_engine::state::*;
@@ -13,7 +13,7 @@ use crate::value::{Field, Value};
 
 const ALL: usize = usize::MAX;
 
-/// Every filter counts its parameters from 1; the limit is the last one.
+/// Every filter counts its parameters from 1. The limit is the last parameter.
 const OF_EXECUTION: &str = "t.tenant_id = $1 AND t.execution_id = $2";
 const OF_TASK: &str = "t.tenant_id = $1 AND t.task_id = $2";
 const OF_TASKS_OF_EXECUTION: &str = "t.tenant_id = $1 AND t.task_id IN (\

@@ -1,14 +1,14 @@
-//! The statements that every table has, built from its record. Keys are given as one array per column, rows to write as
+//! The statements for every table, built from its record. Keys are passed as one array per column, rows to write as
 //! one array.
 
 use crate::record::{Column, Record};
 use crate::value::ColumnType;
 
-/// True for every row. Opens to a statement the indexes that searches by key must never take: see the first
+/// True for every row. This condition enables the indexes that searches by key must never use: see the first
 /// migration.
 pub(super) const LISTED: &str = "created_ms > -9000000000000000000";
 
-/// What a statement does with a table.
+/// The operation of a statement on a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Verb {
     Lock,
@@ -31,7 +31,7 @@ impl Verb {
     }
 }
 
-/// Text of a statement and what it is known by, so that the text is made once per connection.
+/// The text of a statement and its identity, so that the text is built only once per connection.
 #[derive(Debug, Clone)]
 pub(super) struct TableSql {
     pub(super) table: &'static str,
@@ -51,10 +51,10 @@ pub(super) fn table_sql<R: Record>(verb: Verb) -> TableSql {
     TableSql { table: R::TABLE, verb, text }
 }
 
-/// The rows that exist, each with the place (from 1) of its key: locked, or with NULL in all its columns when it is
-/// busy. One that is deleted while the statement runs counts as busy too.
+/// Selects the existing rows, each with the place (from 1) of its key. A row is locked, or has NULL in all its columns
+/// if it is busy. A row that is deleted while the statement runs also counts as busy.
 ///
-/// Not EXISTS: the planner may answer that from a hash table of all rows.
+/// Not EXISTS: the planner might answer that from a hash table of all rows.
 fn lock<R: Record>() -> String {
     let (table, some) = (R::TABLE, R::COLUMNS[0].name);
     format!(
@@ -69,7 +69,7 @@ fn lock<R: Record>() -> String {
     )
 }
 
-/// Waits for busy rows, in key order: two who wait never wait for each other.
+/// Waits for busy rows, in key order, so that two waiting transactions never wait for each other.
 fn lock_waiting<R: Record>() -> String {
     format!("{} ORDER BY {} FOR UPDATE OF t", read::<R>(), names("t", key_columns::<R>()))
 }
@@ -85,8 +85,8 @@ fn read<R: Record>() -> String {
     )
 }
 
-/// A key that is taken fails the statement. `ON CONFLICT DO NOTHING` and counting would come to the same, since
-/// one missing row rolls back the batch, but looks up every key twice.
+/// If a key is taken, the statement fails. `ON CONFLICT DO NOTHING` with a count would have the same effect, because
+/// one missing row rolls back the batch. But it would look up every key twice.
 fn insert<R: Record>() -> String {
     format!(
         "INSERT INTO {} ({}) SELECT {} FROM {}",
@@ -97,7 +97,7 @@ fn insert<R: Record>() -> String {
     )
 }
 
-/// Compare-and-swap: a row must still have the version before its own.
+/// Compare-and-swap: the stored row must have the version before that of the new row.
 fn update<R: Record>() -> String {
     let changing = R::COLUMNS.iter().filter(|column| !column.fixed);
     let assignments: Vec<String> = changing.map(|column| format!("{0} = u.{0}", column.name)).collect();
@@ -111,7 +111,7 @@ fn update<R: Record>() -> String {
     ))
 }
 
-/// A row must have the version it is given with.
+/// The stored row must have the given version.
 fn delete<R: Record>() -> String {
     checked(format!(
         "DELETE FROM {} t USING {} WHERE {}{} RETURNING 1",
@@ -122,18 +122,19 @@ fn delete<R: Record>() -> String {
     ))
 }
 
-/// Lets the statement itself fail (division by zero) when it did not hit every row it was given. Only so can
-/// COMMIT be sent along with it: after a failure COMMIT rolls back.
+/// Makes the statement itself fail (division by zero) if it did not affect every given row. Only then can COMMIT be
+/// sent together with it, because COMMIT rolls back after a failure.
 fn checked(statement: String) -> String {
     format!("WITH hit AS ({statement}) SELECT 1 / (count(*) = cardinality($1))::int FROM hit")
 }
 
-/// The only parameter of a write: rows in the type of their table. Columns go by name, so that it may have more.
+/// The only parameter of a write: rows of the table's type. Columns are found by name, so the table may have more
+/// columns.
 fn rows<R: Record>() -> String {
     format!("unnest($1::{}[]) AS u", R::TABLE)
 }
 
-/// Whether an update sends the column: what never changes finds no row and is not written.
+/// Whether an update sends the column. Columns that never change are not sent, unless they belong to the key.
 pub(super) fn is_in_update<R: Record>(index: usize) -> bool {
     index < R::KEY_COLUMNS || !R::COLUMNS[index].fixed
 }
@@ -152,7 +153,7 @@ pub(super) fn columns<R: Record>() -> String {
     names("t", R::COLUMNS)
 }
 
-/// The key's columns, to order by.
+/// The columns of the key, for ORDER BY.
 pub(super) fn key_order<R: Record>() -> String {
     names("t", key_columns::<R>())
 }

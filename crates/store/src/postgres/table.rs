@@ -1,4 +1,4 @@
-//! Where each row type is found in what a batch wants, gets and writes.
+//! Maps each row type to its fields in the wants, the loaded rows and the changes of a batch.
 
 use flovyn_engine::snapshot::Snapshot;
 use flovyn_engine::state::*;

@@ -1,5 +1,5 @@
-//! Plans and settlements, tested where the statements are. Plans are those of a plain session: the planner is
-//! given rows and statistics, and none of our settings.
+//! Tests of plans and of settling. The plans are those of a plain session: the planner gets rows and statistics, and
+//! none of Flovyn's settings.
 
 use flovyn_engine::for_each_table;
 use flovyn_engine::state::*;
@@ -19,7 +19,7 @@ use crate::value::{ColumnType, Field, Value};
 const TENANT: Uuid = Uuid::from_u128(1);
 const PAGE: Page = Page { after: Some((15_000, Uuid::nil())), offset: 0, limit: 50 };
 
-/// A migrated database and a session without any of our settings.
+/// A migrated database, and a session without Flovyn's settings.
 async fn plain_session() -> (TestDatabase, Client) {
     let database = fresh_database().await;
     PostgresStore::connect(PostgresOptions::new(database.url.clone())).await.unwrap();
@@ -28,7 +28,7 @@ async fn plain_session() -> (TestDatabase, Client) {
     (database, client)
 }
 
-/// Fills a table: `n` counts the rows, and columns not named get a value that all rows share.
+/// Fills a table. `n` counts the rows. Columns that are not named get the same value in all rows.
 async fn fill<R: Record>(client: &Client, rows: usize, given: &[(&str, &str)]) {
     client.batch_execute(&insert_of::<R>(rows, given)).await.unwrap();
     client.batch_execute(&format!("ANALYZE {}", R::TABLE)).await.unwrap();
@@ -63,11 +63,11 @@ fn one_by_one<'a>(values: &[Value<'a>]) -> Vec<Parameter<'a>> {
     values.iter().copied().map(Parameter::One).collect()
 }
 
-/// The index is used, and what it returns is already in order.
+/// Asserts that the index is used and that its result is already in order.
 fn assert_ordered_by(plan: &str, index: &str) {
     assert!(plan.contains(index), "{index} is not used:\n{plan}");
     for node in ["Seq Scan", "Bitmap", "Sort"] {
-        assert!(!plan.contains(node), "{node}, though {index} has the order:\n{plan}");
+        assert!(!plan.contains(node), "{node} is used, although {index} has the order:\n{plan}");
     }
 }
 
@@ -95,7 +95,7 @@ async fn lanes_are_searched_by_index() {
     assert_ordered_by(&searched, "ready_pkey");
     let from_start = "(sort_ms >= CASE WHEN";
     let condition = searched.lines().find(|line| line.contains(from_start)).unwrap_or_default();
-    assert!(condition.contains("Index Cond"), "the start is no condition of the index:\n{searched}");
+    assert!(condition.contains("Index Cond"), "the start is not a condition of the index:\n{searched}");
 
     let parameters = lanes::parameters(lanes.iter().map(|lane| (lane, None)), &starts, false);
     assert_ordered_by(&plan(&client, &lanes::with_work_sql(), &parameters).await, "ready_pkey");
@@ -129,7 +129,7 @@ async fn executions_are_listed_by_index() {
             "parent_id",
             "CASE WHEN n % 10 = 0 THEN ('00000000-0000-0000-0001-' || lpad(to_hex(n % 1000), 12, '0'))::uuid END",
         ),
-        // Mostly completed, some failed, few open.
+        // Most are completed, some failed, few are open.
         ("status", "CASE WHEN n % 100 = 0 THEN n % 3 WHEN n % 20 = 1 THEN 4 ELSE 3 END"),
         ("finished_ms", "CASE WHEN n % 100 <> 0 THEN n END"),
         ("idempotency_key", "CASE WHEN n % 2 = 0 THEN 'key-' || n % 1000 END"),
@@ -153,7 +153,7 @@ async fn executions_are_listed_by_index() {
         let (text, values) = list::execution_list_sql(&TENANT, &filter, PAGE);
         assert_ordered_by(&plan(&client, &text, &one_by_one(&values)).await, index);
     }
-    // Children are few: they are sorted.
+    // A parent has few children, so they are sorted.
     let parent = Uuid::from_u128(0x0001 << 48 | 10);
     let filter = ExecutionFilter { parent_id: Some(parent), ..none() };
     let (text, values) = list::execution_list_sql(&TENANT, &filter, PAGE);
@@ -199,7 +199,7 @@ async fn standalone_tasks_are_listed_by_index() {
     assert_ordered_by(&plan(&client, tasks, &one_by_one(&values)).await, "task_execution_owner");
 }
 
-/// An update that touches no index is about half as expensive, and leaves nothing behind in any.
+/// An update that changes no index costs about half as much, and leaves no dead entries in an index.
 #[tokio::test]
 async fn no_index_is_touched_before_a_row_has_ended_nor_when_a_workflows_task_ends() {
     let (_database, mut client) = plain_session().await;
@@ -268,14 +268,14 @@ async fn check_by_key<R: Record>(client: &Client) {
         };
         let plan = plan(client, &(sql::table_sql::<R>(verb).text)(), &parameters).await;
         let by_key = format!("using {}_pkey", R::TABLE);
-        assert!(plan.contains(&by_key), "{verb:?} of {} goes another way:\n{plan}", R::TABLE);
+        assert!(plan.contains(&by_key), "{verb:?} of {} does not use the key:\n{plan}", R::TABLE);
         for whole in ["Seq Scan", "hashed", "Bitmap"] {
             assert!(!plan.contains(whole), "{verb:?} of {} reads all rows:\n{plan}", R::TABLE);
         }
     }
 }
 
-/// A connection keeps the plans that it makes at first, when there may be nothing in any table.
+/// A connection keeps the plans of its first statements, when all tables may be empty.
 #[tokio::test]
 async fn plans_made_on_empty_tables_go_by_primary_key() {
     let database = fresh_database().await;
@@ -286,13 +286,13 @@ async fn plans_made_on_empty_tables_go_by_primary_key() {
     check_all_by_key(&client).await;
 }
 
-/// A step of a workflow rewrites its row but touches no index.
+/// A step of a workflow changes its row, but no index.
 #[tokio::test]
 async fn updates_of_open_executions_stay_on_their_page() {
     let (_database, client) = plain_session().await;
     let open = [("id", "gen_random_uuid()"), ("finished_ms", "NULL"), ("status", "1")];
     fill::<Execution>(&client, 200, &open).await;
-    // A few rows only: they fit into the room that their page has left.
+    // Only a few rows, so that they fit into the free space of their page.
     let step = "BEGIN; UPDATE workflow_execution SET version = version + 1, status = 2, last_sequence = 7, \
                 worker = 'w', lease_until_ms = 5, alarm_ms = 9, purging = 1 \
                 WHERE id IN (SELECT id FROM workflow_execution LIMIT 3)";
@@ -310,7 +310,7 @@ async fn a_settled_batch_stays_settled() {
     let gone = Backend { pid: 1, started_us: 1 };
     let (lost, landed) = (Uuid::from_u128(1), Uuid::from_u128(2));
     for _ in 0..2 {
-        // The second time finds the tombstone of the first, whose reply could have been lost as well.
+        // The second pass finds the tombstone of the first one, whose reply could also have been lost.
         let settled = settle::settle(&connector, gone, lost, "a test").await;
         assert!(matches!(settled, Err(StoreError::Conflict(_))), "{settled:?}");
     }

@@ -1,5 +1,5 @@
-//! Row changes as statements, inside the writer's transaction. Whatever does not hit exactly its row is a
-//! conflict, and the caller rolls back.
+//! Executes row changes as statements, inside the writer's transaction. If a statement does not affect exactly one
+//! row, that is a conflict, and the caller rolls back.
 
 use flovyn_engine::{Change, Mutations, for_each_table};
 use rusqlite::{CachedStatement, Connection};
@@ -13,7 +13,7 @@ use crate::value::Value;
 macro_rules! define {
     ($($field:ident: $row:ident,)*) => {
         pub(super) fn apply(conn: &Connection, sql: &Statements, mutations: &Mutations) -> StoreResult<()> {
-            assert!(!conn.is_autocommit(), "what fails half way must be rolled back as a whole");
+            assert!(!conn.is_autocommit(), "row changes need a transaction, to be rolled back together");
             $(apply_table(conn, &sql.$field, &mutations.$field)?;)*
             Ok(())
         }
@@ -21,7 +21,7 @@ macro_rules! define {
 }
 for_each_table!(define);
 
-/// Deletes come first: a unique value may go from one row to another within a batch.
+/// Deletes come first, because a unique value may move from one row to another within a batch.
 fn apply_table<R: Record>(conn: &Connection, sql: &TableSql, changes: &[Change<R>]) -> StoreResult<()> {
     delete_rows(conn, sql, changes)?;
     update_rows(conn, sql, changes)?;
@@ -88,7 +88,7 @@ fn inserted<R>(change: &Change<R>) -> Option<&R> {
     }
 }
 
-/// Each of these is one statement.
+/// One statement for each row.
 fn insert_each<'a, R: Record>(
     conn: &Connection,
     sql: &str,
@@ -100,13 +100,13 @@ fn insert_each<'a, R: Record>(
         for (number, row) in rows.iter().enumerate() {
             bind_row(statement, *row, number * R::COLUMNS.len() + 1, |_| true)?;
         }
-        // Whatever is there already is an error by itself.
+        // If the row already exists, the statement itself fails.
         statement.raw_execute().map_err(store_error)?;
     }
     Ok(())
 }
 
-/// The columns that are wanted, as parameters counted from `first`.
+/// The selected columns as parameters, counted from `first`.
 fn bind_row<R: Record>(
     statement: &mut CachedStatement<'_>,
     row: &R,
@@ -136,11 +136,15 @@ fn bind_version(
 fn execute_one<R: Record>(statement: &mut CachedStatement<'_>, row: &R) -> StoreResult<()> {
     match statement.raw_execute().map_err(store_error)? {
         1 => Ok(()),
-        _ => Err(StoreError::Conflict(format!("{} {:?} has changed or is gone", R::TABLE, row.key()))),
+        _ => Err(StoreError::Conflict(format!(
+            "{} {:?} has been changed or deleted by another writer",
+            R::TABLE,
+            row.key()
+        ))),
     }
 }
 
-/// A statement that is looked up when the first row needs it, and then kept for the others.
+/// A statement that is prepared when the first row needs it and kept for the other rows.
 struct Lazy<'a> {
     conn: &'a Connection,
     sql: &'a str,

@@ -1,8 +1,8 @@
-//! Copies of a database: made while a server writes to it, checked, and put back where none is.
+//! Copies of a database: made while a server writes to it, checked, and restored where no database exists.
 //!
-//! A copy is written by `VACUUM INTO` on a connection that only reads: one read transaction, so the copy is the database at
-//! one moment, with everything that was committed before it began. Writers go on; only the log cannot be
-//! shortened until the copy is done.
+//! `VACUUM INTO` writes the copy, on a connection that only reads. It is one read transaction, so the copy is the
+//! state at one time, with everything that was committed before it began. Writers continue; only the write-ahead log
+//! cannot be shortened until the copy is done.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::ErrorKind;
@@ -18,14 +18,14 @@ use crate::port::{StoreError, StoreResult};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Copied {
     pub bytes: u64,
-    /// Its schema.
+    /// The version of its schema.
     pub version: usize,
 }
 
-/// Copies a database, in use or not, into a new file.
+/// Copies a database into a new file. The database may be in use.
 ///
 /// # Errors
-/// When the file is there already, or the copy cannot be made or does not stand its check. No file is left then.
+/// Fails if the file already exists, or if the copy cannot be made or fails its check. No file is left behind then.
 pub fn backup(database: &Path, file: &Path) -> StoreResult<Copied> {
     connect::check_library(rusqlite::version_number())?;
     if !database.is_file() {
@@ -41,10 +41,10 @@ pub fn backup(database: &Path, file: &Path) -> StoreResult<Copied> {
     draft.finish(file)
 }
 
-/// Puts a copy where a server will find it. There must be no database yet.
+/// Restores a copy to the place where a server expects its database. There must be no database yet.
 ///
 /// # Errors
-/// When there is one, when a process holds the place, or when the copy is damaged or of a newer schema.
+/// Fails if there is a database, if a process has locked the place, or if the copy is damaged or has a newer schema.
 pub fn restore(file: &Path, database: &Path) -> StoreResult<Copied> {
     connect::check_library(rusqlite::version_number())?;
     if !file.is_file() {
@@ -58,7 +58,7 @@ pub fn restore(file: &Path, database: &Path) -> StoreResult<Copied> {
     draft.finish(database)
 }
 
-/// A file under another name until it is whole; gone if it never is.
+/// A file under a temporary name until it is complete. Dropping it deletes the temporary name.
 struct Draft(PathBuf);
 
 impl Draft {
@@ -68,20 +68,20 @@ impl Draft {
         let draft = Self(PathBuf::from(path));
         let mut options = OpenOptions::new();
         options.write(true).create_new(true);
-        // It holds whatever the database holds.
+        // The copy is as confidential as the database.
         #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
         options.open(&draft.0).map_err(|error| failed(file, error))?;
         Ok(draft)
     }
 
-    /// Checks it, makes it durable and gives it its name, which must still be free.
+    /// Checks the file, makes it durable and gives it its final name, which must be free.
     fn finish(self, file: &Path) -> StoreResult<Copied> {
         let version = verify(&self.0)?;
         let done = || -> std::io::Result<u64> {
             let content = File::open(&self.0)?;
             content.sync_all()?;
-            // A link never replaces a file, as a renaming would.
+            // Unlike a rename, a link never replaces an existing file.
             fs::hard_link(&self.0, file)?;
             if let Some(folder) = file.parent().filter(|folder| !folder.as_os_str().is_empty()) {
                 File::open(folder)?.sync_all()?;
@@ -98,7 +98,8 @@ impl Draft {
 
 impl Drop for Draft {
     fn drop(&mut self) {
-        // Linked under its own name, or worth nothing; whatever is left behind says by its name what it is.
+        // The file has its final name by now, or it is incomplete. If the removal fails, the name of the remaining
+        // file shows that it is a draft.
         let _ = fs::remove_file(&self.0);
     }
 }
@@ -109,7 +110,7 @@ fn refuse_existing(file: &Path) -> StoreResult<()> {
 
 fn exists(file: &Path) -> StoreError {
     StoreError::Refused(format!(
-        "{} is there already and is not overwritten: choose another name",
+        "{} already exists and is not overwritten: choose another name",
         file.display()
     ))
 }
@@ -118,11 +119,11 @@ fn failed(file: &Path, problem: impl std::fmt::Display) -> StoreError {
     StoreError::Unavailable(format!("cannot write {}: {problem}", file.display()))
 }
 
-/// Whether a copy is whole and of a schema that this binary knows. Returns the schema.
+/// Checks that a copy is undamaged and that this binary knows its schema. Returns the version of the schema.
 fn verify(file: &Path) -> StoreResult<usize> {
     let conn: Connection = connect::open_reader(file)?;
     let unreadable = |error: rusqlite::Error| {
-        StoreError::Refused(format!("{} is no whole database: {error}", file.display()))
+        StoreError::Refused(format!("{} is damaged or not a database: {error}", file.display()))
     };
     let found: String =
         conn.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0)).map_err(unreadable)?;

@@ -1,8 +1,8 @@
-//! Open rows that were written lately, as the file has them: a workflow's next step finds its execution and its task
-//! here and decodes neither. What has ended is hardly ever asked for again.
+//! Open rows that were written recently, as they are in the file. A workflow's next step finds its execution and its
+//! task here and need not decode them. Ended rows are hardly ever needed again and are not kept.
 //!
-//! Nobody else writes, so what was committed last is what stands in the file. Rows come in after their commit and
-//! never before it: a transaction that fails leaves nothing to take back. Until then the loader has them.
+//! No other process writes, so the last committed row is the row in the file. Rows are added only after their commit,
+//! so a failed transaction leaves nothing to undo. Until then the loader has them.
 
 use flovyn_engine::state::*;
 use flovyn_engine::{Change, Mutations, Row, for_each_table};
@@ -12,11 +12,12 @@ use super::sql::{Outcome, Statements};
 use crate::record::Record;
 use crate::value::Value;
 
-/// Rows in one generation of a table, and their text and payloads. There are two.
+/// The most rows in one generation of a table; `GENERATION_BYTES` limits their text and payloads. Each table has two
+/// generations.
 const GENERATION: usize = if cfg!(test) { 512 } else { 8_192 };
 const GENERATION_BYTES: usize = GENERATION * 512;
 
-/// A row with more text and payload than this is not kept: few of them would fill the memory.
+/// A row with more text and payload than this is not kept: a few such rows would fill the memory.
 const LARGE: usize = 4_096;
 
 macro_rules! define {
@@ -25,7 +26,7 @@ macro_rules! define {
         pub(super) struct Cache { $(pub(super) $field: Shelf<$row>,)* }
 
         impl Cache {
-            /// Takes in what has just been committed.
+            /// Adds the rows that have just been committed.
             pub(super) fn take_in(&mut self, committed: Mutations, sql: &Statements) {
                 $(self.$field.take_in(committed.$field, sql.$field.outcome.as_ref());)*
             }
@@ -34,10 +35,11 @@ macro_rules! define {
 }
 for_each_table!(define);
 
-/// Rows of one table. What is used moves to the young generation; when that is full, the old one is forgotten.
+/// The rows of one table. Rows that are used move to the young generation. When it is full, the old generation is
+/// dropped.
 #[derive(Debug)]
 pub(super) struct Shelf<R: Row> {
-    /// Boxed: rows are large, and a map that grows moves all of them.
+    /// Boxed, because rows are large and a growing map would move all of them.
     young: FxHashMap<R::Key, Box<R>>,
     old: FxHashMap<R::Key, Box<R>>,
     young_bytes: usize,
@@ -57,7 +59,7 @@ impl<R: Record> Shelf<R> {
         self.young.get(key).map(Box::as_ref)
     }
 
-    /// Rows that are locked one by one are those that change over and over; all others are read once or never.
+    /// Only rows that are locked one by one change again and again. All other rows are read once or never.
     fn take_in(&mut self, changes: Vec<Change<R>>, outcome: Option<&Outcome>) {
         if !R::LOCKED {
             return;
@@ -67,7 +69,7 @@ impl<R: Record> Shelf<R> {
                 Change::Insert(row) | Change::Update { row, .. } if is_worth_keeping(&row, outcome) => {
                     let key = row.key();
                     self.insert(key.clone(), Box::new(row));
-                    // Afterwards: what it replaces may have become old just now.
+                    // This comes last, because the insert may have moved the replaced row to the old generation.
                     self.old.remove(&key);
                 }
                 Change::Insert(row) | Change::Update { row, .. } | Change::Delete { row, .. } => {
@@ -100,7 +102,7 @@ fn is_worth_keeping<R: Record>(row: &R, outcome: Option<&Outcome>) -> bool {
     outcome.is_none_or(|outcome| outcome.is_open(row)) && bytes(row) <= LARGE
 }
 
-/// Its text and payloads.
+/// Bytes of its text and payloads.
 fn bytes<R: Record>(row: &R) -> usize {
     let mut bytes = 0;
     row.each_value(|value| {
@@ -122,7 +124,7 @@ mod tests {
 
     use super::*;
 
-    /// Executions as the engine makes them.
+    /// Executions created by the engine.
     fn executions(count: u64) -> Vec<Execution> {
         let start = |seed| {
             let op = Op::from(StartWorkflow::new("order", "default", "{}".into()));
@@ -172,7 +174,7 @@ mod tests {
     #[test]
     fn the_last_committed_row_is_found_and_a_deleted_one_is_not() {
         let mut shelf = Shelf::default();
-        // The first of all when one generation is full, and when both are.
+        // The first row, at the time when one generation is full, and when both are.
         let mut first = executions(1).remove(0);
         for _ in 0..2 {
             let rows = executions(GENERATION as u64);

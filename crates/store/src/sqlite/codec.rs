@@ -1,4 +1,4 @@
-//! Column values to SQLite and back, and rows of any table. No table is known here.
+//! Converts column values to SQLite and back, and reads rows of any table. This module knows no table.
 
 use flovyn_engine::ids::TenantId;
 use rusqlite::types::{ToSqlOutput, ValueRef};
@@ -24,8 +24,8 @@ impl ToSql for Value<'_> {
     }
 }
 
-/// A stored value as a column of the given type. What does not fit the type stays as it is: the field that reads
-/// it says what it found.
+/// A stored value as a column of the given type. A value that does not fit the type is passed on unchanged, and the
+/// field that reads it reports the error.
 fn value(stored: ValueRef<'_>, kind: ColumnType) -> Value<'_> {
     match (kind, stored) {
         (_, ValueRef::Null) => Value::Null,
@@ -42,7 +42,7 @@ fn value(stored: ValueRef<'_>, kind: ColumnType) -> Value<'_> {
     }
 }
 
-/// Reads a row whose first columns are those of its record, in order.
+/// Reads a row whose first columns are the columns of its record, in order.
 pub(super) fn read_row<R: Record>(row: &rusqlite::Row<'_>) -> StoreResult<R> {
     R::read(|index| {
         let stored = row.get_ref(index).unwrap_or(ValueRef::Null);
@@ -51,7 +51,7 @@ pub(super) fn read_row<R: Record>(row: &rusqlite::Row<'_>) -> StoreResult<R> {
     .map_err(unreadable)
 }
 
-/// The columns of a record, as the list of a SELECT.
+/// The columns of a record, as the column list of a SELECT.
 pub(super) fn columns<R: Record>(alias: &str) -> String {
     let named: Vec<String> = R::COLUMNS.iter().map(|column| format!("{alias}{}", column.name)).collect();
     named.join(", ")
@@ -64,7 +64,7 @@ pub(super) fn bind(statement: &mut CachedStatement<'_>, values: &[Value<'_>]) ->
     Ok(())
 }
 
-/// Rows of a statement that selects a record's columns.
+/// The rows of a statement that selects a record's columns.
 pub(super) fn select<R: Record>(conn: &Connection, sql: &str, values: &[Value<'_>]) -> StoreResult<Vec<R>> {
     let mut statement = conn.prepare_cached(sql).map_err(store_error)?;
     bind(&mut statement, values)?;
@@ -76,17 +76,17 @@ pub(super) fn select<R: Record>(conn: &Connection, sql: &str, values: &[Value<'_
     Ok(found)
 }
 
-/// `SELECT` of whole rows: `tail` is all that follows the table's name.
+/// Selects whole rows. `tail` is the part of the statement after the table's name.
 pub(super) fn rows<R: Record>(conn: &Connection, tail: &str, values: &[Value<'_>]) -> StoreResult<Vec<R>> {
     select(conn, &format!("SELECT {} FROM {} {tail}", columns::<R>(""), R::TABLE), values)
 }
 
-/// A limit as SQLite takes it.
+/// A limit as an SQLite value.
 pub(super) fn limit(rows: usize) -> Value<'static> {
     Value::Int(i64::try_from(rows).unwrap_or(i64::MAX))
 }
 
-/// The values of a key that is a tenant's id and one more.
+/// The values of a key that consists of a tenant's id and another id.
 pub(super) fn pair(tenant: TenantId, id: Uuid) -> [Value<'static>; 2] {
     [Value::Uuid(tenant), Value::Uuid(id)]
 }

@@ -1,4 +1,4 @@
-//! Opening the file, with the settings that durability rests on.
+//! Opens the database file with the settings that durability depends on.
 
 use std::path::Path;
 use std::time::Duration;
@@ -9,28 +9,28 @@ use rusqlite::{Connection, OpenFlags};
 use super::error::store_error;
 use crate::port::{StoreError, StoreResult};
 
-/// Older ones can corrupt the database when a checkpoint meets a write (the WAL-reset bug).
+/// Older versions can corrupt the database when a checkpoint and a write meet (the WAL-reset bug).
 const OLDEST_SQLITE: i32 = 3_051_003;
 
 const SYNCHRONOUS_FULL: i64 = 2;
 
-/// More than all statements of this crate, so that none is prepared twice while there is work.
+/// More than the number of statements in this crate, so that no statement is prepared twice while there is work.
 const CACHED_STATEMENTS: usize = 256;
 
-/// Not larger: when SQLite has put pages of a tree in order, its commit walks all of the cache, and the more there was at
-/// once, the more of the allocator's own bookkeeping stays. What is not in here is in the page cache of the system.
+/// The cache is not larger, because after rebalancing the pages of a tree, SQLite's commit walks the whole cache, and
+/// the allocator keeps more memory for its own bookkeeping. Other pages are in the page cache of the operating system.
 const WRITER_CACHE_KIB: i64 = 8_192;
 
-/// Nobody else writes; this covers a person with the `sqlite3` shell.
+/// No other process of Flovyn writes. This timeout is for a person with the `sqlite3` shell.
 pub(super) const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Refuses a SQLite that is known to lose data.
+/// Refuses an SQLite version that can lose data.
 pub(super) fn check_library(version_number: i32) -> StoreResult<()> {
     if version_number >= OLDEST_SQLITE {
         return Ok(());
     }
     Err(StoreError::Fatal(format!(
-        "SQLite {version_number} can corrupt its write-ahead log: {OLDEST_SQLITE} or newer is needed"
+        "SQLite {version_number} can corrupt its write-ahead log: version {OLDEST_SQLITE} or newer is needed"
     )))
 }
 
@@ -42,32 +42,32 @@ pub(super) fn open_writer(path: &Path) -> StoreResult<Connection> {
         conn.pragma_update_and_check(None, "journal_mode", "wal", |row| row.get(0)).map_err(store_error)?;
     if mode != "wal" {
         return Err(StoreError::Fatal(format!(
-            "the file system allows no write-ahead log: journal_mode is {mode}"
+            "the file system does not support a write-ahead log: journal_mode is {mode}"
         )));
     }
     set(&conn, "synchronous", SYNCHRONOUS_FULL)?;
     check_synchronous(&conn)?;
-    // On macOS only this makes fsync reach the disk; elsewhere it does nothing.
+    // On macOS, fsync reaches the disk only with this setting. On other systems it has no effect.
     set(&conn, "fullfsync", 1)?;
     set(&conn, "checkpoint_fullfsync", 1)?;
-    // Checkpoints are made by a thread of their own (log.rs), after whoever asked has been answered.
+    // A separate thread makes the checkpoints (log.rs), after the callers have been answered.
     set(&conn, "wal_autocheckpoint", 0)?;
-    // A log that grew behind a slow reader gives its space back when it starts anew.
+    // A log that grew because of a slow reader is shortened when it restarts.
     set(&conn, "journal_size_limit", 64 << 20)?;
     Ok(conn)
 }
 
-/// For the connection that only moves the log into the database.
+/// Opens the connection that only moves the log into the database.
 pub(super) fn open_checkpointer(path: &Path) -> StoreResult<Connection> {
     let conn = open(path, OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX, 64)?;
     set(&conn, "synchronous", SYNCHRONOUS_FULL)?;
     set(&conn, "checkpoint_fullfsync", 1)?;
-    // A connection finds out about the log when it first reads; until then its checkpoints do nothing.
+    // A connection notices the log only with its first read. Without this read, its checkpoints would do nothing.
     conn.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(())).map_err(store_error)?;
     Ok(conn)
 }
 
-/// An acknowledged commit survives power loss only under FULL: better not to start than to start without.
+/// An acknowledged commit survives power loss only with the level FULL. Without it, the store must not start.
 pub(super) fn check_synchronous(conn: &Connection) -> StoreResult<()> {
     let level: i64 = conn.pragma_query_value(None, "synchronous", |row| row.get(0)).map_err(store_error)?;
     match level {
@@ -86,7 +86,7 @@ fn open(path: &Path, flags: OpenFlags, cache_kib: i64) -> StoreResult<Connection
     let conn = Connection::open_with_flags(path, flags).map_err(store_error)?;
     conn.set_prepared_statement_cache_capacity(CACHED_STATEMENTS);
     conn.busy_timeout(BUSY_TIMEOUT).map_err(store_error)?;
-    // A statement keeps its plan: otherwise a value bound anew can have it prepared again.
+    // A statement keeps its plan. Otherwise SQLite may prepare it again when another value is bound.
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map_err(store_error)?;
     set(&conn, "foreign_keys", 0)?;
     set(&conn, "temp_store", 2)?;
@@ -95,14 +95,14 @@ fn open(path: &Path, flags: OpenFlags, cache_kib: i64) -> StoreResult<Connection
     Ok(conn)
 }
 
-/// Those that are in memory and not in use.
+/// Frees cached pages that are not in use.
 pub(super) fn give_up_pages(conn: &Connection) {
     if let Err(error) = conn.execute_batch("PRAGMA shrink_memory") {
-        tracing::debug!(%error, "pages could not be given up");
+        tracing::debug!(%error, "cannot free cached pages");
     }
 }
 
-/// Some settings answer with their new value, so the answer is read and dropped.
+/// Some settings return their new value, so the result is read and dropped.
 fn set(conn: &Connection, name: &str, value: i64) -> StoreResult<()> {
     conn.pragma_update(None, name, value).map_err(store_error)
 }

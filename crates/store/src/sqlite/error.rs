@@ -1,4 +1,4 @@
-//! What SQLite's errors mean to whoever waits for a batch.
+//! What SQLite's errors mean for a batch or a read.
 
 use rusqlite::{ErrorCode, ffi};
 
@@ -27,7 +27,7 @@ pub(super) fn store_error(error: rusqlite::Error) -> StoreError {
     }
 }
 
-/// A row that cannot be read spoils the request that wants it, not the others.
+/// A row that cannot be read fails the request that needs it, but not others.
 pub(super) fn unreadable(error: ReadError) -> StoreError {
     StoreError::Refused(error.to_string())
 }

@@ -1,12 +1,14 @@
-//! One process per database file, whatever name it is opened by.
+//! Ensures that only one process uses a database file, under whatever name it is opened.
 //!
-//! Two locks keep others out: one on `NAME.lock` beside the file, and one on the file itself, which holds through a hard
-//! link, a symbolic link or a bind mount. It is a `flock`, which SQLite does not use. Closing any descriptor of a file
-//! drops all POSIX locks that this process has on it, those of SQLite included. So the descriptor stays open until the
-//! last connection is closed, and a file that this process has open already is refused before it is opened once more.
+//! Two locks keep other processes out: one on `NAME.lock` beside the file, and one on the file itself. The second lock
+//! works even through a hard link, a symbolic link or a bind mount. It is a `flock`, which SQLite does not use. If a
+//! process closes any descriptor of a file, it loses all its POSIX locks on the file, including those of SQLite. So
+//! the descriptor stays open until the last connection is closed. For the same reason, a file that this process
+//! already holds is refused before it is opened again.
 //!
-//! A write-ahead log goes by name. Whoever opens the file by another name would not see it, and what it holds would be
-//! lost: a file that was not closed in order is opened by the same name again, or not at all.
+//! A write-ahead log is found by the name of the database. If the file were opened under another name, SQLite would
+//! not see the log, and its content would be lost. So a file that was not closed properly can only be opened under the
+//! same name again.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, TryLockError};
@@ -22,34 +24,36 @@ use super::log::beside;
 use super::volume;
 use crate::port::{StoreError, StoreResult};
 
-/// Where a file says by which name and by whom it is open: goes with the file, whatever its name is. Gone once it is closed in order.
+/// The extended attribute that holds the name under which a file is open, and the process. It stays with the file
+/// under any name, and is removed when the file is closed properly.
 const HOLDER: &str = "user.flovyn.holder";
 const HOLDER_BYTES: usize = 8_192;
 
-/// Device and inode.
+/// The device and the inode of a file.
 type Identity = (u64, u64);
 
 /// The files that this process holds.
 static HELD: Mutex<BTreeSet<Identity>> = Mutex::new(BTreeSet::new());
 
-/// A database file that no other process may open to write. Dropped after the last connection to it.
+/// A database file that no other process may open for writing. It is dropped after the last connection to the file.
 #[derive(Debug)]
 pub(super) struct Held {
     database: PathBuf,
     identity: Identity,
     name: File,
     file: File,
-    /// Only where a lock on the file itself would shut SQLite's own out.
+    /// A lock beside the file, on systems where a lock on the file itself would block SQLite's own locks. `None` on
+    /// other systems.
     _instead: Option<File>,
-    // Last: whoever waits for it finds the files closed.
+    // Last, so that a receiver is notified after the files are closed.
     closed: watch::Sender<()>,
 }
 
-/// Who holds a file, as it is written down there.
+/// The holder of a file, as it is recorded in the lock file and in the extended attribute.
 #[derive(Debug, PartialEq, Eq)]
 struct Holder {
     path: PathBuf,
-    /// Such as `process 17, HTTP 127.0.0.1:8080`.
+    /// For example `process 17, HTTP 127.0.0.1:8080`.
     who: String,
 }
 
@@ -60,7 +64,7 @@ impl Holder {
         Some(Self { path: path.into(), who: who.to_owned() })
     }
 
-    /// As the file itself says. Opens nothing.
+    /// The holder that is recorded on the file itself. Does not open the file. `None` if there is no such record.
     fn of(database: &Path) -> Option<Self> {
         let mut text = [0; HOLDER_BYTES];
         let length = rustix::fs::getxattr(database, HOLDER, &mut text[..]).ok()?;
@@ -69,19 +73,20 @@ impl Holder {
 }
 
 impl Held {
-    /// Takes the file, made empty if it is not there.
+    /// Takes the file; an empty file is created if there is none.
     ///
     /// # Errors
-    /// When another process holds it, under this name or another one, or when it was left open under another name.
+    /// Fails if another process holds the file under this name or another one, or if the file was left open under
+    /// another name.
     pub(super) fn take(path: &Path) -> StoreResult<Self> {
         if path.to_string_lossy().starts_with("file:") {
             return Err(StoreError::Refused(format!(
-                "{} is a URI, by which a file can have many names: give its path",
+                "{} is a URI: give the path of the file instead",
                 path.display()
             )));
         }
         let database = real(path);
-        // Until all is done: of two that come at once only one opens the file.
+        // Locked until the end: if two threads come at once, only one opens the file.
         let mut held = HELD.lock().unwrap_or_else(PoisonError::into_inner);
         let name = lock_name(&database)?;
         if let Ok(known) = fs::metadata(&database)
@@ -99,7 +104,7 @@ impl Held {
         if let Some(shared) = shared {
             tracing::warn!(
                 database = %path.display(),
-                "the database lies on a network file system ({}), whose locks and fsync may not hold: move it to a disk of \
+                "the database lies on a network file system ({}), whose locks and fsync may not be reliable: move it to a disk of \
                  this machine, or use PostgreSQL",
                 shared.name
             );
@@ -109,7 +114,7 @@ impl Held {
             Ok(instead) => instead,
             Err(TryLockError::WouldBlock) => return Err(same_file(path, &database)),
             Err(TryLockError::Error(error)) if shared.is_some() => {
-                tracing::warn!(%error, database = %path.display(), "the file cannot be locked: start no second server on it");
+                tracing::warn!(%error, database = %path.display(), "cannot lock the file: do not start a second server on it");
                 None
             }
             Err(TryLockError::Error(error)) => return Err(cannot("lock", error)),
@@ -122,17 +127,17 @@ impl Held {
         Ok(held)
     }
 
-    /// Tells those who come in vain at which addresses the holder serves.
+    /// Records the addresses at which this process serves, for the error message of other processes.
     pub(super) fn say(&self, addresses: &str) {
         let separator = if addresses.is_empty() { "" } else { ", " };
         let who = format!("process {}{separator}{addresses}", std::process::id());
         let text = format!("{}\n{who}\n", self.database.display());
-        // It only makes a message better, which does without.
+        // Errors are ignored, because this record only improves an error message.
         let _ = rewrite(&self.name, &text);
         let _ = rustix::fs::fsetxattr(&self.file, HOLDER, text.as_bytes(), XattrFlags::empty());
     }
 
-    /// Closes once the files are closed.
+    /// A channel that closes once the files are closed.
     pub(super) fn closes(&self) -> watch::Receiver<()> {
         self.closed.subscribe()
     }
@@ -144,7 +149,7 @@ impl Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        // A log that is still there has something that another name would not lead to.
+        // If the log still exists, it has content that cannot be found under another name. Then the record must stay.
         if !beside(&self.database).exists() {
             let _ = rustix::fs::fremovexattr(&self.file, HOLDER);
         }
@@ -152,7 +157,7 @@ impl Drop for Held {
     }
 }
 
-/// Takes the lock on a name, until the file is dropped. There may be no database of that name yet.
+/// Takes the lock on a name. It is released when the returned file is dropped. The database need not exist yet.
 pub(super) fn lock_name(database: &Path) -> StoreResult<File> {
     let path = with_suffix(database, ".lock");
     let file = File::options().create(true).truncate(false).read(true).write(true).open(&path);
@@ -183,7 +188,8 @@ fn same_file(path: &Path, database: &Path) -> StoreError {
     ))
 }
 
-/// The lock on the file itself. Where SQLite's own locks would be in its way, one beside it on this machine.
+/// Takes the lock on the file itself. If that would block SQLite's own locks, takes a lock on a separate file on this
+/// machine instead. Returns that file, or `None`.
 fn lock_file(
     file: &File,
     identity: Identity,
@@ -192,7 +198,7 @@ fn lock_file(
     match shared {
         Some(shared) if !shared.locks_files => Ok(None),
         _ if cfg!(target_os = "linux") => file.try_lock().map(|()| None),
-        // Elsewhere a `flock` and SQLite's own locks meet.
+        // On other systems, a `flock` and SQLite's own locks conflict.
         _ => {
             let path = std::env::temp_dir().join(format!("flovyn-{}-{}.lock", identity.0, identity.1));
             let instead = File::options().create(true).truncate(false).write(true).open(path);
@@ -202,20 +208,20 @@ fn lock_file(
     }
 }
 
-/// Refuses a file that is open by another name, or was left open by one: its log has that name. Opens nothing.
+/// Refuses a file that is open, or was left open, under another name: its log has that name. Does not open the file.
 pub(super) fn refuse_other_name(path: &Path) -> StoreResult<()> {
     let database = real(path);
     let Some(holder) = Holder::of(&database).filter(|holder| holder.path != database) else { return Ok(()) };
     let Ok(facts) = fs::metadata(&database) else { return Ok(()) };
     let is_same = fs::metadata(&holder.path).is_ok_and(|other| identity(&other) == identity(&facts));
-    // Otherwise the file was moved, which its log should have been, too.
+    // If the recorded name is no longer this file, the file was moved, and its log should have been moved with it.
     let has_log_elsewhere = if is_same { beside(&holder.path).exists() } else { !beside(&database).exists() };
     if !has_log_elsewhere {
         return Ok(());
     }
     let (name, log) = (holder.path.display(), beside(&holder.path));
     Err(StoreError::Unavailable(format!(
-        "{} is or was left open as {name}, by {}, and what was written last may be in {}, which does not go by this name: use \
+        "{} is or was left open as {name}, by {}, and the last changes may be in {}, which belongs to that name: use \
          that name, or put the log beside it",
         path.display(),
         holder.who,
@@ -223,7 +229,8 @@ pub(super) fn refuse_other_name(path: &Path) -> StoreResult<()> {
     )))
 }
 
-/// Without symbolic links, as SQLite names the files beside it. The file itself may not be there yet.
+/// The path without symbolic links, which is the name that SQLite uses for the files beside the database. The file
+/// need not exist yet.
 fn real(path: &Path) -> PathBuf {
     if let Ok(real) = fs::canonicalize(path) {
         return real;

@@ -1,4 +1,4 @@
-//! Pages for the checker, each within the transaction of one reader. Payloads are left out: nothing checks them.
+//! Pages for the checker, each read in one transaction. Payloads are left out, because nothing checks them.
 
 use std::collections::BTreeMap;
 
@@ -36,7 +36,7 @@ pub(super) fn page(
             complete = Some(range.up_to.1.is_max());
             add_belongings(conn, &range, &mut subjects)?;
         }
-        // By the key, although an index exists that has only these.
+        // Searched by the primary key, not by the index that contains only standalone tasks.
         Part::Tasks(key) => subjects.tasks = after(conn, key.as_ref(), "execution_id IS NULL", limit)?,
         Part::Keys(key) => subjects.keys = after(conn, key.as_ref(), "", limit)?,
         Part::Ready(key) => subjects.ready = after(conn, key.as_ref(), "", limit)?,
@@ -62,7 +62,7 @@ pub(super) fn page(
     })
 }
 
-/// The columns of a record, with nothing in place of payloads.
+/// The columns of a record, with empty values in place of payloads.
 fn light_columns<R: Record>() -> String {
     let light = |column: &crate::record::Column| match column.kind {
         ColumnType::Bytes => "x''",
@@ -75,7 +75,7 @@ fn light<R: Record>(conn: &Connection, tail: &str, values: &[Value<'_>]) -> Stor
     select(conn, &format!("SELECT {} FROM {} {tail}", light_columns::<R>(), R::TABLE), values)
 }
 
-/// Rows after a key, in key order, found by the key alone.
+/// Rows after a key, in key order, found only by the primary key.
 fn after<R: Record>(
     conn: &Connection,
     key: Option<&R::Key>,

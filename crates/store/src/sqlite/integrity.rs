@@ -1,4 +1,4 @@
-//! SQLite's own check of its file, and what of it is done when a file is opened.
+//! SQLite's own check of its file, and the part of it that runs when a file is opened.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -15,35 +15,38 @@ use super::{connect, held};
 use crate::integrity::{Damage, FileHealth, Integrity, OnProgress, Progress};
 use crate::port::{StoreError, StoreResult};
 
-/// Findings of one check.
+/// The most findings of one check.
 const MOST: usize = 1_000;
-/// Steps of SQLite between two calls to whoever watches: of its first part each is a page.
+/// The number of SQLite's virtual machine steps between two progress reports. In the first part of the check each step
+/// is a page.
 const STEPS: u32 = 1_000;
-/// Pages of each table and index that are looked at when a large file is opened.
+/// The number of pages of each table and index that are checked when a large file is opened.
 const SAMPLE: u32 = 64;
-/// The check in the background works so long, and rests three times as long: it leaves the disk to those who wait for it.
+/// The check in the background works for this time, then pauses three times as long, so that requests get the disk
+/// first.
 const WORKS: Duration = Duration::from_millis(5);
 const RESTS_AT_MOST: Duration = Duration::from_millis(50);
 
 /// How much of a file is checked before it is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileCheck {
-    /// All of a file of up to so many pages. Of a larger one a sample at once, and all of it in the background.
+    /// The whole file if it has at most this many pages. A larger file: a sample at once, and the whole file in the
+    /// background.
     UpTo(u64),
-    /// All of it, however long that takes.
+    /// The whole file, however long that takes.
     Full,
-    /// A sample of each table and index, and no more.
+    /// Only a sample of each table and index.
     Quick,
 }
 
 impl Default for FileCheck {
-    /// 32 MiB: a few tenths of a second.
+    /// 8,192 pages, which are 32 MiB. Their check takes a few tenths of a second.
     fn default() -> Self {
         Self::UpTo(8_192)
     }
 }
 
-/// Checks all of a database that is in use or not, and leaves it as it is.
+/// Checks a whole database without changing it. The database may be in use.
 pub fn check(database: &Path, on_progress: &OnProgress) -> StoreResult<Integrity> {
     connect::check_library(rusqlite::version_number())?;
     if !database.is_file() {
@@ -70,7 +73,7 @@ pub fn check(database: &Path, on_progress: &OnProgress) -> StoreResult<Integrity
     Ok(Integrity { damages, checked: format!("{pages} pages"), notes: Vec::new() })
 }
 
-/// What is done before a file is used. Whether that was all of it.
+/// The check before a file is used. Returns whether it covered the whole file.
 pub(super) fn at_open(
     conn: &mut Connection,
     database: &Path,
@@ -98,7 +101,7 @@ pub(super) fn at_open(
     }
 }
 
-/// What somebody who wants to use a damaged file is told.
+/// The error for opening a damaged file. `None` if there are no findings.
 fn refusal(database: &Path, found: &[Damage]) -> Option<StoreError> {
     let first = found.first()?;
     let more = match found.len() {
@@ -108,7 +111,7 @@ fn refusal(database: &Path, found: &[Damage]) -> Option<StoreError> {
     Some(StoreError::Damaged(format!("{}: {first}{more}", database.display())))
 }
 
-/// The check of a large file beside those who use it. Dropping it ends it.
+/// The check of a large file while it is in use. Dropping it stops the check.
 #[derive(Debug)]
 pub(super) struct Background {
     ends: Arc<AtomicBool>,
@@ -126,8 +129,9 @@ impl Background {
             }
         };
         let thread = std::thread::Builder::new().name("flovyn-check".into()).spawn(work);
-        let thread =
-            thread.map_err(|error| StoreError::Unavailable(format!("no thread for the check: {error}")))?;
+        let thread = thread.map_err(|error| {
+            StoreError::Unavailable(format!("cannot start the thread for the check: {error}"))
+        })?;
         Ok(Self { ends, thread: Some(thread) })
     }
 }
@@ -157,11 +161,11 @@ fn check_beside(held: &Held, health: &FileHealth, ends: Arc<AtomicBool>) -> Stor
         return Err(error);
     }
     health.found_sound();
-    tracing::info!(seconds = began.elapsed().as_secs(), "all of the database was checked and is sound");
+    tracing::info!(seconds = began.elapsed().as_secs(), "the whole database was checked: no damage found");
     Ok(())
 }
 
-/// All that SQLite's own check finds. `step` is called again and again, and ends it by `true`.
+/// All findings of SQLite's own check. `step` is called repeatedly and stops the check by returning `true`.
 fn all(conn: &mut Connection, step: impl FnMut() -> bool + Send + 'static) -> StoreResult<Vec<Damage>> {
     let steps = i32::try_from(STEPS).unwrap_or(i32::MAX);
     conn.progress_handler(steps, Some(step)).map_err(store_error)?;
@@ -182,7 +186,7 @@ fn integrity_check(conn: &Connection) -> StoreResult<Vec<Damage>> {
         while let Some(row) = rows.next()? {
             let text = row.get_ref(0)?.as_bytes().unwrap_or_default().to_owned();
             let text = String::from_utf8_lossy(&text).into_owned();
-            // "ok" alone is what a sound file is answered with.
+            // For a sound file, the only answer is "ok".
             let lines = text.lines().filter(|line| *line != "ok" && !line.starts_with("***"));
             found.extend(lines.map(|line| trees.place(line)));
         }
@@ -194,7 +198,7 @@ fn integrity_check(conn: &Connection) -> StoreResult<Vec<Damage>> {
     Ok(found)
 }
 
-/// The first pages of each table and index, which include the way down from its root.
+/// Checks the first pages of each table and index. They include the path from the root of its tree.
 fn sample(conn: &Connection) -> StoreResult<Vec<Damage>> {
     let trees = match Trees::read(conn) {
         Ok(trees) => trees,
@@ -212,7 +216,7 @@ fn sample(conn: &Connection) -> StoreResult<Vec<Damage>> {
                 found.push(at(
                     place,
                     row.get::<_, u32>(0).ok().map(u64::from),
-                    "it is no page of a tree".to_owned(),
+                    "this is not a page of a tree".to_owned(),
                 ));
             }
             Ok(())
@@ -229,7 +233,7 @@ fn pages(conn: &Connection) -> StoreResult<u64> {
     Ok(pages.into())
 }
 
-/// What an error says of the file. One that is not about the file is passed on.
+/// The description of an error that means damage to the file. Any other error is returned as an error.
 fn damage_of(error: rusqlite::Error) -> StoreResult<String> {
     match error.sqlite_error_code() {
         Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase | ErrorCode::SystemIoFailure) => {
@@ -247,11 +251,11 @@ fn at(place: impl Into<String>, page: Option<u64>, what: String) -> Damage {
     Damage { place: place.into(), page, what }
 }
 
-/// What the trees of a file are called.
+/// The names of the trees (tables and indexes) in a file.
 struct Trees {
-    /// By the page of its root: what it is, such as `table task_execution`.
+    /// By root page: the description of the tree, such as `table task_execution`.
     by_root: BTreeMap<u64, String>,
-    /// Name, and what it is.
+    /// Name and description of each tree.
     named: Vec<(String, String)>,
 }
 

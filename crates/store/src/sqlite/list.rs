@@ -1,5 +1,5 @@
-//! Listings, newest first. Each names the index it walks, so that a page costs the same whatever the table holds
-//! and however the planner would guess; conditions that the index does not cover are checked row by row.
+//! Listings, newest first. Each names the index that it walks, so that the cost of a page does not depend on the size
+//! of the table or on the planner's guess. Conditions that the index does not cover are checked row by row.
 
 use flovyn_engine::ids::TenantId;
 use flovyn_engine::state::*;
@@ -15,7 +15,7 @@ use crate::value::{Field, Value};
 /// A statement under construction.
 pub(super) struct Listing<'a> {
     from: &'static str,
-    /// Columns of the walked index that say the order: creation time and id.
+    /// The columns of the walked index that define the order: creation time and id.
     order: [&'static str; 2],
     conditions: Vec<String>,
     values: Vec<Value<'a>>,
@@ -28,7 +28,7 @@ impl<'a> Listing<'a> {
         listing
     }
 
-    /// Of executions or tasks: what is being deleted is not shown.
+    /// A listing of executions or tasks. Rows that are being deleted are left out.
     fn of_work(from: &'static str, order: [&'static str; 2], tenant: TenantId) -> Self {
         let mut listing = Self::new(from, order, tenant);
         listing.conditions.push("t.purging = 0".into());
@@ -47,7 +47,7 @@ impl<'a> Listing<'a> {
         }
     }
 
-    /// The index knows of those that are open only that they are.
+    /// The index has no status of open rows; it only shows that they are open.
     fn add_status<F: Field>(&mut self, status: &'a F, is_terminal: bool) {
         if is_terminal {
             self.add("t.outcome = ?", status.value());
@@ -57,7 +57,7 @@ impl<'a> Listing<'a> {
         }
     }
 
-    /// The rows after a place in the order.
+    /// Restricts the listing to the rows after a place in the order.
     fn add_after(&mut self, (created_ms, id): (i64, Uuid)) {
         let number = self.values.len() + 1;
         let [created, own_id] = self.order;
@@ -89,7 +89,7 @@ impl<'a> Listing<'a> {
         select(conn, &sql, &self.values)
     }
 
-    /// Counts no further than the limit.
+    /// The number of rows: exact up to the limit, then the limit.
     fn count(mut self, conn: &Connection, up_to: i64) -> StoreResult<i64> {
         let number = self.values.len() + 1;
         self.values.push(Value::Int(up_to));
@@ -126,7 +126,8 @@ pub(super) fn executions(tenant: TenantId, filter: &ExecutionFilter) -> Listing<
     listing
 }
 
-/// What is likely to be found in the fewest rows comes first: most executions are completed, few share a parent.
+/// The conditions that usually match the fewest rows come first: most executions are completed, but few share a
+/// parent.
 fn execution_index(filter: &ExecutionFilter) -> &'static str {
     match filter {
         _ if filter.key.is_some() && filter.label.is_none() => {
@@ -147,7 +148,7 @@ fn execution_index(filter: &ExecutionFilter) -> &'static str {
     }
 }
 
-/// Standalone tasks only.
+/// A listing of standalone tasks.
 pub(super) fn tasks(tenant: TenantId, filter: &TaskFilter) -> Listing<'_> {
     let mut listing = Listing::of_work(task_index(filter), OWN, tenant);
     listing.conditions.push("t.execution_id IS NULL".into());

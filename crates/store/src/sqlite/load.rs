@@ -1,5 +1,6 @@
-//! What a batch asks for, read inside one transaction. Keys are looked up one by one, in what is being written, in the cache
-//! and then in the file: in-process that is cheap.
+//! Loads the rows that a batch wants, inside one transaction. Each key is looked up first in the changes that are
+//! being written, then in the cache, then in the file. Looking keys up one by one is cheap, because SQLite runs in
+//! this process.
 
 use std::collections::BTreeSet;
 
@@ -44,8 +45,8 @@ macro_rules! define {
 }
 for_each_table!(define);
 
-/// `before`: changes that the rows have to show, whether they are in the file already or not. Searches are for whoever asks to
-/// compare with it, but for those of lanes.
+/// `before`: changes that the loaded rows must reflect, whether they are in the file yet or not. Lanes are combined
+/// with these changes here. For all other searches, the caller must check whether `before` could change the result.
 pub(super) fn load(
     conn: &Connection,
     sql: &Statements,
@@ -62,7 +63,7 @@ pub(super) fn load(
     for (lane, rows_wanted) in &wants.lanes {
         loaded.ready.extend(load_lane(conn, lane, *rows_wanted, &before.ready)?);
     }
-    // Nothing else can have been decided meanwhile: the time is that of the state that was read.
+    // No other batch can have been decided since the rows were read, so the time belongs to that state.
     loaded.now = clock.now();
     Ok(loaded)
 }
@@ -80,7 +81,7 @@ where
     let mut statement = conn.prepare_cached(sql).map_err(store_error)?;
     let mut values = Vec::with_capacity(R::KEY_COLUMNS);
     for key in keys {
-        // Changes are in the order of their keys.
+        // The changes are sorted by key.
         if let Ok(found) = before.binary_search_by(|change| change.row().key().cmp(key)) {
             loaded.extend(before[found].made().cloned());
             continue;
@@ -106,12 +107,12 @@ fn load_lane(
     rows_wanted: usize,
     before: &[Change<Ready>],
 ) -> StoreResult<Vec<Ready>> {
-    // They are in the order of their lanes.
+    // The changes are sorted by lane.
     let changes = &before[before.partition_point(|change| change.row().lane < *lane)..];
     let changes = &changes[..changes.partition_point(|change| change.row().lane == *lane)];
     let mut values = Vec::with_capacity(6);
     lane_values(lane, &mut values);
-    // Each change takes at most one of them away.
+    // Each change removes at most one of the rows.
     values.push(limit(rows_wanted + changes.len()));
     let mut places = places(conn, &values)?;
     if !changes.is_empty() {
@@ -124,7 +125,7 @@ fn load_lane(
         }
         places = found.into_iter().take(rows_wanted).collect();
     }
-    // A lane's names are shared by its rows.
+    // The rows of a lane share its names.
     Ok(places.into_iter().map(|(sort_ms, id)| Ready { lane: lane.clone(), sort_ms, id }).collect())
 }
 

@@ -1,8 +1,9 @@
-//! Where the rows come from that a batch is decided on: those written lately, what is being written just now, and the file.
+//! The source of the rows on which a batch is decided: the cache of recent rows, the changes that are being written,
+//! and the file.
 //!
-//! While a batch is being written the next one can be decided. It reads the file through a connection of its own, which shows
-//! the rows as they were before that batch or after it, and lays over them what the batch makes of them: either way it sees
-//! them as they are after it.
+//! While a batch is being written, the next one can be decided. It reads the file through a separate connection, which
+//! shows the rows before or after that batch. The loader applies the batch's changes to these rows, so in both cases
+//! the next batch sees the rows after it.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -26,22 +27,22 @@ pub(super) struct Loader {
     clock: Arc<dyn Clock>,
     statements: &'static Statements,
     cache: Cache,
-    /// Reads while a batch is being written. Opened when it is first needed.
+    /// Reads the file while a batch is being written. `None` until it is first needed.
     reader: Option<Connection>,
     being_written: Option<BeingWritten>,
-    /// When rows were last kept or read ahead, until they have been given up.
+    /// When rows were last cached or read ahead. `None`: the cache has been freed since.
     used_at: Option<Instant>,
 }
 
-/// A batch that is decided and on its way into the file.
+/// A batch that is decided and is being written to the file.
 struct BeingWritten {
     mutations: Arc<Mutations>,
-    /// Says once whether it was written.
+    /// Receives once whether the batch was written.
     written: mpsc::Receiver<bool>,
 }
 
 impl Loader {
-    /// For the file that this connection has open.
+    /// Creates the loader for the file that this connection has open.
     pub(super) fn new(conn: &Connection, clock: Arc<dyn Clock>) -> Self {
         Self {
             path: PathBuf::from(conn.path().unwrap_or_default()),
@@ -54,12 +55,12 @@ impl Loader {
         }
     }
 
-    /// Within the transaction of a connection that writes, while no other batch is being written.
+    /// Loads rows inside the transaction of the writing connection, while no other batch is being written.
     pub(super) fn load(&mut self, conn: &Connection, wants: &Wants) -> StoreResult<Loaded> {
         load(conn, self.statements, &mut self.cache, &Mutations::default(), wants, self.clock.as_ref())
     }
 
-    /// Decides a batch without writing it. When this has succeeded, the one before it is in the file.
+    /// Decides a batch without writing it. If this succeeds, the batch before it is in the file.
     pub(super) fn decide_ahead(&mut self, batch: &SharedDecider) -> StoreResult<Option<Box<Mutations>>> {
         let mut loaded = None;
         let mutations = loop {
@@ -69,7 +70,7 @@ impl Loader {
                 Step::Done => break None,
             }
         };
-        // What it was decided on has to be there before anybody hears of it.
+        // The rows on which this batch was decided must be in the file before the decision is used.
         self.settle()?;
         Ok(mutations)
     }
@@ -89,27 +90,28 @@ impl Loader {
             None => open_reader(&self.path)?,
         };
         let reader = self.reader.insert(reader);
-        // All of it at one moment. It ends when dropped; there is nothing to commit.
+        // All rows are read in one transaction. It ends when it is dropped, because there is nothing to commit.
         let moment = reader.unchecked_transaction().map_err(store_error)?;
         load(&moment, self.statements, &mut self.cache, &before, wants, self.clock.as_ref())
     }
 
-    /// A batch goes on its way. Returns what whoever writes it has to tell.
+    /// Registers a batch that will be written now. The writer must send whether it was written.
     pub(super) fn goes(&mut self, mutations: &Arc<Mutations>) -> mpsc::Sender<bool> {
         let (tell, written) = mpsc::channel();
         self.being_written = Some(BeingWritten { mutations: Arc::clone(mutations), written });
         tell
     }
 
-    /// Waits until nothing is being written. An error: what was is lost, and what was decided on it with it.
+    /// Waits until no batch is being written. Fails if that batch was not written: then the batch decided on its rows
+    /// is lost as well.
     pub(super) fn settle(&mut self) -> StoreResult<()> {
         let Some(before) = self.being_written.take() else { return Ok(()) };
-        // A thread that ended without a word has written nothing that counts.
+        // If the thread ended without an answer, it has committed nothing.
         let written = before.written.recv().unwrap_or(false);
         self.settled(before, written)
     }
 
-    /// Whether nothing is being written. Does not wait.
+    /// Whether no batch is being written. Does not wait.
     pub(super) fn is_settled(&mut self) -> bool {
         let Some(before) = self.being_written.take() else { return true };
         match before.written.try_recv() {
@@ -117,7 +119,7 @@ impl Loader {
                 self.being_written = Some(before);
                 return false;
             }
-            // Nobody has seen rows of one that was not written.
+            // If that batch was not written, no other batch has seen its rows.
             written => drop(self.settled(before, written.unwrap_or(false))),
         }
         true
@@ -129,16 +131,16 @@ impl Loader {
             return Ok(());
         }
         self.forget();
-        Err(StoreError::Conflict("the batch before it was not written".into()))
+        Err(StoreError::Conflict("the previous batch was not written".into()))
     }
 
-    /// Rows that have just been committed.
+    /// Caches rows that have just been committed.
     pub(super) fn keep(&mut self, committed: Mutations) {
         self.used_at = Some(Instant::now());
         self.cache.take_in(committed, self.statements);
     }
 
-    /// What is in memory may not be what is in the file.
+    /// Clears the cache, because it may differ from the file.
     pub(super) fn forget(&mut self) {
         self.cache = Cache::default();
     }
@@ -148,7 +150,7 @@ impl Loader {
         self.cache.executions.get(key).is_some()
     }
 
-    /// A server that has nothing to do needs no memory for it. Whether that was so.
+    /// Frees the cache if it has not been used for a while. Returns whether it did.
     pub(super) fn rest_if_idle(&mut self) -> bool {
         let rests = self.used_at.is_some_and(|at| at.elapsed() >= RESTS_AFTER) && self.is_settled();
         if rests {
@@ -165,7 +167,8 @@ impl Loader {
     }
 }
 
-/// Whether a search of the file alone could miss what these changes make of it. Keys and lanes are looked up in both.
+/// Whether these changes could affect a search, so that searching only the file would be wrong. Keys and lanes are
+/// combined with the changes.
 fn may_have_changed(before: &Mutations, wants: &Wants) -> bool {
     wants.scans.iter().any(|scan| match scan {
         Scan::PausedQueues => !before.queues.is_empty(),
@@ -187,7 +190,7 @@ mod tests {
     use crate::port::Decider;
     use crate::sqlite::{connect, migrate};
 
-    /// Looks at timers.
+    /// Loads timers.
     struct Look(Wants, Arc<Mutex<Vec<Timer>>>);
 
     impl Decider for Look {
@@ -204,7 +207,7 @@ mod tests {
         Timer { tenant_id, execution_id, name: name.into(), fire_ms: 1, version, status }
     }
 
-    /// One that is there, one that is changed and one that is deleted while the loader looks, and one that comes.
+    /// One timer stays, one is changed and one deleted while the loader reads, and one is new.
     #[test]
     fn rows_are_seen_as_what_is_being_written_makes_them() {
         let directory = tempfile::tempdir().unwrap();
@@ -235,7 +238,7 @@ mod tests {
         };
         let seen = look(&mut loader, true).unwrap();
         assert_eq!(seen, [timer("changed", 2), timer("new", 1), timer("there", 1)]);
-        // What was seen of it may not be told of.
+        // A result based on that batch must not be returned.
         let lost = look(&mut loader, false);
         assert!(matches!(lost, Err(StoreError::Conflict(_))), "{lost:?}");
         assert!(loader.is_settled());

@@ -1,7 +1,7 @@
-//! The write-ahead log's upkeep, so that commits meet neither a file that has to grow nor a checkpoint.
+//! Upkeep of the write-ahead log, so that commits wait neither for a growing file nor for a checkpoint.
 //!
-//! An fsync after writing over what is there takes half the time of one after making a file longer, so the log is
-//! lengthened ahead of the writer. And the log is moved into the database by a connection and a thread of their own.
+//! An fsync after overwriting existing bytes takes half as long as after extending a file. So the log is extended
+//! ahead of the writer. A separate connection and thread move the log into the database.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -20,45 +20,46 @@ use super::error::store_error;
 use super::held::with_suffix;
 use crate::port::{StoreError, StoreResult};
 
-/// Pages in the log from which it is moved into the database: 4 MiB. The disk takes so much in a moment; commits meanwhile wait for
-/// it, and those of a timer would be late.
+/// The number of pages from which the log is moved into the database: 4 MiB. The disk writes this much quickly.
+/// Commits have to wait for it, and with more pages timers would be late.
 const MOVE_PAGES: i32 = 1_000;
 
-/// Pages in the log from which the writer waits for readers, so that the log can start anew: 128 MiB.
+/// The number of pages from which the writer waits for readers, so that the log can restart from its beginning: 128
+/// MiB.
 const LONG_PAGES: i32 = 32_000;
 
 const PATIENCE: Duration = Duration::from_millis(20);
 
-/// A page and what the log says about it.
+/// The size of a page with its header in the log.
 const FRAME: u64 = 4_096 + 24;
 const HEADER: u64 = 32;
 
-/// How close the writer may come to the end of the file, and by how many blocks it grows then.
+/// When the writer is closer than this to the end of the file, the file grows by `STEP` blocks.
 const MARGIN: u64 = 256 << 10;
 const STEP: u64 = 256;
 const BLOCK: usize = 4_096;
 
-/// Longer than that, the log is only made so by those who hold its checkpoint up.
+/// The log is not extended ahead beyond this size. It only becomes longer if readers block its checkpoints.
 const LONGEST: u64 = 32 << 20;
 
-/// How often what was written meanwhile is moved as well, before the writer has to stop for the rest.
+/// The number of passes that also move pages written meanwhile, before the writer has to stop for the rest.
 const ROUNDS: usize = 4;
 
-/// As much as the writer moves itself, in a moment.
+/// A number of pages that the writer can move quickly itself.
 const FEW_PAGES: i32 = 256;
 
-/// The log as its writer sees it.
+/// The log, from the view of its writer.
 pub(super) struct Log {
     checkpointer: Checkpointer,
     room: Room,
-    /// Pages in it after the last commit.
+    /// Pages in the log after the last commit.
     pages: Arc<AtomicI32>,
-    /// Pages in it at which the next move begins.
+    /// The number of pages at which the next move begins.
     move_at: i32,
 }
 
 impl Log {
-    /// Of the database that the writer has open.
+    /// Opens the log of the writer's database.
     pub(super) fn open(writer: &mut Connection) -> StoreResult<Self> {
         let pages = Arc::new(AtomicI32::new(0));
         let counted = Arc::clone(&pages);
@@ -77,14 +78,14 @@ impl Log {
         self.pages.load(Ordering::Relaxed)
     }
 
-    /// Whether there is anything to be done.
+    /// Whether the log needs upkeep now.
     pub(super) fn wants_tending(&self) -> bool {
         let pages = self.pages();
         pages >= self.move_at || self.checkpointer.under_way || self.room.is_short(pages)
     }
 
-    /// What is to be done once a batch has been answered. The log is moved when it is long, and again each time it has
-    /// grown by as much: what a reader held back is left for then. Only a fatal error matters to the caller.
+    /// The upkeep after a batch has been answered. The log is moved when it is long, and again each time it has grown
+    /// by the same length. Pages that a reader held back are moved then. Fails only with a fatal error.
     pub(super) fn tend(&mut self, writer: &Connection) -> StoreResult<()> {
         let pages = self.pages();
         if let Some(ended) = self.checkpointer.ended() {
@@ -98,13 +99,13 @@ impl Log {
             self.checkpointer.begin();
         }
         if let Err(error) = self.room.keep(pages) {
-            tracing::debug!(%error, "the log was not lengthened; it grows as it is written");
+            tracing::debug!(%error, "cannot extend the log ahead; it grows with each commit instead");
         }
         Ok(())
     }
 }
 
-/// A move that was not completed is tried again later; anything worse is the caller's to know.
+/// Ignores a move that was not completed, because it is tried again later. Returns only fatal errors.
 fn minor(moved: StoreResult<()>, pages: i32) -> StoreResult<()> {
     match moved {
         Err(StoreError::Fatal(why)) => Err(StoreError::Fatal(format!("a checkpoint failed: {why}"))),
@@ -117,8 +118,8 @@ fn minor(moved: StoreResult<()>, pages: i32) -> StoreResult<()> {
     }
 }
 
-/// By the writer itself, so that nothing is written meanwhile and the log can start anew. It waits for readers only
-/// when the log has become far too long, and not for long even then.
+/// Moves the rest of the log in the writer itself, so that nothing is written meanwhile and the log can restart. It
+/// waits for readers only if the log is far too long, and only for a short time.
 fn move_rest(writer: &Connection, pages: i32) -> StoreResult<()> {
     let mode = if pages < LONG_PAGES { CheckpointMode::PASSIVE } else { CheckpointMode::RESTART };
     writer.busy_timeout(PATIENCE).map_err(store_error)?;
@@ -127,7 +128,7 @@ fn move_rest(writer: &Connection, pages: i32) -> StoreResult<()> {
     moved.map(|_| ()).map_err(store_error)
 }
 
-/// The log's file, always longer than what is in it.
+/// The file of the log, which is always longer than its content.
 struct Room {
     file: File,
     bytes: u64,
@@ -145,15 +146,17 @@ impl Room {
         end + MARGIN > self.bytes && end <= LONGEST
     }
 
-    /// Makes room behind that many pages. What is appended is no page: reading the log ends before it.
+    /// Extends the file beyond that many pages. The appended bytes are not a valid page, so reading the log stops
+    /// before them.
     fn keep(&mut self, pages: i32) -> io::Result<()> {
         if !self.is_short(pages) {
             return Ok(());
         }
-        // The log may have grown by itself, or have been cut off when it started anew.
+        // The log may have grown, or may have been truncated when it restarted.
         self.bytes = self.file.metadata()?.len();
         if self.is_short(pages) {
-            // In small pieces: some file systems keep what was written at once together, and write it as one ever after.
+            // The file grows in small pieces, because some file systems store a large write as one unit and later
+            // rewrite that whole unit each time.
             for _ in 0..STEP {
                 self.file.write_all(&[0; BLOCK])?;
             }
@@ -164,12 +167,12 @@ impl Room {
     }
 }
 
-/// The log's name.
+/// The name of the log file.
 pub(super) fn beside(database: &Path) -> PathBuf {
     with_suffix(database, "-wal")
 }
 
-/// Moves the log into the database while the writer goes on. Dropping it waits for a move under way.
+/// Moves the log into the database while the writer continues. Dropping it waits for a move in progress.
 struct Checkpointer {
     orders: Option<mpsc::Sender<()>>,
     moved: mpsc::Receiver<StoreResult<()>>,
@@ -190,19 +193,21 @@ impl Checkpointer {
             }
         };
         let thread = std::thread::Builder::new().name("flovyn-checkpoint".into()).spawn(work);
-        let thread =
-            thread.map_err(|error| StoreError::Unavailable(format!("no thread for checkpoints: {error}")))?;
+        let thread = thread.map_err(|error| {
+            StoreError::Unavailable(format!("cannot start the thread for checkpoints: {error}"))
+        })?;
         Ok(Self { orders: Some(orders), moved, under_way: false, thread: Some(thread) })
     }
 
-    /// Begins to move the log, unless that is under way.
+    /// Starts to move the log, unless a move is in progress.
     fn begin(&mut self) {
         if let (false, Some(orders)) = (self.under_way, &self.orders) {
             self.under_way = orders.send(()).is_ok();
         }
     }
 
-    /// How a move ended, once: all but what was written last is in the database.
+    /// The outcome of a finished move, returned once. After a success, all but the last pages are in the database.
+    /// `None` if no move has finished.
     fn ended(&mut self) -> Option<StoreResult<()>> {
         let ended = self.moved.try_recv().ok()?;
         self.under_way = false;
@@ -219,7 +224,7 @@ impl Drop for Checkpointer {
     }
 }
 
-/// The first move takes long, and the writer writes meanwhile; each further one has less to do.
+/// The first pass takes long, and the writer continues meanwhile. Each further pass has less to move.
 fn move_most(conn: &Connection) -> StoreResult<()> {
     for _ in 0..ROUNDS {
         let moved = conn.wal_checkpoint_v2(Some("main"), CheckpointMode::PASSIVE);

@@ -1,4 +1,4 @@
-//! The schema, one numbered step after the other. Steps that were published are never changed.
+//! The schema, as numbered migrations in order. A published migration is never changed.
 
 use rusqlite::{Connection, TransactionBehavior};
 
@@ -19,7 +19,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0011_worker_process.sql"),
 ];
 
-/// Brings the database to the schema of this binary.
+/// Migrates the database to the schema of this binary.
 pub(super) fn migrate(conn: &mut Connection) -> StoreResult<()> {
     migrate_to(conn, MIGRATIONS)
 }
@@ -29,8 +29,9 @@ fn migrate_to(conn: &mut Connection, migrations: &[&str]) -> StoreResult<()> {
     Ok(())
 }
 
-/// One step in one transaction, so a kill leaves it done or not begun. The transaction takes the write lock
-/// before it looks, so of two processes that start at once one waits and then finds the step done.
+/// Applies one migration in one transaction, so that a killed process leaves it complete or not begun. The transaction
+/// takes the write lock before it reads the version. If two processes start at once, one waits and then finds the
+/// migration applied.
 fn migrate_one(conn: &mut Connection, migrations: &[&str]) -> StoreResult<bool> {
     let transaction = conn.transaction_with_behavior(TransactionBehavior::Immediate).map_err(store_error)?;
     transaction
@@ -51,20 +52,21 @@ fn migrate_one(conn: &mut Connection, migrations: &[&str]) -> StoreResult<bool> 
     Ok(true)
 }
 
-/// Refuses a database whose schema is not exactly this binary's: whoever only reads cannot bring it up to date.
+/// Refuses a database whose schema is not exactly that of this binary, for connections that only read and cannot
+/// migrate it.
 pub(super) fn check(conn: &Connection) -> StoreResult<()> {
     let version = version(conn)?;
     refuse_newer(version)?;
     let needed = MIGRATIONS.len();
     if version < needed {
         return Err(StoreError::Fatal(format!(
-            "the database has schema {version}, this flovyn needs {needed}: bring it up to date with `flovyn migrate`"
+            "the database has schema {version}, this flovyn needs schema {needed}: run `flovyn migrate`"
         )));
     }
     Ok(())
 }
 
-/// Refuses a schema that this binary does not know.
+/// Refuses a schema that is newer than this binary.
 pub(super) fn refuse_newer(version: usize) -> StoreResult<()> {
     if version <= MIGRATIONS.len() { Ok(()) } else { Err(too_new(version, MIGRATIONS.len())) }
 }
@@ -75,7 +77,7 @@ fn too_new(version: usize, known: usize) -> StoreError {
     ))
 }
 
-/// The schema of a database. A file without one is no database of Flovyn.
+/// The version of a database's schema. A file without a version is not a database of Flovyn.
 pub(super) fn version(conn: &Connection) -> StoreResult<usize> {
     let known: bool = conn
         .query_row("SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE name = 'schema_version')", [], |row| {
@@ -83,7 +85,7 @@ pub(super) fn version(conn: &Connection) -> StoreResult<usize> {
         })
         .map_err(store_error)?;
     if !known {
-        return Err(StoreError::Fatal("this is no Flovyn database: it has no schema version".to_owned()));
+        return Err(StoreError::Fatal("this is not a Flovyn database: it has no schema version".to_owned()));
     }
     let version: u16 = conn
         .query_row("SELECT coalesce(max(version), 0) FROM schema_version", [], |row| row.get(0))

@@ -1,4 +1,4 @@
-//! The embedded store: one SQLite file, one connection that writes, a few that read.
+//! The embedded store: one SQLite file, one connection that writes, and several that read.
 //!
 //! The file belongs to one process at a time, whatever name it is opened by.
 
@@ -56,18 +56,18 @@ pub use integrity::{FileCheck, check};
 pub use reader::SqliteReader;
 use scan::owned;
 
-/// Connections for queries, unless somebody wants another number: as many can run at a time.
+/// The default number of connections for queries, which is also the number of concurrent queries.
 pub const READERS: usize = 4;
 
 pub struct Options {
     pub clock: Arc<dyn Clock>,
     /// Connections for queries.
     pub readers: usize,
-    /// Called by the thread that writes every two seconds: it may give up memory that it keeps for itself.
+    /// Called every two seconds by the writing thread, to free memory that the thread keeps for itself.
     pub thread_rests: fn(),
     /// How much of the file is checked before it is used.
     pub check: FileCheck,
-    /// Whether statements, pages and threads that only make the next write faster are released at rest.
+    /// Whether an idle store frees statements, pages and threads that only make the next write faster.
     pub releases_at_rest: bool,
 }
 
@@ -91,13 +91,14 @@ impl std::fmt::Debug for Options {
 
 pub struct SqliteStore {
     clock: Arc<dyn Clock>,
-    // Closed in this order: the connection that goes last tidies the log away, which only the writer can.
-    /// None: the file was checked when it was opened, or only a sample of it was wanted.
+    // The fields are dropped in this order. The connection that is closed last removes the log, which only the writer
+    // can do.
+    /// `None`: the whole file was checked when it was opened, or only a sample was requested.
     _check: Option<integrity::Background>,
     readers: pool::Readers,
     writer: writer::Writer,
     health: Arc<FileHealth>,
-    // Last: see there.
+    // This must be the last field: `Held` notifies its receivers after all connections are closed.
     held: Arc<Held>,
 }
 
@@ -150,7 +151,8 @@ impl Inspect for SqliteStore {
 
 #[async_trait]
 impl Store for SqliteStore {
-    /// One process writes here and a commit says how it ended: no batch id is needed, and no row is ever busy.
+    /// Only one process writes, and each commit reports its outcome. So no batch id is needed, and no row is ever
+    /// busy.
     async fn transact(&self, batch: SharedDecider, _options: TransactOptions) -> StoreResult<()> {
         self.writer.transact(batch).await.inspect_err(|error| self.health.report(error))
     }

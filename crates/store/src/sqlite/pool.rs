@@ -1,5 +1,5 @@
-//! A few connections that only read. Each read runs on a blocking thread in a short transaction of its own, so it
-//! sees one state of the database and holds no checkpoint up.
+//! A few connections that only read. Each read runs on a blocking thread in its own short transaction. So it sees one
+//! consistent state of the database and does not delay checkpoints.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -14,32 +14,33 @@ use super::held::Held;
 use crate::integrity::FileHealth;
 use crate::port::{StoreError, StoreResult};
 
-/// Reads between two rests that count as none: the loops look now and then.
+/// Up to this number of reads between two calls of `rest` count as idle, because the loops read from time to time.
 const FEW_READS: usize = 16;
 
 pub(super) struct Readers {
-    /// One per connection.
+    /// One permit per connection.
     permits: Arc<Semaphore>,
     pool: Arc<Pool>,
 }
 
 pub(super) struct Pool {
     path: PathBuf,
-    /// The others are in use, or closed until they are needed.
+    /// Connections that are not in use. The others are in use, or closed until they are needed.
     idle: Mutex<Vec<Connection>>,
-    /// Since it was last told to rest.
+    /// The number of reads since the last call of `rest`.
     reads: AtomicUsize,
-    /// Whether there was much reading when it was told before.
+    /// Whether there were many reads before the last call of `rest`.
     was_busy: AtomicBool,
-    /// Reads may outlive the store that began them: the file stays locked until the last connection is closed. Whoever
-    /// only reads holds no lock.
+    /// A read may outlive the store that began it, so the file stays locked until the last connection is closed.
+    /// `None` for a reader without a lock.
     _held: Option<Arc<Held>>,
-    /// Is told of damage that a read meets. None: nobody has to stop then.
+    /// Records damage that a read finds. `None` if no server has to stop because of damage.
     health: Option<Arc<FileHealth>>,
 }
 
 impl Readers {
-    /// `held` and `health`: of the store that these belong to. None: they only look at a file that another process may hold.
+    /// `held` and `health` belong to the store of these readers. `None` if they only read a file that another process
+    /// may hold.
     pub(super) fn open(
         path: &Path,
         count: usize,
@@ -58,7 +59,7 @@ impl Readers {
         Ok(Self { permits: Arc::new(Semaphore::new(count.max(1))), pool: Arc::new(pool) })
     }
 
-    /// For whoever tells them when to rest.
+    /// For the thread that calls `rest`.
     pub(super) fn pool(&self) -> Weak<Pool> {
         Arc::downgrade(&self.pool)
     }
@@ -87,7 +88,8 @@ impl Readers {
 }
 
 impl Pool {
-    /// Called now and then. Gives up what reads have left in memory, unless there is much reading: `false`.
+    /// Called from time to time. Frees the memory of past reads. Returns `false`, and frees nothing, while there are
+    /// many reads.
     pub(super) fn rest(&self) -> bool {
         let is_busy = self.reads.swap(0, Ordering::Relaxed) > FEW_READS;
         let was_busy = self.was_busy.swap(is_busy, Ordering::Relaxed);
@@ -98,7 +100,7 @@ impl Pool {
         let kept = idle.len().min(1);
         let closed = idle.split_off(kept);
         if was_busy {
-            // Only then: the loops need few, and would prepare those over and over.
+            // Only after a busy time: the loops use few statements, and would otherwise prepare them again and again.
             idle.iter().for_each(Connection::flush_prepared_statement_cache);
         }
         idle.iter().for_each(give_up_pages);
@@ -108,7 +110,7 @@ impl Pool {
     }
 }
 
-/// A connection that goes back when the read ends, even by a panic.
+/// A connection in use. It returns to the pool when the read ends, even if the read panics.
 struct Lease {
     conn: Option<Connection>,
     pool: Arc<Pool>,
@@ -124,7 +126,7 @@ impl Lease {
 
     fn run<T>(&self, query: impl FnOnce(&Connection) -> StoreResult<T>) -> StoreResult<T> {
         let conn = self.conn.as_ref().ok_or_else(|| StoreError::Unavailable("no connection".into()))?;
-        // Ends when dropped; there is nothing to commit.
+        // The transaction ends when it is dropped, because there is nothing to commit.
         let transaction = conn.unchecked_transaction().map_err(store_error)?;
         query(&transaction)
     }
@@ -153,7 +155,7 @@ mod tests {
         let writer = open_writer(&path).unwrap();
         writer.execute_batch("CREATE TABLE t (n INTEGER); INSERT INTO t VALUES (7)").unwrap();
         let readers = Readers::open(&path, 2, None, None).unwrap();
-        // How often the statement has run before.
+        // Returns how often the statement has run before.
         let read = || {
             readers.read(|conn| {
                 let mut statement = conn.prepare_cached("SELECT n FROM t").map_err(store_error)?;
@@ -172,7 +174,7 @@ mod tests {
         assert_eq!(read().await.unwrap(), 0, "it is prepared anew");
         assert!(readers.pool.rest());
         assert_eq!(read().await.unwrap(), 1, "one that is needed now and then stays");
-        // Two at once, of which one is opened anew; then one is enough.
+        // Two reads run at once, so one connection is opened again. Later one connection is enough.
         let both = Arc::new(Barrier::new(2));
         let wait = |both: Arc<Barrier>| readers.read(move |_| Ok(both.wait().is_leader()));
         let (one, other) = tokio::join!(wait(Arc::clone(&both)), wait(both));

@@ -1,4 +1,4 @@
-//! The reads, each within the transaction of one reader.
+//! The reads of the port, each in the transaction of one reader.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -48,7 +48,7 @@ fn table<R: Record>(conn: &Connection) -> StoreResult<Vec<R>> {
     rows(conn, &format!("ORDER BY {}", key.join(", ")), &[])
 }
 
-/// The one row that the values select, if it is there.
+/// The row that the values select. `None` if it does not exist.
 pub(super) fn one<R: Record>(conn: &Connection, tail: &str, values: &[Value<'_>]) -> StoreResult<Option<R>> {
     Ok(rows(conn, tail, values)?.into_iter().next())
 }
@@ -67,7 +67,7 @@ pub(super) fn due_next(conn: &Connection, clock: ClockKind) -> StoreResult<Optio
     statement.query_row([clock.value()], |row| row.get(0)).map_err(store_error)
 }
 
-/// Ids of what finished before a time, by one of the two statements for it.
+/// Ids of executions or tasks that finished before a time, by the given statement.
 pub(super) fn finished(
     conn: &Connection,
     sql: &str,
@@ -98,8 +98,9 @@ pub(super) fn lanes_with_work(conn: &Connection, lanes: Vec<Lane>) -> StoreResul
 
 const LANE_COLUMNS: [&str; 5] = ["tenant_id", "class", "queue", "kind", "kind_version"];
 
-/// The first row among those whose leading columns have given values, or have a greater value in the last of them.
-/// Compared one by one: for `(kind, kind_version) > (?, ?)` SQLite would walk all rows that are equal.
+/// Selects the first row whose leading columns have the given values. If `beyond`, the last of these columns must be
+/// greater instead. The columns are compared one by one: for `(kind, kind_version) > (?, ?)` SQLite would walk all
+/// rows that are equal.
 pub(super) fn first_ready_tail(columns: usize, beyond: bool) -> String {
     let condition = |(index, column): (usize, &&str)| {
         let sign = if beyond && index + 1 == columns { ">" } else { "=" };
@@ -114,8 +115,8 @@ fn first_ready(conn: &Connection, values: &[Value<'_>], beyond: bool) -> StoreRe
     one(conn, &first_ready_tail(values.len(), beyond), values)
 }
 
-/// The first row of the next lane that has at least `kept` columns in common with this one. Going from lane to
-/// lane costs nothing for the rows in between.
+/// The first row of the next lane that shares at least `kept` leading columns with this lane. The rows in between are
+/// skipped at no cost.
 fn next_lane(conn: &Connection, lane: &Lane, kept: usize) -> StoreResult<Option<Ready>> {
     let mut values = Vec::with_capacity(LANE_COLUMNS.len());
     lane_values(lane, &mut values);
@@ -144,7 +145,7 @@ pub(super) fn lanes_of_queue(
     Ok(lanes)
 }
 
-/// Goes from lane to lane, the first row of each being its oldest; counting stops at the limit.
+/// Goes from lane to lane. The first row of a lane is its oldest. Counting stops at the limit.
 pub(super) fn queue_depths(conn: &Connection, tenant: TenantId, up_to: i64) -> StoreResult<Vec<QueueDepth>> {
     let mut depths: Vec<QueueDepth> = Vec::new();
     let mut next = first_ready(conn, &[tenant.value()], false)?;
@@ -212,7 +213,7 @@ pub(super) fn event_page(
     let tail = "WHERE tenant_id = ?1 AND execution_id = ?2 AND sequence > ?3 ORDER BY sequence LIMIT ?4";
     let values = [tenant.value(), execution.value(), Value::Int(after), limit(wanted)];
     let events: Vec<Event> = rows(conn, tail, &values)?;
-    // A task's start and end are often in the same page.
+    // A task's start and end are often on the same page, so each task is read once.
     let tasks: BTreeSet<TaskId> = events.iter().filter_map(Event::task_needed).collect();
     let mut payloads: BTreeMap<TaskId, TaskPayloads> = BTreeMap::new();
     for task in tasks {

@@ -1,7 +1,7 @@
-//! A database that is only read, also while a server has it open.
+//! A database that is only read, even while a server has it open.
 //!
-//! SQLite itself lets any number of processes read beside the one that writes. The locks keep a second writer out and
-//! are not asked for here. Reads are short, so that they hold no checkpoint up.
+//! SQLite lets any number of processes read while one process writes. Flovyn's locks only keep a second writer out, so
+//! they are not needed here. Reads are short, so that they do not delay checkpoints.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ impl std::fmt::Debug for SqliteReader {
 }
 
 impl SqliteReader {
-    /// Opens a database that exists and has the schema of this binary.
+    /// Opens an existing database. Fails if its schema is not that of this binary.
     pub fn open(path: impl AsRef<Path>) -> StoreResult<Self> {
         let path = path.as_ref();
         connect::check_library(rusqlite::version_number())?;

@@ -1,4 +1,4 @@
-//! Searches of a batch, each by an index and with a limit.
+//! Searches of a batch. Each uses an index and has a limit.
 
 use flovyn_engine::ids::{ExecutionId, TaskId, TenantId};
 use flovyn_engine::state::*;
@@ -19,7 +19,7 @@ pub(super) const OPEN_TIMERS: &str =
     "WHERE tenant_id = ?1 AND execution_id = ?2 AND status = ?4 ORDER BY name LIMIT ?3";
 pub(super) const OPEN_PROMISES: &str = "INDEXED BY promise_of_execution WHERE tenant_id = ?1 \
      AND execution_id = ?2 AND status = ?4 ORDER BY id LIMIT ?3";
-/// Reads the whole table, which is as long as there are workers, and seldom.
+/// Reads the whole table, which has one row per worker. This search is rare.
 const SILENT_WORKERS: &str = "WHERE last_heartbeat_ms < ?1 ORDER BY tenant_id, id LIMIT ?2";
 pub(super) const NEWEST_WITH_KEY: &str = "INDEXED BY execution_by_key WHERE tenant_id = ?1 \
      AND idempotency_key = ?2 AND purging = 0 ORDER BY created_ms DESC, id DESC LIMIT ?3";
@@ -139,7 +139,7 @@ fn load_task_belongings(
     Ok(())
 }
 
-/// The first rows of all these owners together.
+/// The first rows of all these owners together, up to the limit.
 fn owned_by_all<R: Record>(
     conn: &Connection,
     tenant: TenantId,

@@ -1,4 +1,5 @@
-//! The one connection that writes: each batch in one transaction, and never again after an error that leaves open what is on disk.
+//! The only connection that writes: each batch in one transaction. After an error that leaves the state of the disk
+//! unknown, it writes nothing more.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,24 +16,24 @@ use super::log::Log;
 use super::sql::Statements;
 use crate::port::{SharedDecider, Step, StoreError, StoreResult, next_step};
 
-/// After so long without a write, what was kept to write faster is given up.
+/// After this time without a write, memory that only speeds up writing is freed.
 pub(super) const RESTS_AFTER: Duration = Duration::from_secs(2);
-/// After a transaction that took longer, the next is not waited for on a caller's thread.
+/// After a transaction that took longer, the next one does not run on a caller's thread.
 pub(super) const SLOW: Duration = Duration::from_millis(5);
 
-/// The connection and what has become of it.
+/// The connection and its state.
 pub(super) struct Session {
-    // Before the connection: the one that is closed last tidies the log away.
+    // The log comes before the connection, because the connection that is closed last removes the log file.
     pub(super) log: Log,
     pub(super) conn: Connection,
     statements: &'static Statements,
-    /// SQLite's count of changes that others made to the file.
+    /// SQLite's counter of changes that other connections made to the file.
     data_version: i64,
     /// Whether the last transaction was slow.
     pub(super) slow: Arc<AtomicBool>,
-    /// When it last wrote, until it has given up what it kept for that.
+    /// When it last wrote. `None`: the memory for writing has been freed since.
     pub(super) wrote_at: Option<Instant>,
-    /// Set by the first fatal error: the file can no longer be trusted, so nothing is written after it.
+    /// Set by the first fatal error. The file can no longer be trusted, so nothing is written afterwards.
     broken: Option<StoreError>,
 }
 
@@ -52,7 +53,7 @@ impl Session {
         Ok(session)
     }
 
-    /// Decides a batch on what is in the file and writes it, in one transaction.
+    /// Decides a batch on the rows in the file and writes it, in one transaction.
     pub(super) fn transact(&mut self, loader: &mut Loader, batch: &SharedDecider) -> StoreResult<()> {
         self.in_transaction(|session| {
             if session.others_wrote()? {
@@ -65,18 +66,19 @@ impl Session {
         })
     }
 
-    /// Writes what was decided on rows that this session wrote last, be they in the file already or not.
+    /// Writes a batch that was decided on rows of this session, which may or may not be in the file when it was
+    /// decided.
     pub(super) fn write(&mut self, mutations: &Mutations) -> StoreResult<()> {
         self.in_transaction(|session| {
             if session.others_wrote()? {
-                return Err(StoreError::Conflict("somebody else has changed the file".into()));
+                return Err(StoreError::Conflict("another connection has changed the file".into()));
             }
             apply(&session.conn, session.statements, mutations)?;
             session.commit()
         })
     }
 
-    /// A transaction. Whatever fails in it leaves nothing behind.
+    /// Runs `work` in a transaction. If anything fails, the transaction leaves no changes.
     fn in_transaction(&mut self, work: impl FnOnce(&mut Self) -> StoreResult<()>) -> StoreResult<()> {
         if let Some(why) = &self.broken {
             return Err(why.clone());
@@ -96,7 +98,7 @@ impl Session {
         result
     }
 
-    /// What has been written and is to be committed, if anything.
+    /// Decides the batch and executes its changes. Returns the changes to commit. `None` if there are none.
     fn decide(&mut self, loader: &mut Loader, batch: &SharedDecider) -> StoreResult<Option<Box<Mutations>>> {
         let mut loaded = None;
         loop {
@@ -111,7 +113,7 @@ impl Session {
         }
     }
 
-    /// A server that has nothing to do needs no memory for it.
+    /// Frees memory if there was no write for a while.
     pub(super) fn rest_if_idle(&mut self) {
         if self.wrote_at.is_some_and(|at| at.elapsed() >= RESTS_AFTER) {
             self.wrote_at = None;
@@ -120,16 +122,16 @@ impl Session {
         }
     }
 
-    /// Whether somebody else has written since this was last asked. No other process of ours can have the file open, but a
-    /// person with the `sqlite3` shell can.
+    /// Whether another connection has written since the last call. No other process of Flovyn can have the file open,
+    /// but a person with the `sqlite3` shell can.
     fn others_wrote(&mut self) -> StoreResult<bool> {
         let mut statement = self.conn.prepare_cached("PRAGMA data_version").map_err(store_error)?;
         let version = statement.query_row([], |row| row.get(0)).map_err(store_error)?;
         Ok(std::mem::replace(&mut self.data_version, version) != version)
     }
 
-    /// A full disk stops a commit before its last page, so nothing of it counts. Any other failure may have come
-    /// after, and a failed fsync cannot be repeated: the next one would succeed without having written.
+    /// Commits. A full disk stops a commit before its last page, so none of it counts. Any other failure may have come
+    /// after that. A failed fsync cannot be repeated: the next fsync would succeed without having written the data.
     fn commit(&mut self) -> StoreResult<()> {
         let Err(error) = execute(&self.conn, "COMMIT") else {
             self.wrote_at = Some(Instant::now());
@@ -142,7 +144,7 @@ impl Session {
     }
 
     fn roll_back(&self) -> StoreResult<()> {
-        // Some errors make SQLite roll back by itself.
+        // After some errors SQLite has already rolled back.
         if self.conn.is_autocommit() {
             return Ok(());
         }
@@ -150,7 +152,7 @@ impl Session {
         rolled_back.map_err(|error| StoreError::Fatal(format!("a rollback failed: {error}")))
     }
 
-    /// What keeps the log short, after whoever asked has been answered.
+    /// Keeps the log short. Called after the callers have been answered.
     pub(super) fn tend_log(&mut self) {
         if self.broken.is_none()
             && let Err(error) = self.log.tend(&self.conn)
@@ -160,7 +162,7 @@ impl Session {
     }
 }
 
-/// Without being parsed anew each time.
+/// Executes a cached statement, so that it is not parsed each time.
 fn execute(conn: &Connection, statement: &str) -> rusqlite::Result<()> {
     conn.prepare_cached(statement)?.execute([]).map(|_| ())
 }
@@ -182,7 +184,7 @@ mod tests {
 
     type ExecutionKey = <Execution as Row>::Key;
 
-    /// A session with what it decides on.
+    /// A session with its loader.
     struct Desk {
         session: Session,
         loader: Loader,
@@ -209,7 +211,7 @@ mod tests {
             self.session.conn.query_row("SELECT count(*) FROM paused_queue", [], |row| row.get(0)).unwrap()
         }
 
-        /// Starts an execution; its key.
+        /// Starts an execution. Returns its key.
         fn start(&mut self) -> ExecutionKey {
             let op = Op::from(StartWorkflow::new("order", "default", "{}".into()));
             let start = Batch::new(vec![Arc::new(Request::new(Uuid::nil(), 1, op))], Arc::default());
@@ -227,7 +229,7 @@ mod tests {
         }
     }
 
-    /// Pauses queues of these names.
+    /// Pauses the queues with these names.
     struct Pause(Vec<String>);
 
     impl Decider for Pause {
@@ -247,7 +249,7 @@ mod tests {
         Arc::new(Mutex::new(Pause(names.into_iter().collect())))
     }
 
-    /// Looks at one execution and writes nothing.
+    /// Reads one execution and writes nothing.
     struct Look(ExecutionKey, Arc<Mutex<Option<Execution>>>);
 
     impl Decider for Look {
@@ -280,7 +282,7 @@ mod tests {
     fn after_a_failed_commit_nothing_is_written_any_more() {
         let directory = tempfile::tempdir().unwrap();
         let mut desk = Desk::new(&directory);
-        // A commit that SQLite refuses stands for one whose fsync failed.
+        // A commit that SQLite refuses simulates a failed fsync.
         desk.session.conn.commit_hook(Some(|| true)).unwrap();
         let error = desk.transact(&pause(["first".to_owned()])).unwrap_err();
         assert!(matches!(error, StoreError::Fatal(_)), "{error}");

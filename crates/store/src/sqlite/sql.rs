@@ -1,7 +1,7 @@
-//! The statements that every table has, built once from its record.
+//! The statements for every table, built once from its record.
 //!
-//! A parameter has the number of its column, counted from 1; one more is the expected version. Where many rows are inserted, those
-//! of the next row follow.
+//! A parameter has the number of its column, counted from 1. The next number is the expected version. In a statement
+//! that inserts many rows, the parameters of the next row follow.
 
 use std::sync::LazyLock;
 
@@ -12,33 +12,34 @@ use super::codec::columns;
 use crate::record::Record;
 use crate::value::Value;
 
-/// Rows that one statement inserts where there are as many. What a statement costs beside its rows is paid once for all
-/// of them, and rows in the order of an index go to its end without a search.
+/// The number of rows that one statement inserts if there are enough. They share the fixed cost of a statement, and
+/// rows in the order of an index are appended without a search.
 pub(super) const INSERTED_AT_ONCE: usize = 16;
 
 #[derive(Debug)]
 pub(super) struct TableSql {
     pub(super) select: String,
-    /// One row.
+    /// Inserts one row.
     pub(super) insert: String,
-    /// [`INSERTED_AT_ONCE`] rows: their parameters follow one another.
+    /// Inserts [`INSERTED_AT_ONCE`] rows; their parameters follow one another.
     pub(super) insert_many: String,
     /// `None`: rows of this table never change.
     pub(super) update: Option<String>,
     pub(super) delete: String,
-    /// Number of the parameter with the expected version.
+    /// The number of the parameter with the expected version. `None` if the table has no version.
     pub(super) expected: Option<usize>,
     pub(super) outcome: Option<Outcome>,
 }
 
-/// Executions and tasks have a column of their own for the listing by status: the status once it is terminal, NULL
-/// before. SQLite rewrites an index entry whenever one of its columns is set, even to the same value, so an update
-/// of a row that stays open leaves this column out. It is derived data; a wrong guess costs a second try.
+/// Executions and tasks have an extra column for the listing by status: the status if it is terminal, else NULL.
+/// SQLite rewrites an index entry whenever one of its columns is set, even to the same value. So an update of a row
+/// that stays open does not set this column. The column is derived data; if the row was not open before, the first
+/// statement affects no row and a second one is needed.
 #[derive(Debug)]
 pub(super) struct Outcome {
     status: usize,
     first_terminal: i16,
-    /// Hits only a row that was open before.
+    /// Affects only a row that was open before.
     pub(super) update_open: String,
 }
 
@@ -54,7 +55,7 @@ impl Outcome {
     }
 }
 
-/// Index of the status, and from which one on a row of the table has ended.
+/// The index of the status column, and the first terminal status. `None` if the table has no such status.
 fn status_of<R: Record>() -> Option<(usize, i16)> {
     let first_terminal = match R::TABLE {
         Execution::TABLE => ExecutionStatus::Completed as i16,
@@ -96,8 +97,8 @@ impl TableSql {
     }
 }
 
-/// Parameters are counted row after row. A row that is there already fails the statement and undoes nothing: the whole
-/// transaction is rolled back, and SQLite need not keep the pages as they were before the statement.
+/// Parameters are counted row after row. An existing row makes the statement fail without undoing its earlier rows.
+/// The whole transaction is then rolled back, so SQLite need not save the pages from before the statement.
 fn insert<R: Record>(rows: usize) -> String {
     let outcome = status_of::<R>();
     let row = |first: usize| {
@@ -111,7 +112,7 @@ fn insert<R: Record>(rows: usize) -> String {
     format!("INSERT OR FAIL INTO {} ({}{outcome}) VALUES {}", R::TABLE, columns::<R>(""), rows.join(", "))
 }
 
-/// `number`: of the parameter with the status.
+/// `number`: the number of the parameter with the status.
 fn derived_outcome(number: usize, first_terminal: i16) -> String {
     format!("CASE WHEN ?{number} >= {first_terminal} THEN ?{number} END")
 }
@@ -122,7 +123,7 @@ macro_rules! define {
         pub(super) struct Statements { $(pub(super) $field: TableSql,)* }
 
         impl Statements {
-            /// The same for every connection.
+            /// The statements, which are the same for every connection.
             pub(super) fn all() -> &'static Self {
                 static ALL: LazyLock<Statements> =
                     LazyLock::new(|| Statements { $($field: TableSql::of::<$row>(),)* });

@@ -1,4 +1,4 @@
-//! That the schema is what the records say, and that each statement finds its rows by an index.
+//! Tests that the schema matches the records, and that each statement finds its rows by an index.
 
 use flovyn_engine::for_each_table;
 use flovyn_engine::state::*;
@@ -27,7 +27,7 @@ struct StoredColumn {
     name: String,
     kind: String,
     not_null: bool,
-    /// From 1; 0 outside of the key.
+    /// The place in the key, from 1; 0 if the column is not part of the key.
     key_place: i64,
 }
 
@@ -65,7 +65,7 @@ fn recorded_columns<R: Record>() -> Vec<StoredColumn> {
     columns
 }
 
-/// Found by trying NULL in a row that is valid otherwise: 1 is a value of every enumeration.
+/// Tried with NULL in an otherwise valid row: 1 is a valid value of every enumeration.
 fn takes_null<R: Record>(index: usize) -> bool {
     R::read(|column| match R::COLUMNS[column].kind {
         _ if column == index => Value::Null,
@@ -117,10 +117,10 @@ fn plan(conn: &Connection, sql: &str) -> String {
     steps.join("; ")
 }
 
-/// The statement searches by this index, walks no table and sorts nothing.
+/// Asserts that the statement searches by this index, walks no table and sorts nothing.
 fn assert_plan(conn: &Connection, sql: &str, index: &str) {
     let plan = plan(conn, sql);
-    // The rows of a subquery that is counted are scanned as they come.
+    // SQLite reports the rows of a counted subquery as a scan.
     let walked = plan.replace("SCAN (subquery", "").replace("SCAN CONSTANT ROW", "");
     assert!(
         plan.contains(index) && !walked.contains("SCAN") && !plan.contains("TEMP B-TREE"),
@@ -154,7 +154,7 @@ fn claims_and_loops_search_by_index() {
     assert_plan(&conn, TASK_FINISHED, "task_by_finished (tenant_id=? AND finished_ms<?)");
 }
 
-/// Steps of SQLite's machine that a statement took.
+/// The number of SQLite's virtual machine steps that a statement took.
 fn steps(conn: &Connection, sql: &str, values: &[Value<'_>]) -> i32 {
     let mut statement = conn.prepare(sql).unwrap();
     let mut rows = statement.query(rusqlite::params_from_iter(values)).unwrap();
@@ -254,7 +254,8 @@ fn each_filter_of_executions_walks_an_index() {
         let next = list::executions(Uuid::nil(), &filter).page_sql::<Execution>(NEXT);
         let (index, _) = index.split_once(" (").unwrap();
         assert_plan(&conn, &next, index);
-        // The place in the order is searched, too, not walked to; a lower end of the time range takes its part.
+        // The place in the order is found by a search in the index. If the filter has a start time, that takes the
+        // place of one part of the condition.
         let after = plan(&conn, &next);
         assert!(after.contains(")<(?,?)") || filter.created_from_ms.is_some(), "{after}");
     }
@@ -303,12 +304,12 @@ fn written_by(conn: &Connection, sql: &str) -> Vec<String> {
     names
 }
 
-/// A step of a workflow must not pay for listings.
+/// A step of a workflow must not update the indexes of listings.
 #[test]
 fn an_update_leaves_the_indexes_of_listings_alone() {
     let conn = database();
     let update = TableSql::of::<Execution>().outcome.unwrap().update_open;
-    // The first is partial: it takes a row in once, when that is finished.
+    // The first index is partial: a row enters it once, when it is finished.
     assert_eq!(written_by(&conn, &update), ["execution_by_finished", "workflow_execution"]);
     let update = TableSql::of::<Task>().outcome.unwrap().update_open;
     assert_eq!(written_by(&conn, &update), ["task_by_finished", "task_execution"]);

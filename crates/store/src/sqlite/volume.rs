@@ -1,4 +1,5 @@
-//! The file system that a database lies on. On one that other machines share, locks and fsync are only what it makes of them.
+//! Detects the file system of a database. On a file system that several machines share, locks and fsync are only as
+//! reliable as that file system.
 
 use std::fs::File;
 
@@ -6,7 +7,7 @@ use std::fs::File;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Shared {
     pub(super) name: &'static str,
-    /// Whether a lock on all of a file is a lock of its own. Where it is not, it would shut SQLite's own locks out.
+    /// Whether a lock on the whole file is separate from SQLite's locks. If not, it would block them.
     pub(super) locks_files: bool,
 }
 
@@ -14,7 +15,7 @@ const fn shared(name: &'static str) -> Shared {
     Shared { name, locks_files: false }
 }
 
-/// By the number that Linux gives them (`statfs(2)`).
+/// By the number that Linux assigns (`statfs(2)`).
 #[cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "numbers of Linux"))]
 const NUMBERS: &[(u32, Shared)] = &[
     (0x6969, shared("NFS")),
@@ -30,11 +31,11 @@ const NUMBERS: &[(u32, Shared)] = &[
     (0x7461_636F, shared("OCFS2")),
     (0x0BD0_0BD0, shared("Lustre")),
     (0x4750_4653, shared("GPFS")),
-    // Anything may be behind it, such as sshfs or virtiofs; locks on files stay on this machine.
+    // FUSE may be anything, such as sshfs or virtiofs. Its file locks are only valid on this machine.
     (0x6573_5546, Shared { name: "FUSE", locks_files: true }),
 ];
 
-/// By the name that the BSDs and macOS give them.
+/// By the name that the BSDs and macOS use.
 #[cfg_attr(not(target_vendor = "apple"), allow(dead_code, reason = "names of macOS"))]
 const NAMES: &[(&str, Shared)] = &[
     ("nfs", shared("NFS")),
@@ -44,7 +45,7 @@ const NAMES: &[(&str, Shared)] = &[
     ("macfuse", Shared { name: "FUSE", locks_files: true }),
 ];
 
-/// `None`: it is of this machine, or nobody can tell.
+/// The shared file system of a file. `None`: it is local, or unknown.
 pub(super) fn of(file: &File) -> Option<Shared> {
     let facts = rustix::fs::fstatfs(file).ok()?;
     #[cfg(target_os = "linux")]

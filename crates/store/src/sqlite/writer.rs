@@ -1,8 +1,9 @@
-//! Who decides and who writes. Batches are decided one after the other and written in that order, each in one transaction.
+//! Decides and writes batches. Batches are decided one after the other and written in that order, each in one
+//! transaction.
 //!
-//! A small batch is decided and written where it comes from, a larger one on a thread of its own. One that others follow is
-//! written by another thread, so that the next can be decided meanwhile; that one is written when the first is in the file,
-//! and its decision does not count if the first was not written.
+//! A small batch is decided and written on its caller's thread, a larger one on a separate thread. If more batches
+//! follow, another thread writes the batch, so that the next one can be decided meanwhile. The next batch is written
+//! after the first one is in the file. If the first one was not written, the decision of the next one is discarded.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -24,38 +25,39 @@ type Reply = oneshot::Sender<StoreResult<()>>;
 
 enum Job {
     Batch(SharedDecider, Reply),
-    /// The log wants looking after.
+    /// The log needs upkeep.
     Tend,
 }
 
-/// A batch that is decided, for the thread that only writes.
+/// A decided batch for the thread that only writes.
 struct Order {
     mutations: Arc<Mutations>,
-    /// Told before anybody else whether it was written.
+    /// Receives whether the batch was written, before its caller is answered.
     written: mpsc::Sender<bool>,
     reply: Reply,
 }
 
-/// What deciding and writing take. The first is locked before the second.
+/// The parts for deciding and for writing. The first is locked before the second.
 #[derive(Clone)]
 struct Parts {
     loader: Arc<Mutex<Loader>>,
     session: Arc<Mutex<Session>>,
 }
 
-/// Dropping it lets its threads finish what they have accepted and waits for them.
+/// Dropping the writer waits until its threads have finished the accepted batches.
 pub(super) struct Writer {
     parts: Parts,
     /// Whether the last transaction was slow.
     slow: Arc<AtomicBool>,
-    /// Batches that are accepted and not begun: no other may overtake them.
+    /// The number of batches that are accepted and not begun. No later batch may overtake them.
     waiting: Arc<AtomicUsize>,
     jobs: Option<mpsc::Sender<Job>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Writer {
-    /// Its thread releases now and then what has not been needed. `thread_rests`: called then; `None`: nothing is ever released.
+    /// Starts the threads. `thread_rests` is called from time to time, when unused memory is freed. `None`: nothing is
+    /// ever freed.
     pub(super) fn start(
         conn: Connection,
         clock: Arc<dyn Clock>,
@@ -66,7 +68,7 @@ impl Writer {
         let session = Session::new(conn)?;
         let slow = Arc::clone(&session.slow);
         let parts = Parts { loader, session: Arc::new(Mutex::new(session)) };
-        // Unbounded: the service has one or two batches under way.
+        // Unbounded, because the service has only one or two batches in flight.
         let (jobs, accepted) = mpsc::channel();
         let waiting = Arc::<AtomicUsize>::default();
         let writing = Writing::new(&parts);
@@ -79,7 +81,7 @@ impl Writer {
     pub(super) async fn transact(&self, batch: SharedDecider) -> StoreResult<()> {
         let stopped = || StoreError::Fatal("the writer has stopped".into());
         let jobs = self.jobs.as_ref().ok_or_else(stopped)?;
-        // A thread that serves everybody must not wait for a slow disk, nor while the log is being looked after.
+        // A thread of the runtime must not wait for a slow disk, or for the upkeep of the log.
         if batch.lock().unwrap_or_else(PoisonError::into_inner).is_small()
             && !self.slow.load(Ordering::Relaxed)
             && self.waiting.load(Ordering::SeqCst) == 0
@@ -96,8 +98,8 @@ impl Writer {
     }
 }
 
-/// On the caller's thread. This blocks it for one short commit; waking another thread and being woken by it takes
-/// as long again, and whoever waits here waits for this.
+/// Runs a batch on the caller's thread. This blocks the thread for one short commit. Waking another thread and being
+/// woken by it would take about as long, and the caller waits for this batch anyway.
 fn transact_here(
     loader: &mut Loader,
     mut session: MutexGuard<'_, Session>,
@@ -118,13 +120,13 @@ impl Drop for Writer {
     }
 }
 
-/// The thread that decides, and writes what nothing follows.
+/// The thread that decides batches, and writes a batch that no other batch follows.
 struct Deciding {
     parts: Parts,
     waiting: Arc<AtomicUsize>,
     writing: Writing,
     readers: Weak<Pool>,
-    /// `None`: it never releases anything.
+    /// `None`: nothing is ever freed.
     thread_rests: Option<fn()>,
 }
 
@@ -144,7 +146,7 @@ impl Deciding {
         }
     }
 
-    /// Gives up what has not been needed for a while.
+    /// Frees memory that has not been used for a while.
     fn rest(&mut self) {
         let Some(thread_rests) = self.thread_rests else { return };
         if lock(&self.parts.loader).rest_if_idle() {
@@ -167,7 +169,7 @@ impl Deciding {
             let mut session = lock(&self.parts.session);
             let result = session.transact(&mut loader, &batch);
             drop(batch);
-            // Whoever asked may be gone; what was committed stays committed.
+            // The caller may have gone. The commit stays valid.
             let _ = reply.send(result);
             session.tend_log();
             return;
@@ -186,8 +188,8 @@ impl Deciding {
     }
 }
 
-/// The thread that only writes: begun when it is first needed, and ended when it has not been for a while. Dropping it waits
-/// for what it has been given.
+/// The thread that only writes. It is started when it is first needed and ends after some idle time. Dropping it waits
+/// for the batches that it has accepted.
 struct Writing {
     session: Arc<Mutex<Session>>,
     orders: Option<mpsc::Sender<Order>>,
@@ -199,7 +201,7 @@ impl Writing {
         Self { session: Arc::clone(&parts.session), orders: None, thread: None }
     }
 
-    /// Should its thread have ended, dropping the order tells everybody that it was not written.
+    /// If the thread has ended, dropping the order informs all receivers that the batch was not written.
     fn write(&mut self, order: Order) {
         if self.orders.is_none()
             && let Err(error) = self.begin()
@@ -213,7 +215,7 @@ impl Writing {
     }
 
     fn begin(&mut self) -> StoreResult<()> {
-        // Never more than one, and the next one waits until it is written.
+        // There is never more than one batch in the channel, because the next one waits until this one is written.
         let (orders, accepted) = mpsc::channel::<Order>();
         let session = Arc::clone(&self.session);
         let work = move || {
@@ -221,7 +223,7 @@ impl Writing {
                 let mut session = lock(&session);
                 let result = session.write(&mutations);
                 drop(mutations);
-                // Nobody may have needed to know, and whoever asked may be gone; what was committed stays committed.
+                // The receivers may have gone. The commit stays valid.
                 let _ = written.send(result.is_ok());
                 let _ = reply.send(result);
                 session.tend_log();
@@ -246,17 +248,17 @@ impl Drop for Writing {
 
 fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> StoreResult<JoinHandle<()>> {
     let thread = std::thread::Builder::new().name(name.into()).spawn(work);
-    thread.map_err(|error| StoreError::Unavailable(format!("no thread to write on: {error}")))
+    thread.map_err(|error| StoreError::Unavailable(format!("cannot start the thread that writes: {error}")))
 }
 
 fn end(thread: Option<JoinHandle<()>>) {
     if let Some(thread) = thread {
-        // It ends by panicking only through a fault of ours, which the panic hook has reported.
+        // The thread panics only because of a fault of Flovyn, which the panic hook has reported.
         let _ = thread.join();
     }
 }
 
-/// A panic in a decider is caught before it gets here.
+/// A panic in a decider is caught before it can poison the lock.
 fn lock<T>(part: &Mutex<T>) -> MutexGuard<'_, T> {
     part.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -282,7 +284,7 @@ mod tests {
         Writer::start(conn, Arc::new(SystemClock), Weak::new(), Some(|| ())).unwrap()
     }
 
-    /// Of few requests: notes on which thread it runs, and how long it takes.
+    /// A small batch that records the thread on which it runs and takes the given time.
     struct Small(Arc<Mutex<Option<std::thread::ThreadId>>>, Duration);
 
     impl Decider for Small {
@@ -322,7 +324,7 @@ mod tests {
         assert_ne!(*ran_on.lock().unwrap(), Some(here));
     }
 
-    /// Looks for what it wants, tells what it found, and writes.
+    /// Loads the given wants, sends the result, and writes.
     struct Looks {
         wants: Wants,
         found: mpsc::Sender<Loaded>,
@@ -362,7 +364,7 @@ mod tests {
         }
     }
 
-    /// The first two of the lane.
+    /// The first two rows of the lane.
     fn first_two() -> Wants {
         Wants { lanes: [(lane(), 2)].into(), ..Default::default() }
     }
@@ -379,7 +381,7 @@ mod tests {
         let writer = start(&directory);
         let (first, _found) = looks(Wants::default(), Some(insert([1, 2, 3, 4])));
         writer.transact(first).await.unwrap();
-        // The next one is decided and cannot be written as long as the session is in use.
+        // The next batch is decided, but cannot be written as long as the session is in use.
         let busy = lock(&writer.parts.session);
         let delete = |number| Change::Delete { row: ready(number), expected_version: None };
         let changes = vec![Change::Insert(ready(0)), delete(1), delete(2)];
@@ -390,14 +392,14 @@ mod tests {
             (Box::pin(writer.transact(writes)), Box::pin(writer.transact(looks_on)));
         assert!(writes.as_mut().now_or_never().is_none());
         assert!(looks_on.as_mut().now_or_never().is_none());
-        assert_eq!(numbers(&finds.recv_timeout(WAITS).unwrap()), [0, 3], "as it will be");
-        assert!(looks_on.as_mut().now_or_never().is_none(), "what it saw is not written yet");
+        assert_eq!(numbers(&finds.recv_timeout(WAITS).unwrap()), [0, 3], "the rows after the first batch");
+        assert!(looks_on.as_mut().now_or_never().is_none(), "its rows are not written yet");
         drop(busy);
         writes.await.unwrap();
         looks_on.await.unwrap();
         let (looks_again, finds) = looks(first_two(), None);
         writer.transact(looks_again).await.unwrap();
-        assert_eq!(numbers(&finds.recv_timeout(WAITS).unwrap()), [0, 3], "as it is");
+        assert_eq!(numbers(&finds.recv_timeout(WAITS).unwrap()), [0, 3], "the rows in the file");
     }
 
     #[tokio::test]
@@ -420,12 +422,12 @@ mod tests {
             deciding.take(batch, reply);
             answer.await.unwrap().unwrap();
             deciding.rest();
-            assert!(deciding.writing.thread.is_some(), "it may be needed again");
+            assert!(deciding.writing.thread.is_some(), "the thread may be needed again");
             *lock(&deciding.parts.loader).used_at() = Instant::now().checked_sub(RESTS_AFTER);
             deciding.rest();
             assert!(deciding.writing.thread.is_none());
         }
-        assert_eq!(RESTED.load(Ordering::Relaxed), 4, "whenever it looks what it can release");
+        assert_eq!(RESTED.load(Ordering::Relaxed), 4, "at each attempt to free memory");
         let (batch, _found) = looks(Wants::default(), Some(insert([3])));
         deciding.waiting.store(1, Ordering::SeqCst);
         let (reply, answer) = oneshot::channel();
@@ -434,7 +436,7 @@ mod tests {
         *lock(&deciding.parts.loader).used_at() = Instant::now().checked_sub(RESTS_AFTER);
         deciding.thread_rests = None;
         deciding.rest();
-        assert!(deciding.writing.thread.is_some(), "it never releases anything");
+        assert!(deciding.writing.thread.is_some(), "nothing is ever freed");
     }
 
     #[tokio::test]
@@ -468,7 +470,7 @@ mod tests {
         assert!(fails.as_mut().now_or_never().is_none());
         assert!(follows.as_mut().now_or_never().is_none());
         assert_eq!(numbers(&finds.recv_timeout(WAITS).unwrap()), [1]);
-        // Somebody else takes the key meanwhile.
+        // Another connection inserts the same key meanwhile.
         let other = Connection::open(directory.path().join("test.db")).unwrap();
         let taken = "INSERT INTO ready VALUES (zeroblob(16), 1, 'main', 'other', '', 5, zeroblob(16))";
         other.execute(taken, []).unwrap();

@@ -1,4 +1,4 @@
-//! Files with one damaged page: what SQLite's own check finds is found by ours, and no such file is used.
+//! Files with one damaged page: our check finds everything that SQLite's own check finds, and no damaged file is used.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -19,17 +19,17 @@ use crate::support::{OPTIONS, Random};
 const PAGE: usize = 4_096;
 const PAGES: usize = 2_000;
 const CORRUPTIONS: usize = 200;
-/// Far longer than the check of such a file takes.
+/// Much longer than the check of such a file takes.
 const SOON: Duration = Duration::from_secs(60);
 
-/// A database of 2,000 pages and a few more, with rows of all sizes in tables and indexes.
+/// A database of slightly more than 2,000 pages, with rows of all sizes in tables and indexes.
 async fn grown(folder: &Path) -> PathBuf {
     let path = folder.join("flovyn.db");
     let mut random = Random(17);
     let mut seed = 0;
     let is_small = || fs::metadata(&path).map_or(0, |facts| facts.len()) < (PAGES * PAGE) as u64;
     while is_small() {
-        // Closing it moves the log into it.
+        // Closing the store moves the log into the file.
         let store = SqliteStore::open(&path, options(FileCheck::Quick)).unwrap();
         let mut requests = Vec::new();
         for _ in 0..100 {
@@ -48,10 +48,10 @@ async fn grown(folder: &Path) -> PathBuf {
     path
 }
 
-/// A damaged page, its place and what was done to it.
+/// A damaged page: its index, its new content, and a description of the damage.
 fn corrupt(bytes: &[u8], random: &mut Random) -> (usize, Vec<u8>, &'static str) {
     let pages = bytes.len() / PAGE;
-    // The first pages have the schema and roots: each gets its turn more often than chance would give it one.
+    // The first pages contain the schema and the roots, so they are chosen more often than by chance.
     let page = if random.below(8) == 0 { random.below(40) } else { random.below(pages) };
     let other = random.below(pages);
     let mut target = bytes[page * PAGE..][..PAGE].to_vec();
@@ -70,14 +70,14 @@ fn corrupt(bytes: &[u8], random: &mut Random) -> (usize, Vec<u8>, &'static str) 
         }
         3 => {
             target[random.below(16)] ^= 1 << random.below(8);
-            "one bit of its head"
+            "one bit of its header"
         }
         4 => {
             target[random.below(PAGE)] ^= 1 << random.below(8);
             "one bit"
         }
         _ => {
-            // A sector of the disk.
+            // One sector of the disk.
             target[random.below(8) * 512..][..512].fill(0xA5);
             "a sector"
         }
@@ -85,7 +85,7 @@ fn corrupt(bytes: &[u8], random: &mut Random) -> (usize, Vec<u8>, &'static str) 
     (page, target, how)
 }
 
-/// What SQLite says of it. None: it finds nothing.
+/// The first finding of SQLite's own check. `None`: it finds nothing.
 fn reference(path: &Path) -> Option<String> {
     let look = || -> rusqlite::Result<String> {
         let conn = rusqlite::Connection::open(path)?;
@@ -138,7 +138,7 @@ async fn no_file_that_sqlite_finds_damaged_is_used_in_silence() {
             let first = &report.damages[0];
             named += usize::from(first.page.is_some() || first.place.starts_with("index"));
             places.insert(first.place.clone());
-            assert!(folder.path().join("flovyn.db-damaged").exists(), "{what}: the next start is told");
+            assert!(folder.path().join("flovyn.db-damaged").exists(), "{what}: no marker for the next start");
             if number % 5 == 0 {
                 late += usize::from(is_found_late(&path, &what).await);
             }
@@ -148,14 +148,15 @@ async fn no_file_that_sqlite_finds_damaged_is_used_in_silence() {
             let _ = fs::remove_file(folder.path().join(format!("flovyn.db{suffix}")));
         }
     }
-    assert!(fs::read(&path).unwrap() == sound, "looking has changed the file");
-    assert!(found > CORRUPTIONS / 2, "only {found} of them can be found at all");
+    assert!(fs::read(&path).unwrap() == sound, "the check has changed the file");
+    assert!(found > CORRUPTIONS / 2, "only {found} of the corruptions can be found at all");
     assert!(named * 10 > found * 8, "{named} of {found} name a page or an index");
     assert!(places.len() > 8, "{places:?}");
-    assert!(late > 5, "only {late} were left to the check in the background");
+    assert!(late > 5, "only {late} were found late");
 }
 
-/// As if the file were too large to be checked before it is used: refused by the sample, or found in the background.
+/// Simulates a file that is too large to be checked before it is used. The sample refuses it, or the background check
+/// finds the damage.
 async fn is_found_late(path: &Path, what: &str) -> bool {
     let _ = fs::remove_file(path.with_extension("db-damaged"));
     let store = match SqliteStore::open(path, options(FileCheck::UpTo(10))) {
@@ -167,11 +168,11 @@ async fn is_found_late(path: &Path, what: &str) -> bool {
     };
     let health: Arc<FileHealth> = store.file_health().unwrap();
     let found = tokio::time::timeout(SOON, health.damaged()).await;
-    let found = found.unwrap_or_else(|_| panic!("{what}: the check in the background is silent"));
+    let found = found.unwrap_or_else(|_| panic!("{what}: the check in the background found nothing"));
     assert!(found.contains("the database is damaged"), "{found}");
     assert!(!health.is_checked(), "{what}");
     drop(store);
-    // From now on all of it is checked before it is used.
+    // From now on, the whole file is checked before it is used.
     let again = SqliteStore::open(path, options(FileCheck::Quick));
     assert!(matches!(again, Err(StoreError::Damaged(_))), "{what}: {again:?}");
     true
@@ -184,7 +185,7 @@ async fn a_sound_file_loses_its_mark_and_a_cut_one_is_refused() {
     let mark = folder.path().join("flovyn.db-damaged");
     fs::write(&mark, "earlier").unwrap();
     let store = SqliteStore::open(&path, options(FileCheck::Quick)).unwrap();
-    assert!(store.file_health().unwrap().is_checked() && !mark.exists(), "all of it was checked");
+    assert!(store.file_health().unwrap().is_checked() && !mark.exists(), "the whole file was checked");
     drop(store);
     let file = fs::File::options().write(true).open(&path).unwrap();
     file.set_len(file.metadata().unwrap().len() / 2).unwrap();
@@ -193,7 +194,7 @@ async fn a_sound_file_loses_its_mark_and_a_cut_one_is_refused() {
     assert_ne!(ours(&path).damages, []);
 }
 
-/// No batch hears of what a read meets.
+/// A batch does not notice damage that a read finds.
 #[tokio::test]
 async fn a_read_that_meets_damage_reports_it() {
     let folder = tempfile::tempdir().unwrap();

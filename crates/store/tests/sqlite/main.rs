@@ -1,4 +1,4 @@
-//! The embedded store through its port.
+//! Tests of the embedded store through its port.
 
 #![allow(clippy::unwrap_used, reason = "all of this is tests, also what no `#[test]` stands before")]
 

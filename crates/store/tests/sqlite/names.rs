@@ -1,4 +1,4 @@
-//! One process per file, whatever name it is opened by.
+//! Only one process uses a file, under whatever name it is opened.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, symlink};
@@ -19,7 +19,8 @@ fn refused(path: &Path) -> String {
     }
 }
 
-/// Locks of SQLite, as the kernel lists them: a process that sees none takes itself for the last one to close the file.
+/// The number of SQLite's locks on the file, as the kernel lists them. A process that sees none assumes that it is the
+/// last one to close the file.
 #[cfg(target_os = "linux")]
 fn posix_locks(path: &Path) -> usize {
     let inode = format!(":{} ", fs::metadata(path).unwrap().ino());
@@ -46,12 +47,12 @@ async fn a_file_that_is_open_is_refused_by_every_name_and_says_where_it_is_serve
         let process = format!("process {}", std::process::id());
         assert!(why.contains(&process), "{why}");
         assert!(why.contains("HTTP 127.0.0.1:8080"), "{why}");
-        // Closing a descriptor of the file would have dropped them.
+        // Closing a descriptor of the file would have dropped the locks.
         #[cfg(target_os = "linux")]
         assert!(posix_locks(&first) > 0, "{} was refused and SQLite's locks are gone", name.display());
     }
-    assert!(refused(&elsewhere).contains("flovyn.db"), "it says by which name it is open");
-    // Whoever only reads may, by a name that leads to the log.
+    assert!(refused(&elsewhere).contains("flovyn.db"), "the error shows the name of the open file");
+    // Readers may open the file by any name that leads to its log.
     drop(SqliteReader::open(&first).unwrap());
     drop(SqliteReader::open(&link).unwrap());
     assert!(matches!(SqliteReader::open(&elsewhere), Err(StoreError::Unavailable(_))));
@@ -63,13 +64,13 @@ async fn a_file_that_is_open_is_refused_by_every_name_and_says_where_it_is_serve
     drop(open(&link).unwrap());
 }
 
-/// Its log has the first name.
+/// The log belongs to the first name.
 #[tokio::test]
 async fn a_file_that_was_left_open_is_refused_by_another_name() {
     let folder = tempfile::tempdir().unwrap();
     let [first, other] = ["flovyn.db", "other.db"].map(|name| folder.path().join(name));
     let store = open(&first).unwrap();
-    // Somebody who reads keeps the log from being tidied away, as a kill does.
+    // A reader prevents the removal of the log, as a kill does.
     let reader = SqliteReader::open(&first).unwrap();
     drop(store);
     assert!(folder.path().join("flovyn.db-wal").exists());
@@ -86,10 +87,11 @@ async fn a_uri_is_no_name_of_a_file() {
     let folder = tempfile::tempdir().unwrap();
     let uri = format!("file:{}?mode=rwc", folder.path().join("flovyn.db").display());
     let error = open(Path::new(&uri)).unwrap_err();
-    assert!(matches!(&error, StoreError::Refused(why) if why.contains("give its path")), "{error}");
+    assert!(matches!(&error, StoreError::Refused(why) if why.contains("is a URI")), "{error}");
 }
 
-/// As through a bind mount, or where a file cannot say who holds it: nothing but the lock on the file itself tells.
+/// Simulates a bind mount, or a file system without extended attributes: only the lock on the file itself detects the
+/// other process.
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn the_file_itself_is_locked() {

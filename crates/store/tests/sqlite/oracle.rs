@@ -1,4 +1,4 @@
-//! SQLite against the oracle: whatever is written, refused, loaded or read, both say the same.
+//! Compares SQLite with the oracle: both give the same results for all writes, loads and reads.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
@@ -18,7 +18,7 @@ use uuid::Uuid;
 const SEEDS: u64 = 6;
 const BATCHES: u64 = 80;
 
-/// Changes to one table, most of them possible, each to a row of its own.
+/// Changes to one table, most of them valid, each to a different row.
 fn changes<R: Record>(random: &mut Random, stored: &[R]) -> Vec<Change<R>> {
     let mut seen = BTreeSet::new();
     let mut changes = Vec::new();
@@ -34,7 +34,7 @@ fn changes<R: Record>(random: &mut Random, stored: &[R]) -> Vec<Change<R>> {
 
 fn change<R: Record>(random: &mut Random, stored: &[R]) -> Change<R> {
     let existing = random.pick(stored).cloned();
-    // Rarely a row that is not there.
+    // Rarely a row that does not exist.
     let row = existing.filter(|_| random.below(100) > 0).unwrap_or_else(|| random.row());
     let version = row.version();
     let expected_version = if random.below(50) == 0 { version.map(|version| version + 1) } else { version };
@@ -51,7 +51,7 @@ fn change<R: Record>(random: &mut Random, stored: &[R]) -> Change<R> {
         }
         _ => {
             let mut new: R = random.row();
-            // Mostly free keys: a batch with one conflict writes nothing.
+            // Mostly free keys, because a batch with a conflict writes nothing.
             for _ in 0..8 {
                 if stored.iter().all(|row| row.key() != new.key()) || random.below(100) == 0 {
                     break;
@@ -75,7 +75,7 @@ macro_rules! define {
     ($($field:ident: $row:ident,)*) => {
         fn mutations(random: &mut Random, stored: &Snapshot) -> Mutations {
             let mut mutations = Mutations::default();
-            // A few tables at a time, so that not every batch has a conflict somewhere.
+            // Only some tables at a time, so that not every batch has a conflict.
             $(if random.below(4) == 0 { mutations.$field = changes(random, &stored.$field); })*
             mutations
         }
@@ -171,7 +171,7 @@ fn audit_filter(random: &mut Random) -> AuditFilter {
     }
 }
 
-/// Every read, with arguments drawn at random, as text.
+/// The results of all reads as text, with random arguments.
 async fn reads(store: &dyn Store, random: &mut Random) -> Vec<String> {
     fn text(name: &str, value: impl Debug) -> String {
         format!("{name}: {value:?}")
@@ -185,7 +185,7 @@ async fn reads(store: &dyn Store, random: &mut Random) -> Vec<String> {
     let class = *random.pick(WorkClass::ALL).unwrap();
     let lanes: Vec<Lane> = (0..20).map(|_| lane(random)).collect();
     let page = page(random);
-    // The labels of this test know nothing of the executions they belong to.
+    // The labels in this test do not belong to existing executions.
     let executions = ExecutionFilter { label: None, ..execution_filter(random) };
     let tasks = task_filter(random);
     let audit = audit_filter(random);
@@ -227,7 +227,7 @@ async fn reads(store: &dyn Store, random: &mut Random) -> Vec<String> {
     ]
 }
 
-/// With the same clock.
+/// Both stores, with the same clock.
 fn stores(directory: &tempfile::TempDir) -> (SqliteStore, MemoryStore) {
     let clock = Arc::new(ManualClock::new(Now { ms: 2, lease_ms: 3 }));
     let options = Options { clock: clock.clone(), readers: 1, ..Default::default() };
@@ -266,7 +266,7 @@ async fn sqlite_does_what_the_oracle_does() {
         }
     }
     assert!(outcomes.values().all(|count| *count > SEEDS * BATCHES / 10), "{outcomes:?}");
-    // Every read has found something at least once, or the comparison above says nothing about it.
+    // Every read has found something at least once; otherwise the comparison above would prove nothing.
     assert_eq!(answered.len(), 34, "{answered:?}");
 }
 
@@ -280,13 +280,13 @@ async fn a_batch_sees_what_the_one_before_it_is_writing() {
         for batch in 0..4 * BATCHES {
             let mutations = mutations(&mut random, &memory.snapshot().await.unwrap());
             let expected = match commit(&memory, mutations.clone()).await {
-                // Only the oracle notices that a column changes which never does.
+                // Only the oracle refuses a change of a column that never changes.
                 Err(StoreError::Refused(_)) => continue,
                 result => outcome(result),
             };
             let mut wants = wants(&mut random, &memory.snapshot().await.unwrap());
             if random.below(2) == 0 {
-                // Most searches wait for what is being written.
+                // Most searches wait until the previous batch is written.
                 wants.scans.clear();
             }
             let sees = format!("{:?}", load(&memory, wants.clone()).await.unwrap());
@@ -317,7 +317,7 @@ async fn a_batch_sees_what_the_one_before_it_is_writing() {
 
 const LISTED: u128 = 200;
 
-/// A row that is not being purged, with a key of its own but little else that others do not have.
+/// A row that is not being purged, with a unique key and otherwise common values.
 fn listed<R: Record>(random: &mut Random, number: u128) -> R {
     random.row_like(|index| match R::COLUMNS[index].name {
         "tenant_id" => Some(Value::Uuid(Uuid::nil())),
@@ -347,7 +347,7 @@ async fn listings_of_many_rows_agree() {
         let status = *random.pick(ExecutionStatus::ALL).unwrap();
         let row = Execution { status, version: 2, ..execution.clone() };
         mutations.executions.push(Change::Insert(execution));
-        // No terminal status is ever left in the product; the store must not depend on that.
+        // In the product, a terminal status never changes. The store must not depend on that.
         updates.executions.push(Change::Update { row, expected_version: Some(1) });
         mutations.tasks.push(Change::Insert(listed(&mut random, number)));
     }

@@ -1,6 +1,6 @@
-//! Opening, locking, conflicts, and that a batch is all or nothing.
+//! Opening, locking, conflicts, and that a batch is written completely or not at all.
 //!
-//! What does not concern the file is tested on the oracle, too.
+//! Tests that do not concern the file also run on the oracle.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -27,7 +27,7 @@ fn open(path: &Path) -> Result<SqliteStore, StoreError> {
     SqliteStore::open(path, Options { readers: 2, ..Default::default() })
 }
 
-/// Each store, empty, with what keeps its files.
+/// Each store, empty, with the directory of its files.
 fn stores() -> Vec<(Box<dyn Store>, TempDir)> {
     let directory = tempfile::tempdir().unwrap();
     let sqlite = open(&directory.path().join("flovyn.db")).unwrap();
@@ -57,7 +57,7 @@ fn ready(kind: &str, sort_ms: i64, number: u128) -> Ready {
     Ready { lane, sort_ms, id: id(number) }
 }
 
-/// A row whose named columns are given; the others are what comes.
+/// A row with the given columns. The other columns have random values.
 fn row_with<R: Record>(given: &[(&str, Value<'static>)]) -> R {
     Random(1).row_like(|index| {
         let name = R::COLUMNS[index].name;
@@ -93,12 +93,12 @@ async fn what_was_written_is_there_after_reopening() {
     drop(store);
     let files: Vec<_> =
         std::fs::read_dir(directory.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
-    assert_eq!(files.len(), 2, "the log is tidied away at the end: {files:?}");
+    assert_eq!(files.len(), 2, "the log is removed at the end: {files:?}");
     let store = open(&path).unwrap();
     assert_eq!(store.tenant_by_slug("one").await.unwrap(), Some(tenant(1, "one")));
 }
 
-/// The files as they are at some moment are what a killed process leaves.
+/// A copy of the files at some time is what a killed process leaves behind.
 #[tokio::test]
 async fn what_was_acknowledged_survives_a_kill() {
     let directory = tempfile::tempdir().unwrap();
@@ -151,18 +151,18 @@ async fn every_kind_of_conflict_is_one_and_writes_nothing() {
         let cases = [
             ("key taken", tenants(inserts(&[tenant(1, "other")]))),
             ("slug taken", tenants(inserts(&[tenant(3, "one")]))),
-            ("updated row gone", tenants(vec![update(tenant(3, "three"), 1)])),
-            ("updated row has changed", tenants(vec![update(tenant(1, "one"), 2)])),
-            ("deleted row gone", tenants(vec![delete(tenant(3, "three"), 1)])),
-            ("deleted row has changed", tenants(vec![delete(tenant(1, "one"), 2)])),
+            ("update of a missing row", tenants(vec![update(tenant(3, "three"), 1)])),
+            ("update of a changed row", tenants(vec![update(tenant(1, "one"), 2)])),
+            ("delete of a missing row", tenants(vec![delete(tenant(3, "three"), 1)])),
+            ("delete of a changed row", tenants(vec![delete(tenant(1, "one"), 2)])),
             (
-                "work is ready already",
+                "insert of work that is already ready",
                 Mutations { ready: inserts(&[ready("a", 1, 1)]), ..Default::default() },
             ),
-            ("work is not ready", Mutations { ready: vec![gone], ..Default::default() }),
+            ("delete of work that is not ready", Mutations { ready: vec![gone], ..Default::default() }),
         ];
         for (name, mut mutations) in cases {
-            // Good neighbours, written before and after.
+            // Valid changes, written before and after the conflict.
             mutations.tenants.insert(0, Change::Insert(tenant(9, "nine")));
             mutations.ready.push(Change::Insert(ready("z", 1, 9)));
             let error = commit(&*store, mutations).await.unwrap_err();
@@ -172,7 +172,7 @@ async fn every_kind_of_conflict_is_one_and_writes_nothing() {
     }
 }
 
-/// More than one statement takes, and a rest.
+/// More rows than one statement takes, plus some more.
 #[tokio::test]
 async fn many_rows_of_a_table_are_inserted_all_or_none() {
     const MANY: u128 = 150;
@@ -198,7 +198,7 @@ async fn many_rows_of_a_table_are_inserted_all_or_none() {
             rows[taken - 1].id = id(taken as u128);
             let error = commit(&*store, Mutations { executions: inserts(&rows), ..Default::default() }).await;
             assert!(matches!(error, Err(StoreError::Conflict(_))), "{error:?}");
-            assert_eq!(store.snapshot().await.unwrap(), before, "row {taken} is there already");
+            assert_eq!(store.snapshot().await.unwrap(), before, "row {taken} already exists");
         }
         let names: Vec<Tenant> = (1..=33).map(|number| tenant(number, &format!("name-{number}"))).collect();
         for count in [15, 16, 17, 33] {
@@ -206,7 +206,7 @@ async fn many_rows_of_a_table_are_inserted_all_or_none() {
             same_name[count - 1].slug = same_name[0].slug.clone();
             let error = commit(&*store, tenants(inserts(&same_name))).await;
             assert!(matches!(error, Err(StoreError::Conflict(_))), "{count}: {error:?}");
-            assert_eq!(store.snapshot().await.unwrap(), before, "{count} tenants, two of one name");
+            assert_eq!(store.snapshot().await.unwrap(), before, "{count} tenants, two with the same name");
         }
         commit(&*store, tenants(inserts(&names))).await.unwrap();
         assert_eq!(store.snapshot().await.unwrap().tenants, names);
@@ -263,7 +263,7 @@ async fn a_batch_whose_caller_is_gone_is_finished() {
     let batch = script(Wants::default(), Some(tenants(inserts(&[tenant(1, "one")]))));
     {
         let mut transact = store.transact(batch, OPTIONS);
-        // Polled once, which hands the batch over, and dropped.
+        // Polled once, which passes the batch to the store, and then dropped.
         assert!(futures::poll!(&mut transact).is_pending());
     }
     commit(&store, tenants(inserts(&[tenant(2, "two")]))).await.unwrap();

@@ -1,4 +1,4 @@
-//! What the tests of stores share: a batch that loads and writes what it is told to, and rows made at random.
+//! Shared by the tests of stores: a batch that loads and writes as requested, and random rows.
 
 use std::sync::{Arc, Mutex};
 
@@ -44,7 +44,7 @@ pub(crate) fn script(wants: Wants, mutations: Option<Mutations>) -> Arc<Mutex<Sc
     Arc::new(Mutex::new(Script { wants: Some(wants), mutations, loaded: None, followed: false }))
 }
 
-/// One after which others come at once.
+/// A batch that other batches follow immediately.
 pub(crate) fn followed(wants: Wants, mutations: Option<Mutations>) -> Arc<Mutex<Script>> {
     Arc::new(Mutex::new(Script { wants: Some(wants), mutations, loaded: None, followed: true }))
 }
@@ -89,7 +89,7 @@ impl Random {
 
     fn value(&mut self, kind: ColumnType) -> Value<'static> {
         match kind {
-            // Mostly the first values: too much would be purging otherwise.
+            // Mostly small numbers, because larger ones would mark too many rows as purging.
             ColumnType::Small => Value::Small([0, 0, 0, 0, 1, 2, 3, 4][self.below(8)]),
             ColumnType::Int => Value::Int(self.number() - 1),
             ColumnType::Real => Value::Real([0.0, 0.5, 2.0][self.below(3)]),
@@ -99,14 +99,15 @@ impl Random {
         }
     }
 
-    /// A row of any table from few values, so that rows meet in keys and in whatever is searched.
+    /// A row of any table from few values, so that rows often share keys and the values of searches.
     pub(crate) fn row<R: Record>(&mut self) -> R {
         self.row_like::<R>(|_| None)
     }
 
-    /// A row some of whose columns are given.
+    /// A row with the given columns.
     pub(crate) fn row_like<'a, R: Record>(&mut self, given: impl Fn(usize) -> Option<Value<'a>>) -> R {
-        // Not every number is a value of every enumeration, nor may every column be NULL: try until it fits.
+        // Not every number is a valid value of every enumeration, and not every column may be NULL: try until the row
+        // is valid.
         let mut failed = String::new();
         for _ in 0..10_000 {
             let values: Vec<Value<'_>> = (0..R::COLUMNS.len())
@@ -125,11 +126,11 @@ impl Random {
     }
 }
 
-/// Whether a column takes NULL, found by trying it in a row that is valid otherwise.
+/// Whether a column accepts NULL, tried in an otherwise valid row.
 fn nullable<R: Record>(index: usize) -> bool {
     R::read(|column| match R::COLUMNS[column].kind {
         _ if column == index => Value::Null,
-        // 1 is a value of every enumeration.
+        // 1 is a valid value of every enumeration.
         ColumnType::Small => Value::Small(1),
         ColumnType::Int => Value::Int(1),
         ColumnType::Real => Value::Real(1.0),

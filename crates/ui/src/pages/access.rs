@@ -1,4 +1,4 @@
-//! Who gets in: the tenant, who is signed in, and the tokens of workers. A new token is shown once.
+//! Access: the tenant, the signed-in user, and the worker tokens. A new token is shown once.
 
 use axum::response::{Html, IntoResponse, Redirect, Response};
 use flovyn_rest_types::{WorkerToken, WorkerTokens};
@@ -16,14 +16,14 @@ pub(crate) async fn get(visitor: Visitor) -> Result<Html<String>, Failure> {
     show(&visitor, None).await
 }
 
-/// The answer is the page itself: no address may lead to a token.
+/// The answer is the page itself, because no URL may lead to a token.
 pub(crate) async fn create_token(visitor: Visitor, filled: Filled) -> Result<Response, Failure> {
     let body = json!({ "name": filled.text("name").unwrap_or_default() }).to_string();
     let made: WorkerToken = visitor.rest().post(&visitor.api("/worker-tokens"), body).await?;
     Ok(show(&visitor, Some(&made)).await?.into_response())
 }
 
-/// The page with a new token has the address of its form: whoever asks for that address again gets the page without it.
+/// The page with a new token has the URL of its form. A later request for that URL gets the page without the token.
 pub(crate) async fn after_token(visitor: Visitor) -> Redirect {
     Redirect::to(&visitor.page("/access"))
 }
@@ -43,9 +43,9 @@ async fn show(visitor: &Visitor, made: Option<&WorkerToken>) -> Result<Html<Stri
                 @if tokens.is_some() { div.head-actions { (form::opener("make-token", "New token", "primary")) } }
             }
             @match &tokens {
-                None => p.muted { "Tokens of workers are for administrators; you are signed in as " (visitor.me.role) "." },
-                Some(tokens) if tokens.is_empty() => (empty("No worker tokens", "A worker shows one to be let in. It is shown \
-                    once, when it is made.", None)),
+                None => p.muted { "Worker tokens are visible only to administrators; you are signed in as " (visitor.me.role) "." },
+                Some(tokens) if tokens.is_empty() => (empty("No worker tokens", "A worker authenticates with a token. It is shown \
+                    only once, when it is created.", None)),
                 Some(tokens) => (table(visitor, tokens)),
             }
         }
@@ -69,18 +69,18 @@ fn own_tenant(visitor: &Visitor) -> Markup {
                 (fact("Created", Some(times::moment(tenant.created_ms))))
                 (fact("Finished work is kept", Some(match tenant.retention_ms {
                     Some(ms) => html! { (times::duration(ms)) },
-                    None => html! { "for ever" },
+                    None => html! { "forever" },
                 })))
                 (fact("Signed in as", Some(html! { (document::inline(&visitor.me.subject, 80)) " (" (visitor.me.role) ")" })))
             }
             @if visitor.me.tenants.len() > 1 {
-                p.muted { "You may also see: "
+                p.muted { "Your other tenants: "
                     @for other in visitor.me.tenants.iter().filter(|other| other.id != tenant.id) {
                         a.tag href=(format!("/t/{}", crate::urls::encode(&other.slug))) { (document::name(&other.name)) } " "
                     }
                 }
             } @else if visitor.is_server_admin() {
-                p.muted { "This is the only tenant. Another one is made with the button above, or from a terminal:" }
+                p.muted { "This is the only tenant. Create another one with the button above, or from a terminal:" }
                 div.command { code { (tenant::COMMAND) } (parts::copy(tenant::COMMAND)) }
             }
         }
@@ -125,7 +125,8 @@ fn table(visitor: &Visitor, tokens: &[WorkerToken]) -> Markup {
 
 fn revoke(visitor: &Visitor, token: &WorkerToken) -> Markup {
     let id = format!("revoke-{}", token.id);
-    let about = html! { p.muted { "Workers that use it are turned away at once. It cannot be undone." } };
+    let about =
+        html! { p.muted { "Workers that use this token are refused at once. This cannot be undone." } };
     let action = visitor.page(&format!("/access/tokens/{}/revoke", token.id));
     html! {
         (form::opener(&id, "Revoke", "small danger"))
@@ -133,7 +134,7 @@ fn revoke(visitor: &Visitor, token: &WorkerToken) -> Markup {
     }
 }
 
-/// Sent as a plain form: the answer is a page with the token in it.
+/// Sent as a plain form, because the answer is a page with the token in it.
 fn make_dialog(visitor: &Visitor) -> Markup {
     html! {
         div.dialog #make-token popover aria-label="New worker token" {

@@ -37,7 +37,7 @@ impl Chosen {
 pub(crate) async fn get(visitor: Visitor, Query(chosen): Query<Chosen>) -> Result<Html<String>, Failure> {
     let title = "Audit log";
     if !visitor.may_administrate() {
-        let about = "It shows who changed what. Sign in with a credential whose role is admin.";
+        let about = "The audit log shows who changed what. Sign in with a credential whose role is admin.";
         let body = html! { div.head { h1 { (title) } } (empty("For administrators", about, None)) };
         return Ok(page(&visitor, Page { title, place: "/audit", body }));
     }
@@ -53,7 +53,7 @@ pub(crate) async fn get(visitor: Visitor, Query(chosen): Query<Chosen>) -> Resul
         }
         div data-part="list" data-refresh="5000" {
             @if found.entries.is_empty() {
-                (empty("Nothing here", "Cancelling, retrying, pausing, answering and everything about tokens is written here, in \
+                (empty("Nothing here", "Cancels, retries, pauses, answers and all changes of tokens are recorded here, in \
                         the same commit as the change itself.", None))
             } @else {
                 (table(&found.entries))

@@ -1,4 +1,4 @@
-//! Children of an execution, and theirs: each level is read when it is opened.
+//! Children of an execution and their children. Each level is read when it is opened.
 
 use axum::response::Html;
 use flovyn_rest_types::Executions;
@@ -10,7 +10,7 @@ use crate::parts::{self, document, times};
 use crate::urls::encode;
 use crate::visitor::Visitor;
 
-/// One level, without a frame.
+/// One level, without the layout around it.
 pub(crate) async fn get(
     visitor: Visitor,
     Path((_, name)): Path<(String, String)>,

@@ -1,4 +1,4 @@
-//! One event with all it says. Shown beside the log, or as a page of its own.
+//! One event with all its data. Shown beside the log, or as a page of its own.
 
 use axum::http::HeaderMap;
 use axum::response::Html;
@@ -37,7 +37,7 @@ pub(crate) async fn get(
                     span.figures { (times::duration((event.timestamp_ms - events.created_at_ms).max(0))) }
                 })))
                 (fact("Caused by", Some(html! {
-                    @if event.origin == "COMMAND" { "the workflow" } @else { "the outside" }
+                    @if event.origin == "COMMAND" { "the workflow" } @else { "an external event" }
                 })))
                 (fact("Type", Some(html! { code { (event.event_type) } })))
             }

@@ -1,5 +1,5 @@
-//! The event log: the newest page at once, any other page when somebody scrolls there. Sequences have no gaps, so the place
-//! of every event is known before it is read.
+//! The event log: the newest page at once, any other page when the visitor scrolls there. Sequence numbers have no
+//! gaps, so the position of every event is known before it is read.
 
 use axum::response::Html;
 use flovyn_rest_types::{Event, Events, Execution};
@@ -13,7 +13,7 @@ use crate::parts::{self, document, times};
 use crate::urls::encode;
 use crate::visitor::Visitor;
 
-/// Events of a page. The script counts with the same number, which it finds on the page.
+/// Events per page. The page contains this number for the script.
 const PAGE: i64 = 100;
 
 #[derive(Debug, Default, Deserialize)]
@@ -23,7 +23,7 @@ pub(crate) struct Wanted {
     page: i64,
 }
 
-/// One page, without a frame.
+/// One page, without the layout around it.
 pub(crate) async fn get(
     visitor: Visitor,
     Path((_, name)): Path<(String, String)>,
@@ -76,7 +76,7 @@ fn one_row(event: &Event, created_ms: i64, own: &str) -> Markup {
     }
 }
 
-/// Colour by what became of it.
+/// The colour for an event, by its outcome.
 pub(super) fn tone(event_type: &str) -> &'static str {
     match event_type {
         kind if kind.ends_with("_COMPLETED") || kind.ends_with("_RESOLVED") || kind.ends_with("_FIRED") => {
@@ -91,7 +91,7 @@ pub(super) fn tone(event_type: &str) -> &'static str {
     }
 }
 
-/// The one thing that tells it from others of its kind.
+/// The field that distinguishes the event from others of its type.
 fn summary(event: &Event) -> Markup {
     let facts = Facts::of(event);
     let names = [

@@ -1,4 +1,4 @@
-//! One execution: what it is, what it waits for, what it has done.
+//! One execution: its data, what it waits for, and its history.
 
 use axum::response::Html;
 use flovyn_rest_types::{Document, Events, Execution, Executions, Tasks, WaitingOn};
@@ -13,22 +13,22 @@ use crate::parts::{self, document, fact, form, times};
 use crate::urls::encode;
 use crate::visitor::Visitor;
 
-/// Events that the timeline is made of, at most: the newest.
+/// The most events that the timeline is made of: the newest.
 const TIMELINE_EVENTS: i64 = 400;
-/// Executions above this one that are shown.
+/// The most ancestors that are shown.
 const ANCESTORS: usize = 5;
 
 type State = BTreeMap<String, Option<Document>>;
 
-/// Everything that the page shows.
+/// The data of the page.
 struct Whole {
     row: Execution,
-    /// The newest.
+    /// The newest events.
     events: Events,
     tasks: Tasks,
     children: Executions,
     state: State,
-    /// The farthest first.
+    /// The ancestors, most distant first.
     ancestors: Vec<Execution>,
 }
 
@@ -184,7 +184,7 @@ fn promise_buttons(visitor: &Visitor, one: &WaitingOn, own: &str) -> Markup {
     let (resolve, reject) = (format!("resolve-{}", one.id), format!("reject-{}", one.id));
     let path = format!("{own}/promises/{}", one.id);
     let value = form::json("value", "Value (JSON)", "true");
-    let error = form::field("error", "Error", "what the workflow gets as the error", true);
+    let error = form::field("error", "Error", "the error that the workflow receives", true);
     html! {
         span.buttons {
             (form::opener(&resolve, "Resolve", "small primary"))

@@ -1,4 +1,4 @@
-//! What can be done to an execution, as buttons. Whether it may be done is for REST to say.
+//! The actions on an execution, as buttons. REST decides whether an action is allowed.
 
 use flovyn_rest_types::Execution;
 use maud::{Markup, html};
@@ -22,12 +22,12 @@ pub(super) fn buttons(visitor: &Visitor, row: &Execution, own: &str) -> Markup {
             (reason())
         };
         let terminate = html! {
-            p.muted { "It ends at once, whatever its worker does. Its children go on." }
+            p.muted { "It is stopped at once, without clean-up. Its children continue." }
             (reason())
         };
         let held_back = row.waiting_on.iter().any(|one| one.kind == "ACTIVATION_BACKOFF");
         let release = html! {
-            p.muted { "A worker of any build may take it now, also one that has failed on it." }
+            p.muted { "A worker of any build may take it now, including a build that failed on it." }
         };
         return html! {
             @if held_back {

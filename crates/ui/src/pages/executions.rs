@@ -1,4 +1,4 @@
-//! Executions: filtered, searched, page by page.
+//! Executions: filter, search, pages.
 
 use axum::response::{IntoResponse, Redirect, Response};
 use flovyn_rest_types::{Definitions, Execution, Executions};
@@ -14,7 +14,7 @@ use crate::urls::{encode, query};
 use crate::visitor::Visitor;
 
 const STATUSES: &[&str] = &["PENDING", "RUNNING", "WAITING", "COMPLETED", "FAILED", "CANCELLED"];
-/// Name in the address, name on the page, how long ago.
+/// The value in the URL, the label, and the age.
 const SINCE: &[(&str, &str, i64)] = &[
     ("15m", "15 minutes", 15 * 60_000),
     ("1h", "1 hour", 3_600_000),
@@ -22,7 +22,7 @@ const SINCE: &[(&str, &str, i64)] = &[
     ("7d", "7 days", 7 * 86_400_000),
 ];
 
-/// What REST is asked. `q` is a kind, `key:` and a key, or `name:value` of a label.
+/// The REST query. `q` is a kind, `key:` and a key, or `name:value` of a label.
 fn api(visitor: &Visitor, chosen: &Chosen) -> String {
     let q = chosen.q.trim();
     let (kind, key, label) = match q.strip_prefix("key:") {
@@ -67,7 +67,7 @@ pub(crate) async fn get(visitor: Visitor, Query(chosen): Query<Chosen>) -> Resul
     Ok(page(&visitor, Page { title: "Executions", place: "/executions", body }).into_response())
 }
 
-/// Whether it looks like an id: 32 digits, with or without dashes.
+/// Whether the text looks like an id: 32 hexadecimal digits, with or without hyphens.
 fn is_id(text: &str) -> bool {
     let digits = text.bytes().filter(|byte| *byte != b'-');
     text.len() <= 36 && digits.clone().count() == 32 && digits.clone().all(|byte| byte.is_ascii_hexdigit())
@@ -96,11 +96,11 @@ fn list_or_nothing(list: &List<'_>, found: &Executions) -> Markup {
     }
     if !list.chosen.is_nothing() {
         return list.nothing_matches(
-            "Kinds, keys and queues are compared as a whole; a key is written key:name, a label name:value.",
+            "Kinds, keys and queues must match exactly. Write key:name for a key, name:value for a label.",
         );
     }
     let about = "An execution is one run of a workflow. Start one with the button above, or from a terminal; it waits \
-                 until a worker has its kind.";
+                 until a worker supports its kind.";
     empty("No executions yet", about, Some("flovyn workflow start hello"))
 }
 
@@ -148,7 +148,7 @@ fn start_dialog(visitor: &Visitor, definitions: &Definitions) -> Markup {
         }
         (form::field("labels", "Labels", "name:value, name:value", false))
         @if definitions.workflows.is_empty() {
-            p.muted { "No worker has registered a workflow yet. It can be started all the same, and waits for one." }
+            p.muted { "No worker has registered a workflow yet. You can still start one; it waits for a worker." }
         }
     };
     form::dialog(visitor, "start", "Start a workflow", &visitor.page("/executions"), "Start", fields)

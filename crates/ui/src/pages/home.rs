@@ -15,13 +15,14 @@ pub(crate) async fn get(visitor: Visitor) -> Result<Response, Failure> {
         return Ok(Redirect::to(&format!("/t/{}", encode(&tenant.slug))).into_response());
     }
     let (title, about) = match visitor.is_server_admin() {
-        true => {
-            ("No tenant yet", "Everything belongs to a tenant. Make the first one here, or from a terminal:")
-        }
+        true => (
+            "No tenant yet",
+            "Everything belongs to a tenant. Create the first one here, or from a terminal:",
+        ),
         false => (
             "No tenant",
-            "Your credential is valid, but it names no tenant of this server. Whoever gave it to you can name one in its \
-             claim `tenants`; a server-admin makes tenants:",
+            "Your credential is valid, but it names no tenant of this server. Ask the issuer to name one in its \
+             claim `tenants`; a server-admin can create tenants:",
         ),
     };
     let body = html! {

@@ -1,5 +1,4 @@
-//! What the pages that list have in common: a search, statuses to choose from, and pages. Everything that was chosen
-//! stands in the address.
+//! The common parts of list pages: search, statuses to choose from, and pages. All choices are part of the URL.
 
 use maud::{Markup, html};
 use serde::Deserialize;
@@ -11,11 +10,11 @@ use crate::visitor::Visitor;
 #[derive(Debug, Default, Clone, Deserialize)]
 #[serde(default)]
 pub(crate) struct Chosen {
-    /// What was searched for.
+    /// The search text.
     pub(super) q: String,
     pub(super) status: String,
     pub(super) queue: String,
-    /// Executions alone have it.
+    /// Only for executions.
     pub(super) since: String,
     pub(super) cursor: String,
 }
@@ -31,24 +30,24 @@ impl Chosen {
     }
 }
 
-/// A page that lists, as it was asked for.
+/// A list page with its choices.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct List<'a> {
     pub(super) visitor: &'a Visitor,
-    /// Such as `/tasks`.
+    /// The path below the tenant, such as `/tasks`.
     pub(super) place: &'static str,
     pub(super) chosen: &'a Chosen,
 }
 
 impl List<'_> {
-    /// The address with something else chosen; the page is the first one again.
+    /// The URL with a changed choice, at the first page.
     fn link(&self, change: impl FnOnce(&mut Chosen)) -> String {
         let mut chosen = Chosen { cursor: String::new(), ..self.chosen.clone() };
         change(&mut chosen);
         self.visitor.page(self.place) + &query(chosen.pairs())
     }
 
-    /// `search` is the field to search in, `more` what else can be chosen.
+    /// `search` is the search field, `more` the other choices.
     pub(super) fn filters(&self, search: Markup, more: Markup, statuses: &[&str]) -> Markup {
         let chosen = self.chosen;
         html! {
@@ -71,7 +70,7 @@ impl List<'_> {
         }
     }
 
-    /// The ways to other pages of the list.
+    /// The links to other pages of the list.
     pub(super) fn pages(&self, next_cursor: Option<&String>) -> Markup {
         html! {
             nav.pages aria-label="Pages of the list" {

@@ -1,4 +1,4 @@
-//! What happens now: the streams of the REST API, passed on to the page's script.
+//! Live updates: the streams of the REST API, passed on to the page's script.
 
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, header::CACHE_CONTROL};

@@ -1,4 +1,4 @@
-//! Signing in with a credential that REST accepts, and signing out.
+//! Signs in with a credential that REST accepts, and signs out.
 
 use axum::extract::State;
 use axum::http::header::{RETRY_AFTER, SET_COOKIE};
@@ -22,7 +22,7 @@ use crate::visitor::Visitor;
 pub(crate) struct Wanted {
     #[serde(default)]
     next: String,
-    /// Something was sent without a session, and not done.
+    /// Whether a form was sent without a session and was not executed.
     #[serde(default)]
     undone: String,
 }
@@ -33,7 +33,7 @@ pub(crate) struct Credentials {
     credential: String,
     #[serde(flatten)]
     wanted: Wanted,
-    /// Take this machine's own.
+    /// Whether to use this machine's own credential.
     #[serde(default)]
     own: String,
 }
@@ -59,7 +59,7 @@ fn form(ui: &Ui, wanted: &Wanted, problem: Option<&str>) -> impl IntoResponse {
             h1 { "Sign in" }
             @if wanted.is_undone() {
                 p.problem role="alert" {
-                    "Your session had ended, so what you sent was not carried out. Sign in to get back to the page, then do it again."
+                    "Your session had ended, so nothing was changed. Sign in to return to the page, then do it again."
                 }
             }
             form method="post" action="/login" {
@@ -79,7 +79,7 @@ fn form(ui: &Ui, wanted: &Wanted, problem: Option<&str>) -> impl IntoResponse {
                 }
             }
             p.muted {
-                "What REST calls carry after " code { "Authorization: Bearer" } ". A development server keeps one as " code { "api_token" } " in " code { ".flovyn/credentials.json" } "."
+                "The credential that REST calls send after " code { "Authorization: Bearer" } ". A development server stores one as " code { "api_token" } " in " code { ".flovyn/credentials.json" } "."
             }
         }
     };
@@ -106,12 +106,12 @@ pub(crate) async fn post(
             ([(SET_COOKIE, session.cookie(secure))], Redirect::to(next)).into_response()
         }
         Err(Failure::SignIn) => {
-            let problem = "The server does not accept this. Check that it is whole and has not expired; tokens of workers \
+            let problem = "The server does not accept this credential. Check that it is complete and has not expired; worker tokens \
                            are for workers only.";
             refuse(StatusCode::UNAUTHORIZED, problem)
         }
         Err(Failure::Refused(status, refusal)) if refusal.is_of_tries() => {
-            let problem = "The server does not accept this, and too many that it does not accept were tried. Wait a minute, then \
+            let problem = "The server does not accept this credential, and too many invalid ones were tried. Wait a minute, then \
                            try again.";
             let mut response = refuse(status, problem);
             response.headers_mut().extend(refusal.retry_after.map(|seconds| (RETRY_AFTER, seconds.into())));
@@ -132,7 +132,7 @@ pub(crate) async fn leave(
     visitor: Result<Visitor, Failure>,
     Form(given): Form<Leaving>,
 ) -> Result<Response, Failure> {
-    // Who is not signed in has nothing to lose.
+    // A visitor who is not signed in has nothing to lose.
     if visitor.is_ok_and(|visitor| !visitor.session.knows(&given.form_token)) {
         return Err(Failure::Forged);
     }

@@ -1,4 +1,4 @@
-//! One file per page, or per part of a page that is fetched by itself.
+//! One file per page, or per part of a page that is fetched separately.
 
 pub(crate) mod access;
 pub(crate) mod audit;
@@ -25,7 +25,7 @@ use axum::http::HeaderMap;
 
 use crate::wish::Wish;
 
-/// Whether only the part is wanted, without the frame around it.
+/// Whether only the part is requested, without the layout around it.
 fn is_part(headers: &HeaderMap) -> bool {
     Wish::of(headers) == Wish::Part
 }

@@ -1,4 +1,4 @@
-//! The overview: what goes on in the tenant, and what went on in the last quarter of an hour.
+//! The overview: the current state of the tenant, and the activity of the last 15 minutes.
 
 use axum::response::Html;
 use flovyn_rest_types::{Activity, Executions, Queues, Sample, Workers};
@@ -12,7 +12,7 @@ use crate::parts::plot::{Series, plot};
 use crate::parts::{self, times};
 use crate::visitor::Visitor;
 
-/// What the plots have room for, at least: so a young server shows something too.
+/// The shortest time span of a plot, so that a server that just started shows something too.
 const SPAN_MS: i64 = 2 * 60_000;
 
 pub(crate) async fn get(visitor: Visitor) -> Result<Html<String>, Failure> {
@@ -52,7 +52,7 @@ pub(crate) async fn get(visitor: Visitor) -> Result<Html<String>, Failure> {
                     div.head-actions { a.quiet href=(visitor.page("/executions")) { "All executions" } }
                 }
                 @if newest.is_empty() {
-                    (empty("Nothing has run yet", "Start a workflow on the page of executions (press n there), or run the order \
+                    (empty("Nothing has run yet", "Start a workflow on the Executions page (press n there), or run the order \
                             workflow of the demo:", Some("flovyn demo")))
                 } @else { (executions::table(&visitor, &newest)) }
             }
@@ -137,7 +137,7 @@ fn plots(activity: &Activity) -> Markup {
             (plot("Backlog", "waiting for a worker", &[values("now", "warn", |sample| Some(sample.backlog as f64))], places, whole))
         }
         @if let Some(since) = since { p.muted.plots-note { "First sample " (times::moment(since)) ", one every " (times::duration(interval_ms)) } }
-        @else { p.muted.plots-note { "The first sample comes within " (times::duration(interval_ms)) } }
+        @else { p.muted.plots-note { "The first sample arrives within " (times::duration(interval_ms)) } }
     }
 }
 

@@ -1,4 +1,4 @@
-//! Queues: how much waits in them, and pausing them.
+//! Queues: the number of queued items, pause and resume.
 
 use axum::response::Html;
 use flovyn_rest_types::{Queue, Queues, Worker, Workers};
@@ -11,7 +11,7 @@ use crate::parts::{self, document, form, times};
 use crate::urls::encode;
 use crate::visitor::Visitor;
 
-/// Depths are exact up to this.
+/// Depths up to this number are exact.
 const COUNTED: i64 = 10_000;
 
 pub(crate) async fn get(visitor: Visitor) -> Result<Html<String>, Failure> {
@@ -19,7 +19,7 @@ pub(crate) async fn get(visitor: Visitor) -> Result<Html<String>, Failure> {
     let (queues, workers) = (visitor.api("/queues"), visitor.api("/workers"));
     let (queues, workers) = futures::join!(rest.get::<Queues>(&queues), rest.get::<Workers>(&workers));
     let (mut queues, workers) = (queues?.queues, workers?.workers);
-    // A queue that is empty has no row: its workers tell of it.
+    // An empty queue has no row, so it is taken from its workers.
     for worker in workers.iter().filter(|worker| worker.alive) {
         let name = worker.task_queue.as_deref().unwrap_or("default");
         if !queues.iter().any(|queue| queue.name == name) {
@@ -38,7 +38,7 @@ pub(crate) async fn get(visitor: Visitor) -> Result<Html<String>, Failure> {
         div.head { h1 { "Queues" } }
         div data-part="list" data-refresh="2000" {
             @if queues.is_empty() {
-                (empty("No queue has work", "A queue is there as soon as something waits in it, a worker serves it, or it is \
+                (empty("No queue has work", "A queue is listed when something waits in it, a worker serves it, or it is \
                         paused. Workflows and tasks go to `default` unless they name another.", None))
             } @else {
                 (table(&visitor, &queues, &workers))
@@ -67,7 +67,7 @@ fn table(visitor: &Visitor, queues: &[Queue], workers: &[Worker]) -> Markup {
                 tbody { @for queue in queues { (one_row(visitor, queue, serving(&queue.name))) } }
             }
         }
-        p.muted { "What waits for a worker now. What runs already is not counted, and goes on when a queue is paused." }
+        p.muted { "Items that wait for a worker now. Running work is not counted, and continues when a queue is paused." }
     }
 }
 

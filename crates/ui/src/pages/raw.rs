@@ -1,4 +1,5 @@
-//! Payloads as they are, for those that are too large for a page. As plain text: a browser shows them and runs nothing.
+//! Whole payloads, for those that are too large for a page. They are sent as plain text, so a browser shows them and
+//! runs nothing.
 
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};

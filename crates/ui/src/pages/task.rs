@@ -12,9 +12,9 @@ use crate::parts::{self, document, fact, times};
 use crate::urls::encode;
 use crate::visitor::Visitor;
 
-/// Lines of the log that are shown, at most: the newest.
+/// The most log lines that are shown: the newest.
 const LINES: usize = 500;
-/// Pages of the log that are read to find them.
+/// The most log pages that are read to find them.
 const LOG_PAGES: usize = 20;
 const LOG_PAGE: usize = 1_000;
 
@@ -33,7 +33,7 @@ pub(crate) async fn of_execution(
     Path((_, execution, name)): Path<(String, String, String)>,
 ) -> Result<Html<String>, Failure> {
     let missing = || Failure::not_found("the execution has no such task");
-    // Tasks of an execution are listed by id: this one follows the id before it.
+    // Tasks of an execution are listed by id, so this one follows the id before it.
     let before = before(&name).ok_or_else(missing)?;
     let path =
         visitor.api(&format!("/workflow-executions/{}/tasks?limit=1&cursor={before}", encode(&execution)));
@@ -74,7 +74,7 @@ async fn show(visitor: &Visitor, task: &Task) -> Result<Html<String>, Failure> {
     Ok(page(visitor, Page { title: &title, place, body }))
 }
 
-/// The newest lines.
+/// The newest lines of the log.
 async fn log(visitor: &Visitor, path: &str) -> Result<Vec<LogLine>, Failure> {
     let (mut lines, mut after): (Vec<LogLine>, i64) = (Vec::new(), 0);
     for _ in 0..LOG_PAGES {
@@ -143,7 +143,7 @@ fn head(visitor: &Visitor, task: &Task) -> Markup {
     }
 }
 
-/// What a failure is called, and whether trying again cannot help. `None`: neither is known.
+/// The type of a failure, and whether a retry cannot help. `None`: neither is known.
 fn failure(failure_type: Option<&str>, retryable: Option<bool>) -> Option<Markup> {
     let is_last = retryable == Some(false);
     (failure_type.is_some() || is_last).then(|| {

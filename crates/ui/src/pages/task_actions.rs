@@ -1,4 +1,4 @@
-//! What can be done to a standalone task, as buttons. Those of workflows are their workflow's.
+//! The actions on a standalone task, as buttons. Tasks of workflows have none.
 
 use flovyn_rest_types::Task;
 use maud::{Markup, html};

@@ -1,4 +1,4 @@
-//! Standalone tasks: filtered, page by page, failed ones at hand.
+//! Standalone tasks: filter, pages, a link to failed ones.
 
 use axum::response::Html;
 use flovyn_rest_types::{Definitions, Task, Tasks};
@@ -64,14 +64,14 @@ fn list_or_nothing(list: &List<'_>, found: &Tasks) -> Markup {
         return html! { (table(&found.tasks, path)) (list.pages(found.next_cursor.as_ref())) };
     }
     if !list.chosen.is_nothing() {
-        return list.nothing_matches("Types and queues are compared as a whole.");
+        return list.nothing_matches("Types and queues must match exactly.");
     }
     let about = "A standalone task is a job with retries, without a workflow around it. Tasks of workflows are on the \
                  pages of their executions.";
     empty("No standalone tasks yet", about, Some("flovyn task create send-email"))
 }
 
-/// Of tasks, wherever their pages are.
+/// A table of tasks. `path` is the path of a task's page.
 pub(super) fn table(tasks: &[Task], path: impl Fn(&Task) -> String) -> Markup {
     html! {
         div.scroll {
@@ -113,7 +113,7 @@ fn create_dialog(visitor: &Visitor) -> Markup {
         (form::json("input", "Input (JSON)", "{}"))
         div.field-row {
             (form::field("queue", "Queue", "default", false))
-            (form::field("max_retries", "Attempts at most", "3", false))
+            (form::field("max_retries", "Maximum of attempts", "3", false))
         }
     };
     form::dialog(visitor, "create", "Create a task", &visitor.page("/tasks"), "Create", fields)

@@ -1,4 +1,5 @@
-//! The timeline of an execution: a bar for whatever began and ended, a mark for whatever just happened. Read from events.
+//! The timeline of an execution, from its events: a bar for anything with a beginning and an end, a mark for a single
+//! moment.
 
 use std::collections::HashMap;
 
@@ -8,10 +9,10 @@ use serde::Deserialize;
 
 use crate::parts::{self, document, times};
 
-/// Bars that are shown, at most: the newest.
+/// The most bars that are shown: the newest.
 const MOST: usize = 60;
 
-/// What events say about what they are about. Fields of kinds that have none are left out.
+/// The fields of events that identify what they are about. Fields that an event type does not have are `None`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct Facts {
@@ -29,7 +30,7 @@ pub(super) struct Facts {
     pub(super) key: Option<String>,
     pub(super) workflow_kind: Option<String>,
     pub(super) error: Option<String>,
-    /// What a failure is called. `None`: nothing failed, or it has no name.
+    /// The type of a failure. `None`: nothing failed, or the failure has no type.
     pub(super) failure_type: Option<String>,
     pub(super) reason: Option<String>,
     pub(super) cancelled: bool,
@@ -55,17 +56,17 @@ enum Sort {
 struct Bar {
     sort: Sort,
     name: String,
-    /// Of the task or child.
+    /// The id of the task or child.
     id: String,
     begin_ms: i64,
-    /// None: it is open.
+    /// `None`: still open.
     end_ms: Option<i64>,
-    /// How it ended, as a status.
+    /// The outcome, as a status.
     outcome: &'static str,
     sequence: i64,
 }
 
-/// Bars in the order in which they began.
+/// The bars, ordered by their beginning.
 fn bars(events: &[Event]) -> Vec<Bar> {
     let mut bars: Vec<Bar> = Vec::new();
     let mut open: HashMap<String, usize> = HashMap::new();
@@ -115,7 +116,7 @@ fn bars(events: &[Event]) -> Vec<Bar> {
             "TIMER_CANCELLED" | "CANCELLATION_REQUESTED" => "CANCELLED",
             _ => continue,
         };
-        // What began before these events is not shown.
+        // An item that began before these events is not shown.
         if let Some(bar) = open.remove(&id).and_then(|place| bars.get_mut(place)) {
             (bar.end_ms, bar.outcome) = (Some(event.timestamp_ms), end);
         }
@@ -132,7 +133,7 @@ pub(super) fn section(row: &Execution, events: &Events, tasks: &[Task], own: &st
     bars.drain(..left_out);
     let earlier = left_out > 0 || events.events.first().is_some_and(|first| first.sequence > 1);
     let begin_ms = if earlier { bars[0].begin_ms } else { events.created_at_ms };
-    // An open bar ends now; what was left open ended with the execution.
+    // An open bar ends now; if the execution has ended, its open bars end with it.
     let end_ms = row.finished_ms.unwrap_or_else(times::now_ms).max(begin_ms + 1);
     let scale = Scale { begin_ms, span_ms: end_ms - begin_ms };
     let tasks: HashMap<&str, &Task> = tasks.iter().map(|task| (task.id.as_str(), task)).collect();
@@ -157,7 +158,7 @@ struct Scale {
 }
 
 impl Scale {
-    /// A share of the width.
+    /// The position as a share of the width.
     fn at(&self, ms: i64) -> f64 {
         ((ms - self.begin_ms) as f64 / self.span_ms as f64 * 100.0).clamp(0.0, 100.0)
     }
@@ -188,7 +189,7 @@ fn bar_row(row: &Execution, bar: &Bar, scale: &Scale, task: Option<&Task>, own: 
         Sort::Child => format!("{}/{}", own.rsplit_once('/').map_or("", |(above, _)| above), bar.id),
         _ => format!("{own}/events/{}", bar.sequence),
     };
-    // A task waits for a worker first.
+    // A task first waits for a worker.
     let started = task.and_then(|task| task.started_ms).filter(|at| *at > bar.begin_ms);
     let started = started.map(|at| scale.at(at).clamp(from, to));
     let again = task.filter(|task| task.execution_count > 1).map(|task| task.execution_count);
@@ -247,7 +248,7 @@ mod tests {
             event(4, "SIGNAL_RECEIVED", json!({ "signalName": "go", "signalValue": { "deep": [1] } })),
             event(5, "TASK_FAILED", json!({ "taskExecutionId": "a", "error": "no", "cancelled": true })),
             event(6, "TIMER_FIRED", json!({ "timerId": "t1" })),
-            // Began before what was read.
+            // It began before the events that were read.
             event(7, "PROMISE_RESOLVED", json!({ "promiseId": "p", "promiseName": "x" })),
             event(8, "PROMISE_CREATED", json!({ "promiseId": "q", "promiseName": "approval" })),
         ];

@@ -1,4 +1,4 @@
-//! Workers: who is there, and what they can run.
+//! Workers, whether they are alive, and what they can run.
 
 use axum::response::Html;
 use flovyn_rest_types::{Worker, Workers};

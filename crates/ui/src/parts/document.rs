@@ -1,25 +1,25 @@
-//! Payloads and errors as people read them. They come from users of users: whatever is in them is shown, never obeyed.
+//! Shows payloads and errors to people. They may come from an attacker: their content is shown, never interpreted.
 //!
-//! JSON is laid out token by token, as it was written: numbers keep all their digits, and no depth is too deep. Characters
-//! that would not be seen, or would turn the text around them, are shown by their number.
+//! JSON is formatted token by token, as it was written: numbers keep all their digits, and the depth is unlimited.
+//! Characters that are invisible, or that change the text direction, are shown by their number.
 
 use maud::{Markup, PreEscaped, html};
 use serde_json::value::RawValue;
 
 use super::copy;
 
-/// Markup made of one document, at most.
+/// The most bytes of markup for one document.
 const MOST: usize = 48 << 10;
-/// Shown of one text, at most.
+/// The most bytes that are shown of one text.
 const MOST_OF_TEXT: usize = 8 << 10;
-/// The longest name has 255 characters.
+/// The longest name has 255 characters, of up to 4 bytes.
 const MOST_OF_NAME: usize = 255 * 4;
-/// Levels that are indented.
+/// The most levels that are indented.
 const DEEPEST: usize = 24;
-/// What a copy button carries, at most.
+/// The most bytes that a copy button holds.
 const MOST_TO_COPY: usize = 16 << 10;
 
-/// A JSON document with a title. `whole` is where all of it is, if it is too large to be shown.
+/// A JSON document with a title. `whole` is the URL of the whole document, shown if the document is too large.
 pub(crate) fn json(title: &str, document: Option<&RawValue>, whole: Option<&str>) -> Markup {
     let text = document.map_or("null", RawValue::get);
     let laid_out = lay_out(text);
@@ -38,7 +38,7 @@ pub(crate) fn json(title: &str, document: Option<&RawValue>, whole: Option<&str>
     }
 }
 
-/// A text that is no JSON, such as an error.
+/// Text that is not JSON, such as an error.
 pub(crate) fn text(title: &str, text: &str) -> Markup {
     let (shown, cut) = beginning(text, MOST_OF_TEXT);
     let mut safe = String::new();
@@ -52,12 +52,12 @@ pub(crate) fn text(title: &str, text: &str) -> Markup {
     }
 }
 
-/// A name that somebody has given to something, whole.
+/// A user-chosen name, unshortened.
 pub(crate) fn name(text: &str) -> Markup {
     inline(text, MOST_OF_NAME)
 }
 
-/// Foreign text where no markup can be: in attributes and titles.
+/// User-chosen text for places that cannot have markup: attributes and titles.
 pub(crate) fn flat(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for letter in text.chars() {
@@ -66,7 +66,7 @@ pub(crate) fn flat(text: &str) -> String {
     out
 }
 
-/// Whether all of it can be seen.
+/// Whether all characters are visible.
 pub(crate) fn is_plain(text: &str) -> bool {
     !text.contains(is_unseen)
 }
@@ -128,7 +128,7 @@ fn new_line(html: &mut String, depth: usize) {
     (0..depth.min(DEEPEST)).for_each(|_| html.push_str("  "));
 }
 
-/// In bytes. Never none, so that everything comes to an end.
+/// The length in bytes. Never zero, so that the loop ends.
 fn token_length(rest: &str, first: char) -> usize {
     match first {
         '"' => {
@@ -158,7 +158,7 @@ fn push_token(html: &mut String, class: &str, token: &str) {
     }
 }
 
-/// The longest beginning that ends with a whole character.
+/// The longest beginning that does not split a character.
 fn beginning(text: &str, most: usize) -> (&str, bool) {
     if text.len() <= most {
         return (text, false);
@@ -187,7 +187,7 @@ fn number_of(letter: char) -> String {
     format!(r"\u{:04x}", u32::from(letter))
 }
 
-/// Controls, marks that turn the direction of text, and what has no width.
+/// Control characters, marks that change the text direction, and characters without width.
 fn is_unseen(letter: char) -> bool {
     letter.is_control()
         || matches!(letter, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
@@ -201,7 +201,7 @@ mod tests {
         lay_out(text).html
     }
 
-    /// Without the markup.
+    /// The text without the markup.
     fn plain(text: &str) -> String {
         let html = laid_out(text);
         let mut plain = String::new();
@@ -253,7 +253,7 @@ mod tests {
         let long = format!("\"{}\"", "é".repeat(500_000));
         let laid = lay_out(&long);
         assert!(laid.html.len() < 2 * MOST_OF_TEXT && laid.html.contains("1,000,002 bytes"));
-        // What is no JSON ends too.
+        // Text that is not JSON ends too.
         for odd in ["\"open", "}}}}", "@#\u{e9}", "", "   "] {
             let _ = lay_out(odd);
         }

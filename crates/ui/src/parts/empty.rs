@@ -1,10 +1,10 @@
-//! Where there is nothing yet: what would be here, and the command that puts something there.
+//! Placeholders for empty pages: what would be here, and the command that creates it.
 
 use maud::{Markup, html};
 
 use super::copy;
 
-/// What is missing, why it matters, and what to type.
+/// The title, an explanation, and a command. `None`: no command is shown.
 pub(crate) fn empty(title: &str, about: &str, command: Option<&str>) -> Markup {
     html! {
         div.empty {

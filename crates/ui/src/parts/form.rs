@@ -1,4 +1,4 @@
-//! Forms that change something. Each carries its session's token.
+//! Forms that change something. Each contains its session's token.
 
 use flovyn_rest_types::Definition;
 use maud::{Markup, html};
@@ -7,7 +7,7 @@ use crate::parts::document;
 use crate::session::random;
 use crate::visitor::Visitor;
 
-/// A form with nothing but a button.
+/// A form with only a button.
 pub(crate) fn button(visitor: &Visitor, action: &str, label: &str, class: &str) -> Markup {
     html! {
         form.inline method="post" action=(action) data-action {
@@ -22,7 +22,7 @@ pub(crate) fn opener(id: &str, label: &str, class: &str) -> Markup {
     html! { button class=(format!("button {class}")) type="button" popovertarget=(id) { (label) } }
 }
 
-/// The form that it opens.
+/// The form that the button opens.
 pub(crate) fn dialog(
     visitor: &Visitor,
     id: &str,
@@ -47,7 +47,8 @@ pub(crate) fn dialog(
     }
 }
 
-/// What shows that the form is of this session, and what tells it from every other: a form that is sent twice is one.
+/// The hidden fields: a token that proves that the form is from this session, and a key that identifies the form, so
+/// that a form that is sent twice is executed once.
 pub(crate) fn token(visitor: &Visitor) -> Markup {
     html! {
         input type="hidden" name="form_token" value=(visitor.session.form_token());
@@ -75,7 +76,7 @@ pub(crate) fn json(name: &str, label: &str, initial: &str) -> Markup {
     }
 }
 
-/// Names to choose from. One that cannot be seen whole is not suggested: what is chosen is sent as it is.
+/// Suggested names. A name with invisible characters is not suggested, because a chosen name is sent unchanged.
 pub(crate) fn suggestions(id: &str, known: &[Definition]) -> Markup {
     html! {
         datalist id=(id) {

@@ -1,4 +1,4 @@
-//! Icons, drawn by hand: lines in the colour of the text around them.
+//! Icons, drawn by hand as lines in the colour of the surrounding text.
 
 macro_rules! icon {
     ($($path:literal),+) => {

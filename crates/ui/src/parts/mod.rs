@@ -1,4 +1,4 @@
-//! Pieces that pages are made of.
+//! Building blocks of pages.
 
 pub(crate) mod document;
 pub(crate) mod empty;
@@ -10,24 +10,24 @@ pub(crate) mod times;
 
 use maud::{Markup, PreEscaped, html};
 
-/// A status in words, with a colour beside them.
+/// A status as text with a coloured mark.
 pub(crate) fn status(name: &str) -> Markup {
     html! { span.status data-status=(name) { (words(name)) } }
 }
 
-/// `TASK_COMPLETED` for people.
+/// `TASK_COMPLETED` as readable text.
 pub(crate) fn words(name: &str) -> String {
     let lower = name.to_lowercase().replace('_', " ");
     let mut letters = lower.chars();
     letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
 }
 
-/// An id that can be copied. The end of it tells neighbours apart: the beginning is the time.
+/// An id that can be copied. Its end is shown, because the beginning is the time and does not distinguish neighbours.
 pub(crate) fn id(id: &str) -> Markup {
     html! { span.id { code title=(id) { (short(id)) } (copy(id)) } }
 }
 
-/// The same in full.
+/// Like `id`, unshortened.
 pub(crate) fn whole_id(id: &str) -> Markup {
     html! { span.id { code { (id) } (copy(id)) } }
 }
@@ -42,12 +42,12 @@ pub(crate) fn short(id: &str) -> &str {
     id.rsplit('-').next().unwrap_or(id)
 }
 
-/// A name and its value in a list of facts; nothing if there is none.
+/// A name and its value in a list of facts. Empty if the value is `None`.
 pub(crate) fn fact(name: &str, value: Option<Markup>) -> Markup {
     html! { @if let Some(value) = value { div.fact { dt { (name) } dd { (value) } } } }
 }
 
-/// A number with its thousands apart.
+/// A number with separated thousands.
 pub(crate) fn number(number: i64) -> String {
     let digits = number.unsigned_abs().to_string();
     let mut grouped = String::new();

@@ -1,16 +1,17 @@
-//! Plots of what went on: lines over time, drawn here. Words and numbers stand around the drawing, so it may be stretched.
+//! Plots of recent activity: lines over time, drawn as SVG. Text and numbers are outside of the drawing, so it may be
+//! stretched.
 
 use std::fmt::Write;
 
 use maud::{Markup, html};
 
-/// In units of the drawing.
+/// The width in units of the drawing.
 const WIDTH: f64 = 600.0;
 const HEIGHT: f64 = 100.0;
-/// Kept free at both sides, for dots.
+/// The margin at both sides, for dots.
 const MARGIN: f64 = 4.0;
 
-/// One line: its name, its tone, and a value per interval where there is one.
+/// One line: its name, its tone, and its values by interval. `None`: an interval without a value.
 #[derive(Debug)]
 pub(crate) struct Series {
     pub(crate) name: &'static str,
@@ -18,7 +19,8 @@ pub(crate) struct Series {
     pub(crate) values: Vec<Option<f64>>,
 }
 
-/// `places` is how many intervals there is room for: a young server has fewer samples, and they stand at the right.
+/// Draws a plot. `places` is the number of intervals that fit. A server that just started has fewer samples, which are
+/// drawn at the right.
 pub(crate) fn plot(
     title: &str,
     about: &str,
@@ -54,7 +56,7 @@ pub(crate) fn plot(
     }
 }
 
-/// The next round number above.
+/// The next larger round number.
 fn nice(highest: f64) -> f64 {
     if highest <= 0.0 {
         return 1.0;
@@ -67,12 +69,12 @@ fn nice(highest: f64) -> f64 {
         .unwrap_or(highest)
 }
 
-/// Whether there is no line to see, only dots: those have to be larger.
+/// Whether the values form no visible line, only dots, which must then be larger.
 fn is_sparse(values: &[Option<f64>]) -> bool {
     !values.windows(2).any(|pair| pair[0].is_some() && pair[1].is_some())
 }
 
-/// Where there is no value the line is broken; a value alone is a dot.
+/// The path of a line. Missing values interrupt it; a single value is a dot.
 fn line(values: &[Option<f64>], places: usize, top: f64) -> String {
     let places = places.max(values.len()).max(2);
     let first = places - values.len();
@@ -90,7 +92,7 @@ fn line(values: &[Option<f64>], places: usize, top: f64) -> String {
         // Writing to a string cannot fail.
         let _ = write!(path, "{command}{x:.1} {y:.1}");
         if is_alone {
-            // No length: the round ends of the line are the dot, however the drawing is stretched.
+            // A line of length zero: its round ends form the dot, even if the drawing is stretched.
             path.push_str("h0");
         }
         is_drawing = true;

@@ -1,20 +1,20 @@
-//! Moments and durations: short ones to look at, exact ones to hover over.
+//! Times and durations: a short form, and the exact form in the tooltip.
 
 use jiff::Timestamp;
 use maud::{Markup, html};
 
-/// How long ago or how soon; the script keeps it true.
+/// A time, shown as how long ago or how soon. A script keeps it up to date.
 pub(crate) fn moment(ms: i64) -> Markup {
     html! { time datetime=(iso(ms)) title=(exact(ms)) data-ago { (ago(ms, now_ms())) } }
 }
 
-/// The same for what happens by the real time also where a server has a clock of its own, such as signs of life.
+/// Like `moment`, for events that use real time even on a server with a virtual clock, such as heartbeats.
 pub(crate) fn real_moment(ms: i64) -> Markup {
     let now_ms = Timestamp::now().as_millisecond();
     html! { time datetime=(iso(ms)) title=(exact(ms)) data-ago data-real { (ago(ms, now_ms)) } }
 }
 
-/// A moment of a day, for rows that stand close together.
+/// A time of day, for rows with times close together.
 pub(crate) fn clock(ms: i64) -> Markup {
     html! { time datetime=(iso(ms)) title=(exact(ms)) { (written(ms, "%H:%M:%S%.3f")) } }
 }
@@ -28,16 +28,16 @@ pub(crate) fn iso(ms: i64) -> String {
 }
 
 fn written(ms: i64, format: &str) -> String {
-    // Whatever is outside of jiff's calendar never came from a clock.
+    // A time outside of jiff's range never came from a clock.
     Timestamp::from_millisecond(ms).map(|time| time.strftime(format).to_string()).unwrap_or_default()
 }
 
 tokio::task_local! {
-    /// The time of a server whose clock is not this machine's.
+    /// The time of a server whose clock differs from this machine's.
     static NOW_MS: i64;
 }
 
-/// Renders pages as of this time rather than that of this machine.
+/// Renders pages at this time instead of this machine's time.
 pub async fn as_of<F: Future>(now_ms: i64, render: F) -> F::Output {
     NOW_MS.scope(now_ms, render).await
 }
@@ -46,12 +46,12 @@ pub(crate) fn now_ms() -> i64 {
     NOW_MS.try_with(|now_ms| *now_ms).unwrap_or_else(|_| Timestamp::now().as_millisecond())
 }
 
-/// How far the server's clock is ahead of this machine's. `None`: it is the same.
+/// How far the server's clock is ahead of this machine's. `None`: it uses this machine's clock.
 pub(crate) fn ahead_ms() -> Option<i64> {
     NOW_MS.try_with(|now_ms| now_ms - Timestamp::now().as_millisecond()).ok()
 }
 
-/// From one moment to another, or to now.
+/// The duration from one time to another. `None`: to now.
 pub(crate) fn between(from_ms: i64, to_ms: Option<i64>) -> i64 {
     (to_ms.unwrap_or_else(now_ms) - from_ms).max(0)
 }
@@ -64,14 +64,14 @@ fn ago(time_ms: i64, now_ms: i64) -> String {
     }
 }
 
-/// The largest unit alone.
+/// A duration in its largest unit only.
 fn coarse(ms: i64) -> String {
     const UNITS: &[(i64, &str)] = &[(86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1_000, "s")];
     let (unit, name) = UNITS.iter().find(|(unit, _)| ms >= *unit).unwrap_or(&(1_000, "s"));
     format!("{} {name}", ms / unit)
 }
 
-/// `850 ms`, `12.3 s`, `4 min 5 s`, `2 h 3 min`, `5 d 1 h`.
+/// Formats a duration: `850 ms`, `12.3 s`, `4 min 5 s`, `2 h 3 min`, `5 d 1 h`.
 pub(crate) fn duration(ms: i64) -> String {
     match ms {
         ..=999 => format!("{ms} ms"),

@@ -1,4 +1,4 @@
-//! `flovyn api-key generate`: works without a server, and stores nothing.
+//! `flovyn api-key generate`: works without a server and stores nothing.
 
 use std::io::Write;
 
@@ -9,7 +9,7 @@ use crate::terminal::say;
 
 #[derive(Args)]
 #[command(after_help = "\
-Works without a server. The key and its hash go to stdout, in the form of the configuration.
+Works without a server. The key and its hash go to stdout, in the format of the server's configuration.
 
 Examples:
   flovyn api-key generate")]
@@ -21,10 +21,8 @@ impl Generate {
         let hash: String = hash_api_key(&key).iter().map(|byte| format!("{byte:02x}")).collect();
         writeln!(std::io::stdout(), "key = \"{key}\"\nsha256 = \"{hash}\"")
             .map_err(|error| error.to_string())?;
-        say(
-            "Give the key to whoever calls the server: it is shown only now. Put its sha256, with a name, tenants and a \
-             role, under [[auth.api_keys]] in the server's configuration.",
-        );
+        say("Store the key now: it is not shown again. Add its sha256, with a name, tenants and a \
+             role, under [[auth.api_keys]] in the server's configuration.");
         Ok(())
     }
 }

@@ -1,4 +1,4 @@
-//! `flovyn api-key`: keys that are named in the configuration of a server.
+//! `flovyn api-key`: keys that are declared in a server's configuration.
 
 mod generate;
 
@@ -6,7 +6,7 @@ use clap::Subcommand;
 
 #[derive(Subcommand)]
 pub(crate) enum ApiKey {
-    /// Make a key, and its hash for the configuration.
+    /// Generate a key, and its hash for the configuration.
     Generate(generate::Generate),
 }
 

@@ -15,19 +15,19 @@ use crate::remote::Session;
 use crate::view::note;
 use crate::view::words::moment;
 
-/// How often to say how far it is.
+/// How often the progress is printed.
 const LOOK: Duration = Duration::from_secs(1);
 
 #[derive(Args)]
 #[command(after_help = "\
-The clock goes from one due moment to the next, and work that was handed out finishes in
-between. Prints the time it is then, and on the way, on stderr, how far it is.
+The clock jumps from one due time to the next. In between, work that was handed out finishes.
+Prints the new time. Progress goes to stderr.
 
 Examples:
   flovyn clock advance 30d
   flovyn clock advance 1h30m")]
 pub(crate) struct Advance {
-    /// By how much, such as 30d.
+    /// By how much to advance, such as 30d.
     duration: Span,
 }
 
@@ -44,7 +44,7 @@ impl Advance {
         let mut advanced = pin!(session.client.post_to_root_patiently(&["_", "clock", "advance"], &body));
         let mut look = interval_at(Instant::now() + LOOK, LOOK);
         let mut told_ms = 0;
-        // Work that is started on the way takes its time: as long as the server is there, it goes on.
+        // Work that starts on the way takes real time, so there is no time limit while the server is alive.
         let now: Answer<Now> = loop {
             tokio::select! {
                 biased;
@@ -53,7 +53,7 @@ impl Advance {
                     let _: serde_json::Value = session.client.get_from_root(&["_", "health", "live"]).await?;
                     let now_ms = session.client.now_ms();
                     if told_ms != 0 && told_ms != now_ms {
-                        note(&format!("the clock is at {}", moment(now_ms)));
+                        note(&format!("the clock has reached {}", moment(now_ms)));
                     }
                     told_ms = now_ms;
                 }

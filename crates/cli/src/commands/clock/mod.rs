@@ -10,12 +10,12 @@ use crate::remote::Session;
 
 #[derive(Subcommand)]
 pub(crate) enum Clock {
-    /// Move the clock on. Everything that falls due happens on the way.
+    /// Advance the clock; everything that becomes due is processed.
     Advance(advance::Advance),
 }
 
 impl Verbs for Clock {
-    const IF_MISSING: &'static str = "Only `flovyn dev --virtual-clock` has a clock that can be moved.";
+    const IF_MISSING: &'static str = "Only the clock of `flovyn dev --virtual-clock` can be advanced.";
 
     async fn run(self, session: &Session) -> Result<(), Failure> {
         match self {

@@ -1,7 +1,7 @@
-//! `flovyn demo`: a server, a worker and one order in one process, to be watched.
+//! `flovyn demo`: a server, a worker and one order in one process.
 //!
-//! - `order`: the workflow and its tasks, written as any user would. `workers`: who runs them.
-//! - `walk`: triggers an order and tells what happens. `screen`: how it looks.
+//! - `order`: the workflow and its tasks, written like any user's. `workers`: the workers that run them.
+//! - `walk`: starts an order and prints what happens. `screen`: how the output looks.
 
 mod order;
 mod screen;
@@ -30,27 +30,27 @@ use crate::terminal::{Paint, say};
 use crate::view::pretty;
 use crate::view::timeline::Timeline;
 
-/// Much longer than it takes.
+/// Much longer than an order takes.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// For `curl -H @FILE`: a token is long, and does not belong into the list of processes.
+/// For `curl -H @FILE`: a token is long, and must not appear in the process list.
 const AUTHORIZATION: &str = "auth";
 
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
   flovyn demo
-  flovyn demo --exit   # ends after the order; its result alone goes to stdout")]
+  flovyn demo --exit   # exits after the order; only its result goes to stdout")]
 pub(crate) struct Demo {
-    /// Where to keep the database and the credentials; without it, a new temporary directory that is removed at the end.
+    /// Directory for the database and the credentials. Default: a temporary directory that is deleted on exit.
     #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
-    /// Address for HTTP, of this machine only; if its port is in use, a free one is taken.
+    /// Local address for HTTP. If the port is in use, a free port is used.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8080")]
     http: SocketAddr,
-    /// Address for gRPC, of this machine only; if its port is in use, a free one is taken.
+    /// Local address for gRPC. If the port is in use, a free port is used.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:9090")]
     grpc: SocketAddr,
-    /// End after the order, instead of keeping the server up for a look.
+    /// Exit after the order instead of keeping the server running.
     #[arg(long)]
     exit: bool,
 }
@@ -74,7 +74,7 @@ impl Demo {
         let (end, outcome) = match shown {
             Ok(None) if self.exit => (End::Done, Ok(())),
             Ok(None) => (serving::until_end(&local.server, &mut signals).await, Ok(())),
-            Ok(Some(end)) => (end, Err("interrupted before the order was done".to_owned())),
+            Ok(Some(end)) => (end, Err("interrupted before the order was completed".to_owned())),
             Err(what) => (End::Done, Err(what)),
         };
         workers.stop().await;
@@ -82,7 +82,7 @@ impl Demo {
         outcome
     }
 
-    /// One order with all that is said about it.
+    /// Runs one order and prints what happens.
     async fn show(
         &self,
         local: &LocalServer,
@@ -109,7 +109,7 @@ impl Demo {
     }
 }
 
-/// Where the demo keeps its data.
+/// The directory for the data of the demo.
 enum Home {
     Given(PathBuf),
     Temporary(TempDir),
@@ -120,7 +120,7 @@ impl Home {
         match given {
             Some(path) => Ok(Self::Given(path.to_owned())),
             None => tempfile::Builder::new().prefix("flovyn-demo-").tempdir().map(Self::Temporary).map_err(
-                |error| format!("cannot make a temporary directory: {error}; choose one with --data-dir"),
+                |error| format!("cannot create a temporary directory: {error}; choose one with --data-dir"),
             ),
         }
     }
@@ -144,26 +144,27 @@ fn introduce(screen: &Screen, local: &LocalServer, home: &Home, in_use: &[Socket
     screen.plain(&format!("REST    {}/api/tenants/{TENANT}", credentials.http_url));
     screen.plain(&format!("gRPC    {}, for the worker in this process", credentials.grpc_url));
     for address in in_use {
-        screen.plain(&format!("        ({address} is in use: a free port is taken instead)"));
+        screen.plain(&format!("        ({address} is in use, so a free port was chosen)"));
     }
     screen.plain(&format!("Data    {}, {kept}", home.path().display()));
     say("");
 }
 
 fn purchase() -> Purchase {
-    // Unique, also where the data is kept: one demo at a time has the directory, and takes more than a second.
+    // Unique, also in a directory that is kept: only one demo at a time uses the directory, and it takes more than a
+    // second.
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
     Purchase { id: format!("order-{now}"), item: "espresso machine".into(), price: 749 }
 }
 
-/// The result is data: it alone goes to stdout.
+/// Only the result is data, so nothing else goes to stdout.
 fn print(value: Option<&RawValue>) -> std::io::Result<()> {
     let mut out = std::io::stdout().lock();
     writeln!(out, "{}", pretty::indented(value.map_or("null", RawValue::get)))?;
     out.flush()
 }
 
-/// What to try while the server is up, in lines to copy.
+/// Commands to try while the server runs, ready to copy.
 fn look_around(
     screen: &Screen,
     client: &Client,
@@ -175,15 +176,18 @@ fn look_around(
     let file = home.path().join(AUTHORIZATION);
     write_secret(&file, format!("Authorization: Bearer {}\n", credentials.api_token).as_bytes())?;
     let file = std::path::absolute(&file).unwrap_or(file);
-    // Commands look for the usual folder by themselves.
+    // Commands find the default folder without an option.
     let named = match home.path() == Path::new(".flovyn") {
         true => String::new(),
         false => format!(" --data-dir {}", home.path().display()),
     };
-    // No remarks behind the commands: an interactive zsh takes them for arguments.
-    screen.heading(&format!("Server and worker stay up for a look, in a browser: {}/", credentials.http_url));
+    // No comments after the commands, because an interactive zsh takes them for arguments.
+    screen.heading(&format!(
+        "Server and worker keep running. To explore them, open in a browser: {}/",
+        credentials.http_url
+    ));
     say(&format!(
-        "  In another terminal, start an order of your own. It waits until you approve of it:\n\n    \
+        "  In another terminal, start an order of your own. It waits until you approve it:\n\n    \
          flovyn workflow show{named} {id}\n    \
          flovyn workflow start{named} order \\\n      \
          --input '{{\"id\": \"mine\", \"item\": \"lamp\", \"price\": 40}}'\n    \

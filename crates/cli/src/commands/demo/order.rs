@@ -1,5 +1,5 @@
-//! The workflow that the demo shows: an order, from the card to the parcel. What its tasks do is made up, how long they take
-//! is not.
+//! The workflow that the demo shows: an order, from the card to the parcel. Its tasks only pretend to work, but they
+//! take real time.
 
 use std::time::Duration;
 
@@ -13,14 +13,14 @@ use serde::{Deserialize, Serialize};
 use crate::local::Credentials;
 
 const PACKING: Duration = Duration::from_secs(2);
-/// What the history calls the timer of packing: it is the only one.
+/// The id of the packing timer in the history. It is the workflow's only timer.
 pub(super) const PACKING_TIMER: &str = "timer-1";
 const RETRY: RetryPolicy =
     RetryPolicy { initial: Duration::from_millis(800), factor: 2.0, cap: Duration::from_secs(10) };
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Purchase {
-    /// Unique: the key of the approval is made of it.
+    /// Unique, because it is part of the key of the approval.
     pub(super) id: String,
     pub(super) item: String,
     pub(super) price: u32,
@@ -41,21 +41,21 @@ struct Receipt {
     parcel: String,
 }
 
-/// By this key whoever approves of an order finds its promise.
+/// The key with which a person resolves the promise of an order's approval.
 pub(super) fn approval_key(order: &str) -> String {
     format!("approve-{order}")
 }
 
 #[workflow]
 async fn order(ctx: WorkflowContext, purchase: Purchase) -> Result<Receipt> {
-    // Three tasks side by side. Should one fail, it alone is tried again.
+    // Three tasks in parallel. If one fails, only that task is retried.
     let shelf = ctx.schedule::<ReserveStock>(purchase.item.clone());
     let risk = ctx.schedule::<CheckFraud>(purchase.clone());
     let retried = TaskOptions { retry: Some(RETRY), ..ChargeCard::options() };
     let payment = ctx.schedule_with_options::<ChargeCard>(purchase.clone(), retried);
     let (shelf, risk, payment) = (shelf.await?, risk.await?, payment.await?);
 
-    // A person has to agree. Until then the workflow costs nothing but its rows.
+    // A person has to approve. While the workflow waits, it uses no resources except its rows.
     let options = PromiseOptions { key: Some(approval_key(&purchase.id)), timeout: None };
     let approval = ctx.promise_with_options::<Approval>("approval", options).await?;
 
@@ -95,7 +95,7 @@ async fn work(ms: u64) {
     tokio::time::sleep(Duration::from_millis(ms)).await;
 }
 
-/// A worker that can do all of this.
+/// A worker with this workflow and its tasks.
 pub(super) fn worker(credentials: &Credentials, name: &str) -> Result<Worker> {
     let worker: WorkerBuilder = Worker::builder(&credentials.grpc_url, &credentials.worker_token);
     let worker = worker.name(name).drain_within(Duration::from_secs(2)).workflow(Order);

@@ -1,4 +1,4 @@
-//! What the demo says while it runs, line by line, on stderr.
+//! The lines that the demo prints on stderr while it runs.
 
 use std::time::Instant;
 
@@ -11,7 +11,7 @@ pub(super) enum Mark {
     Waits,
     Done,
     Failed,
-    /// The demo itself does something.
+    /// An action of the demo itself.
     Demo,
 }
 
@@ -35,12 +35,12 @@ pub(super) struct Screen {
 }
 
 impl Screen {
-    /// Time counts from here.
+    /// The elapsed time starts here.
     pub(super) fn new(paint: Paint) -> Self {
         Self { paint, start: Instant::now() }
     }
 
-    /// Something that has just happened.
+    /// Prints an event that has just happened.
     pub(super) fn line(&self, mark: Mark, name: &str, what: &str) {
         let seconds = format!("{:5.2} s", self.start.elapsed().as_secs_f64());
         let sign = mark.look(self.paint);

@@ -1,4 +1,5 @@
-//! One order from its trigger to its result, shown as it happens. All of it goes through the public REST API.
+//! Follows one order from its start to its result and prints the events as they happen. Uses only the public REST
+//! API.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -14,15 +15,15 @@ use crate::client::{Client, path};
 use crate::follow::{Follower, Seen, TaskSeen, Tasks};
 use crate::view::timeline::Work;
 
-/// So long the demo lets people look before it goes on.
+/// How long the demo pauses, so that people can read, before it continues.
 const LOOK: Duration = Duration::from_millis(700);
 
-/// What is known when the order is done.
+/// The data collected when the order is done.
 pub(super) struct Story {
     pub(super) execution_id: String,
     pub(super) output: Option<Box<RawValue>>,
     pub(super) events: Vec<LogEvent>,
-    /// By the task's id.
+    /// Work by task id.
     pub(super) work: HashMap<String, Work>,
 }
 
@@ -34,7 +35,7 @@ pub(super) struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    /// Triggers the order, shows what becomes of it, and approves of it when it asks.
+    /// Starts the order, prints its events, and approves it when it waits for approval.
     pub(super) async fn run(mut self) -> Result<Story, String> {
         let trigger = ["workflows", "order", "trigger"];
         self.screen.line(Mark::Demo, "POST", &path(&trigger));
@@ -60,15 +61,16 @@ impl Walk<'_> {
         self.finish(execution_id, events).await
     }
 
-    /// What a person would do, after a look. Meanwhile the worker crashes, to show that nothing is lost.
+    /// Approves the order as a person would, after a pause. Meanwhile the worker crashes, to show that nothing is
+    /// lost.
     async fn approve(&mut self, execution_id: &str) -> Result<(), String> {
         tokio::time::sleep(LOOK).await;
         self.workers.crash().map_err(|error| error.to_string())?;
-        self.screen.line(Mark::Demo, "worker", "is killed; a new one goes on from the history");
+        self.screen.line(Mark::Demo, "worker", "is killed; a new worker continues from the history");
         tokio::time::sleep(LOOK).await;
         let execution: Execution = self.client.get(&["workflow-executions", execution_id]).await?;
         let waits: Vec<String> = execution.waiting_on.iter().map(ToString::to_string).collect();
-        let found = format!("is {}, and says for what: {}", execution.status, waits.join(", "));
+        let found = format!("is {}: it waits for {}", execution.status, waits.join(", "));
         self.screen.line(Mark::Waits, "order", &found);
         tokio::time::sleep(LOOK).await;
         let promise = format!("key:{}", approval_key(&self.purchase.id));
@@ -94,12 +96,12 @@ impl Walk<'_> {
     }
 }
 
-/// The tasks that have not ended, with their types and the last attempt shown.
+/// The open tasks, with their types and the last attempt shown.
 #[derive(Default)]
 struct OpenTasks(HashMap<String, (String, i64)>);
 
 impl OpenTasks {
-    /// The streams of tasks run beside that of the history: what comes after a task's end is old.
+    /// The streams of tasks run in parallel with the stream of the history, so events after a task's end are ignored.
     fn show(&mut self, screen: &Screen, task: &Task) {
         let Some((task_type, shown)) = self.0.get_mut(&task.id) else { return };
         let attempt = task.execution_count;
@@ -135,24 +137,24 @@ fn show(screen: &Screen, tasks: &mut OpenTasks, event: &LogEvent) {
         }
         "TASK_FAILED" => line(Mark::Failed, &tasks.end(event), &event.text("error")),
         "PROMISE_CREATED" => {
-            line(Mark::Waits, &event.text("promiseName"), "a promise: the order waits for a person")
+            line(Mark::Waits, &event.text("promiseName"), "a promise: the order waits for approval")
         }
         "PROMISE_RESOLVED" => {
             let by = event.read("value").map_or("somebody".to_owned(), |Approval { by }| by);
-            line(Mark::Done, &event.text("promiseName"), &format!("given by {by}"));
+            line(Mark::Done, &event.text("promiseName"), &format!("approved by {by}"));
         }
         "TIMER_STARTED" => {
             let ms: i64 = event.read("durationMs").unwrap_or_default();
             line(Mark::Waits, &timer_name(&event.text("timerId")), &format!("a timer of {ms} ms"));
         }
-        "TIMER_FIRED" => line(Mark::Done, &timer_name(&event.text("timerId")), "the time is up"),
+        "TIMER_FIRED" => line(Mark::Done, &timer_name(&event.text("timerId")), "fired"),
         "WORKFLOW_COMPLETED" => line(Mark::Done, "order", "completed"),
         "WORKFLOW_EXECUTION_FAILED" => line(Mark::Failed, "order", &event.text("error")),
         other => line(Mark::Begins, "order", other),
     }
 }
 
-/// The history numbers timers; people call them by what they are for.
+/// The display name of a timer. The history only numbers timers.
 pub(super) fn timer_name(timer_id: &str) -> String {
     if timer_id == PACKING_TIMER { "packing".to_owned() } else { timer_id.to_owned() }
 }

@@ -1,4 +1,4 @@
-//! The demo's worker, which runs in this process but talks to the server as any other would.
+//! The demo's worker. It runs in this process but talks to the server like any other worker.
 
 use flovyn_sdk::{Result, WorkerHandle};
 
@@ -17,7 +17,7 @@ impl Workers {
         Ok(Self { credentials: credentials.clone(), count: 1, running })
     }
 
-    /// Ends the worker without a word, and starts another that knows nothing of what it did.
+    /// Aborts the worker, and starts another one without any state of the first.
     pub(super) fn crash(&mut self) -> Result<()> {
         self.count += 1;
         let next = order::worker(&self.credentials, &format!("demo-worker-{}", self.count))?.start();

@@ -1,4 +1,4 @@
-//! `flovyn promise`: answering what a workflow waits for.
+//! `flovyn promise`: resolves or rejects the promises that workflows wait for.
 
 mod reject;
 mod resolve;
@@ -11,15 +11,14 @@ use crate::remote::Session;
 
 #[derive(Subcommand)]
 pub(crate) enum Promise {
-    /// Give a promise its value.
+    /// Resolve a promise with a value.
     Resolve(resolve::Resolve),
-    /// Let waiting for a promise fail.
+    /// Reject a promise with an error.
     Reject(reject::Reject),
 }
 
 impl Verbs for Promise {
-    const IF_MISSING: &'static str =
-        "`flovyn workflow show` names the promise that an execution waits for; it may not have asked yet.";
+    const IF_MISSING: &'static str = "`flovyn workflow show` names the promise that an execution waits for. The promise may not have been created yet.";
 
     async fn run(self, session: &Session) -> Result<(), Failure> {
         match self {

@@ -12,10 +12,10 @@ use crate::remote::Session;
 Examples:
   flovyn promise reject key:expense-18 --error 'too expensive'")]
 pub(crate) struct Reject {
-    /// The promise's id, or `key:` and its key.
+    /// The promise's id, or `key:` followed by its key.
     #[arg(value_parser = input::name)]
     promise: String,
-    /// Why; the workflow gets it.
+    /// The error that the workflow receives.
     #[arg(long)]
     error: String,
 }

@@ -15,10 +15,10 @@ Examples:
   flovyn promise resolve key:expense-17 --value '{\"by\": \"Grace\"}'
   flovyn promise resolve 01a1e25a-8740-7f71-8773-3f921cc0de3c")]
 pub(crate) struct Resolve {
-    /// The promise's id, or `key:` and its key.
+    /// The promise's id, or `key:` followed by its key.
     #[arg(value_parser = input::name)]
     promise: String,
-    /// Value as JSON, or @FILE, or - for stdin; null unless given.
+    /// Value as JSON, @FILE, or - for stdin. Default: null.
     #[arg(long, short, value_name = "JSON", value_parser = input::json)]
     value: Option<Box<RawValue>>,
 }

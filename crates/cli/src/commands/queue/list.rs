@@ -12,7 +12,7 @@ use crate::view::words::age;
 
 #[derive(Args)]
 #[command(after_help = "\
-Numbers are exact up to 10,000. OLDEST is since when the first queued item has been ready.
+Numbers are exact up to 10,000. OLDEST is the time since which the oldest queued item has been ready.
 
 Examples:
   flovyn queue list")]
@@ -34,6 +34,6 @@ impl List {
                 Cell::from(oldest.unwrap_or_default()),
             ]
         })?;
-        listing.end("Nothing waits, and no queue is paused.")
+        listing.end("No work is queued, and no queue is paused.")
     }
 }

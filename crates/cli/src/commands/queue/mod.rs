@@ -1,4 +1,4 @@
-//! `flovyn queue`: what waits, and letting it wait.
+//! `flovyn queue`: queued work, pausing and resuming.
 
 mod list;
 mod pause;
@@ -12,11 +12,11 @@ use crate::remote::Session;
 
 #[derive(Subcommand)]
 pub(crate) enum Queue {
-    /// List the queues in which something waits or which are paused.
+    /// List the queues that have queued items or are paused.
     List(list::List),
-    /// Hand out nothing from a queue; what workers have they finish.
+    /// Pause a queue: no work is handed out; in-flight work completes.
     Pause(pause::Pause),
-    /// Hand out work from a queue again.
+    /// Resume a queue.
     Resume(resume::Resume),
 }
 

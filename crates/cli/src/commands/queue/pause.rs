@@ -21,12 +21,8 @@ impl Pause {
     pub(crate) async fn run(self, session: &Session) -> Result<(), Failure> {
         session.client.post::<()>(&["queues", &self.queue, "pause"], &json!({})).await?;
         let done = json!({ "queue": self.queue, "paused": true });
-        session.out.done(
-            &done,
-            &format!(
-                "Queue {0} is paused. Hand out its work again with: flovyn queue resume {0}",
-                self.queue
-            ),
-        )
+        session
+            .out
+            .done(&done, &format!("Queue {0} is paused. Resume it with: flovyn queue resume {0}", self.queue))
     }
 }

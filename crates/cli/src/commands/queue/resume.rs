@@ -21,6 +21,6 @@ impl Resume {
     pub(crate) async fn run(self, session: &Session) -> Result<(), Failure> {
         session.client.post::<()>(&["queues", &self.queue, "resume"], &json!({})).await?;
         let done = json!({ "queue": self.queue, "paused": false });
-        session.out.done(&done, &format!("Queue {} hands out work again.", self.queue))
+        session.out.done(&done, &format!("Queue {} is resumed.", self.queue))
     }
 }

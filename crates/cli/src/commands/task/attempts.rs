@@ -16,7 +16,7 @@ use crate::view::words::{duration, moment};
 Examples:
   flovyn task attempts 01a1e25a-8115-75f7-a408-22da880edbbf")]
 pub(crate) struct Attempts {
-    /// The task's id; also of a task of a workflow.
+    /// The task's id; tasks of workflows are possible too.
     #[arg(value_parser = input::id)]
     id: String,
 }

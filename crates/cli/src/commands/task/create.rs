@@ -17,40 +17,40 @@ Examples:
   flovyn task create send-email --input @mail.json --in 10m --max-retries 5
   flovyn task create report --key report-2027-01 --queue slow --timeout 1h")]
 pub(crate) struct Create {
-    /// The task's type, as workers know it.
+    /// The task's type, as registered by workers.
     #[arg(value_parser = input::name)]
     task_type: String,
-    /// Input as JSON, or @FILE, or - for stdin.
+    /// Input as JSON, @FILE, or - for stdin.
     #[arg(long, short, value_name = "JSON", value_parser = input::json)]
     input: Option<Box<RawValue>>,
-    /// Create once per key: the same key again finds the task instead of creating another.
+    /// Idempotency key: a second create with the same key returns the first task.
     #[arg(long, value_name = "KEY")]
     key: Option<String>,
-    /// How long the key holds; 24 hours unless given.
+    /// Lifetime of the key. Default: 24 hours.
     #[arg(long, value_name = "DURATION", requires = "key")]
     key_ttl: Option<Span>,
-    /// The queue whose workers get it; `default` unless given.
+    /// The queue of the task. Default: `default`.
     #[arg(long, value_name = "QUEUE")]
     queue: Option<String>,
-    /// How often it is run at most; 3 unless given.
+    /// Maximum number of attempts. Default: 3.
     #[arg(long, value_name = "NUMBER")]
     max_retries: Option<u32>,
-    /// Moves it in its queue, as if it had come so many seconds later; negative is sooner.
+    /// Shift in the queue by this many seconds; negative runs sooner.
     #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
     priority: Option<i64>,
-    /// Not before this time, such as 2027-01-31T09:00:00Z.
+    /// Start no earlier than this time, such as 2027-01-31T09:00:00Z.
     #[arg(long, value_name = "TIME", value_parser = input::moment)]
     at: Option<String>,
-    /// Not before so long from now, such as 10m.
+    /// Start after this duration, such as 10m.
     #[arg(long = "in", value_name = "DURATION", conflicts_with = "at")]
     after: Option<Span>,
-    /// How long an attempt may take.
+    /// Time limit of one attempt.
     #[arg(long, value_name = "DURATION")]
     timeout: Option<Span>,
-    /// How long all of it may take, pauses included.
+    /// Time limit of all attempts together, delays included.
     #[arg(long, value_name = "DURATION")]
     total_timeout: Option<Span>,
-    /// How long a worker may be silent during an attempt.
+    /// Maximum time between heartbeats of an attempt.
     #[arg(long, value_name = "DURATION")]
     heartbeat_timeout: Option<Span>,
 }

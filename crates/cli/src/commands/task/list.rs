@@ -10,23 +10,23 @@ use crate::remote::Session;
 
 #[derive(Args)]
 #[command(after_help = "\
-Tasks of workflows are listed by `flovyn workflow tasks`.
+To list the tasks of a workflow, use `flovyn workflow tasks`.
 
 Examples:
   flovyn task list
   flovyn task list --status failed --type send-email
   flovyn task list --status failed -o json | jq -r '.[].id' | xargs -n1 flovyn task retry")]
 pub(crate) struct List {
-    /// Only those in this status.
+    /// Only tasks with this status.
     #[arg(long, value_enum, ignore_case = true)]
     status: Option<Status>,
-    /// Only those of this type.
+    /// Only tasks of this type.
     #[arg(long = "type", value_name = "TYPE")]
     task_type: Option<String>,
-    /// Only those of this queue.
+    /// Only tasks of this queue.
     #[arg(long)]
     queue: Option<String>,
-    /// How many at most.
+    /// Maximum number of tasks.
     #[arg(long, value_name = "NUMBER", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     limit: u32,
 }

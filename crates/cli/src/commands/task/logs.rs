@@ -10,21 +10,21 @@ use crate::input;
 use crate::remote::Session;
 use crate::view::facts::log_line;
 
-/// Lines asked for at a time.
+/// Page size for log lines.
 const PAGE: usize = 1_000;
 
 #[derive(Args)]
 #[command(after_help = "\
-Exit codes with --follow: 0 when the task has completed, 7 when it has failed or was cancelled.
+Exit codes with --follow: 0 if the task completed, 7 if it failed or was cancelled.
 
 Examples:
   flovyn task logs 01a1e25a-8115-75f7-a408-22da880edbbf
   flovyn task logs --follow 01a1e25a-8115-75f7-a408-22da880edbbf")]
 pub(crate) struct Logs {
-    /// The task's id; also of a task of a workflow.
+    /// The task's id; tasks of workflows are possible too.
     #[arg(value_parser = input::id)]
     id: String,
-    /// Print lines as they come, until the task has ended. As JSON, one per line.
+    /// Print lines as they arrive, until the task has ended. With JSON, one per line.
     #[arg(long, short)]
     follow: bool,
 }
@@ -53,7 +53,7 @@ impl Logs {
             let more = page.len() == PAGE;
             listing.add_lines(&page, |line| log_line(line, out.paint))?;
             if !more {
-                return listing.end("It has logged nothing.");
+                return listing.end("The task has no log.");
             }
         }
     }

@@ -1,4 +1,4 @@
-//! `flovyn task`: standalone tasks, and looking at those of workflows.
+//! `flovyn task`: standalone tasks, and reading the tasks of workflows.
 
 mod attempts;
 mod cancel;
@@ -19,25 +19,25 @@ use crate::view::table::{Cell, Column, cut, whole};
 use crate::view::words::age;
 
 #[derive(Subcommand)]
-#[allow(clippy::large_enum_variant, reason = "there is one, and it is made once")]
+#[allow(clippy::large_enum_variant, reason = "the process creates a single value")]
 pub(crate) enum Task {
     /// Create a standalone task and print its id.
     Create(create::Create),
-    /// List standalone tasks, the newest first.
+    /// List standalone tasks, newest first.
     List(list::List),
-    /// Show a task: its state, its progress, what it waits for.
+    /// Show a task: its status, its progress, what it waits for.
     Show(show::Show),
-    /// List the attempts of a task that have ended.
+    /// List the finished attempts of a task.
     Attempts(attempts::Attempts),
-    /// Print what a task has logged.
+    /// Print the log of a task.
     Logs(logs::Logs),
-    /// Cancel a standalone task that has not begun.
+    /// Cancel a standalone task that has not started.
     Cancel(cancel::Cancel),
-    /// Send a failed standalone task on its way again.
+    /// Retry a failed standalone task.
     Retry(retry::Retry),
 }
 
-/// What is known of a failure beside its error, in a few words; empty if nothing is.
+/// The failure type and retryability in a few words. Empty if neither is known.
 pub(super) fn failure(failure_type: Option<&str>, retryable: Option<bool>) -> String {
     match (failure_type, retryable) {
         (Some(name), Some(false)) => format!("{name}, not retryable"),
@@ -49,7 +49,7 @@ pub(super) fn failure(failure_type: Option<&str>, retryable: Option<bool>) -> St
 
 impl Verbs for Task {
     const IF_MISSING: &'static str =
-        "`flovyn task list` shows standalone tasks, `flovyn workflow tasks` those of an execution.";
+        "`flovyn task list` lists standalone tasks, `flovyn workflow tasks` lists the tasks of an execution.";
 
     async fn run(self, session: &Session) -> Result<(), Failure> {
         match self {
@@ -64,13 +64,13 @@ impl Verbs for Task {
     }
 }
 
-/// How many there were of how many. After a retry by hand there may be more than those.
+/// The number of attempts and their maximum. After a manual retry there may be more attempts than the maximum.
 fn attempts(task: &TaskAnswer, of: &str) -> String {
     let (count, most) = (task.execution_count, task.max_retries.max(1));
     if count > most { count.to_string() } else { format!("{count}{of}{most}") }
 }
 
-/// Of tables of tasks.
+/// The columns of tables of tasks.
 pub(super) const COLUMNS: [Column; 6] =
     [whole("ID"), cut("TYPE"), whole("STATUS"), whole("ATTEMPT"), whole("CREATED"), cut("DETAILS")];
 

@@ -11,7 +11,7 @@ use crate::view::note;
 
 #[derive(Args)]
 #[command(after_help = "\
-It gets its full number of attempts again.
+The task gets its full number of attempts again.
 
 Examples:
   flovyn task retry 01a1e25a-8115-75f7-a408-22da880edbbf")]
@@ -27,7 +27,7 @@ impl Retry {
         if session.out.is_json() {
             return session.out.json(&task);
         }
-        note(&format!("{0} is on its way again. Follow it with: flovyn task show --follow {0}", self.id));
+        note(&format!("{0} is queued again. Follow it with: flovyn task show --follow {0}", self.id));
         Ok(())
     }
 }

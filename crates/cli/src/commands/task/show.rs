@@ -15,16 +15,16 @@ use crate::view::{pretty, status_colour};
 
 #[derive(Args)]
 #[command(after_help = "\
-Exit codes with --follow: 0 when it has completed, 7 when it has failed or was cancelled.
+Exit codes with --follow: 0 if the task completed, 7 if it failed or was cancelled.
 
 Examples:
   flovyn task show 01a1e25a-8115-75f7-a408-22da880edbbf
   flovyn task show --follow 01a1e25a-8115-75f7-a408-22da880edbbf")]
 pub(crate) struct Show {
-    /// The task's id; also of a task of a workflow.
+    /// The task's id; tasks of workflows are possible too.
     #[arg(value_parser = input::id)]
     id: String,
-    /// Show what it reports, logs and streams as it happens, until it has ended. As JSON, one value per line.
+    /// Show progress, log and streamed data live, until the task has ended. With JSON, one value per line.
     #[arg(long, short)]
     follow: bool,
 }
@@ -38,7 +38,7 @@ impl Show {
         let task = fetch(&session.client, &self.id).await?;
         match (out.is_json(), self.follow) {
             (true, false) => out.json(&task.sent)?,
-            // It was among what was followed.
+            // The follower already returned the task's final state.
             (true, true) => {}
             (false, follow) => {
                 let lines = facts(&task.value, session.client.now_ms()).lines(out.paint);
@@ -72,7 +72,7 @@ impl Show {
     }
 }
 
-/// A task of a workflow is not found by its id alone, but its stream begins with it.
+/// A workflow's task cannot be read by its id alone, but its stream begins with the task.
 async fn fetch(client: &Client, id: &str) -> Result<Answer<Task>, ClientError> {
     match client.get(&["tasks", id]).await {
         Err(refused @ ClientError::Refused { status: 404, .. }) => {
@@ -111,7 +111,7 @@ fn facts(task: &Task, now_ms: i64) -> Facts {
     facts.add_json("Details", task.failure_details.as_deref());
     facts.add_waiting(&task.waiting_on, &task.id, now_ms);
     if task.status == "FAILED" && task.workflow_execution_id.is_none() {
-        facts.add("Next", &format!("send it on its way again with: flovyn task retry {}", task.id));
+        facts.add("Next", &format!("retry it with: flovyn task retry {}", task.id));
     }
     facts
 }

@@ -11,22 +11,21 @@ use crate::view::note;
 
 #[derive(Args)]
 #[command(after_help = "\
-Needs a token with the role server-admin, a JWT or an API key of the server's configuration;
-the token of `flovyn dev` has the role admin, which is not enough. Prints the tenant's id, which
-is as good as its slug wherever a tenant is named. To use it, its workers need a token: see
-`flovyn token create`.
+Needs a JWT or an API key with the role server-admin. The token of `flovyn dev` has only the
+role admin. Prints the tenant's id, which can be used instead of its slug everywhere. The
+tenant's workers need a token: see `flovyn token create`.
 
 Examples:
   flovyn tenant create acme --name 'Acme Inc.' --retention 30d
   flovyn token create worker --tenant acme")]
 pub(crate) struct Create {
-    /// Small letters, digits and hyphens; never changes.
+    /// Small letters, digits and hyphens. It can never be changed.
     #[arg(value_parser = input::name)]
     slug: String,
-    /// For people; the slug unless given.
+    /// Display name. Default: the slug.
     #[arg(long)]
     name: Option<String>,
-    /// How long finished work is kept; unlimited unless given.
+    /// How long finished work is kept. Default: unlimited.
     #[arg(long, value_name = "DURATION")]
     retention: Option<Span>,
 }
@@ -50,7 +49,10 @@ impl Create {
             return session.out.json(&tenant.sent);
         }
         session.out.line(&tenant.value.id)?;
-        note(&format!("Make a token for its workers with: flovyn token create NAME --tenant {}", self.slug));
+        note(&format!(
+            "Create a token for its workers with: flovyn token create NAME --tenant {}",
+            self.slug
+        ));
         Ok(())
     }
 }

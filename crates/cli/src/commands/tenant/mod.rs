@@ -1,4 +1,4 @@
-//! `flovyn tenant`: whose data it is.
+//! `flovyn tenant`: tenants.
 
 mod create;
 mod show;
@@ -11,7 +11,7 @@ use crate::remote::Session;
 
 #[derive(Subcommand)]
 pub(crate) enum Tenant {
-    /// Make a tenant. Takes the role server-admin.
+    /// Create a tenant. Requires the role server-admin.
     Create(create::Create),
     /// Show a tenant's id, name and retention
     Show(show::Show),

@@ -10,7 +10,7 @@ use crate::view::words::{duration, moment};
 
 #[derive(Args)]
 #[command(after_help = "\
-Clients of the public protocol want the tenant's id, not its slug.
+Clients of the public protocol need the tenant's id, not its slug.
 
 Examples:
   flovyn tenant show

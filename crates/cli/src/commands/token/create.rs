@@ -15,13 +15,13 @@ Examples:
   flovyn token create production
   flovyn token create trial --expires-in 7d > worker.token")]
 pub(crate) struct Create {
-    /// What to call it.
+    /// The token's name.
     #[arg(value_parser = input::name)]
     name: String,
-    /// Until when it holds, such as 2027-01-31T09:00:00Z; for ever unless given.
+    /// When the token expires, such as 2027-01-31T09:00:00Z. Default: never.
     #[arg(long, value_name = "TIME", value_parser = input::moment)]
     expires_at: Option<String>,
-    /// How long it holds, such as 90d.
+    /// Lifetime of the token, such as 90d.
     #[arg(long, value_name = "DURATION", conflicts_with = "expires_at")]
     expires_in: Option<Span>,
 }
@@ -43,10 +43,10 @@ impl Create {
         if session.out.is_json() {
             return session.out.json(&made.sent);
         }
-        let token = made.value.token.ok_or_else(|| "the answer has no token in it".to_owned())?;
+        let token = made.value.token.ok_or_else(|| "the server's answer contains no token".to_owned())?;
         session.out.line(&token)?;
         note(&format!(
-            "Give it to the worker: it is shown only now. Revoke it with: flovyn token revoke {}",
+            "Store the token now: it is not shown again. Revoke it with: flovyn token revoke {}",
             made.value.id
         ));
         Ok(())

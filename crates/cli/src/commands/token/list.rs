@@ -32,7 +32,7 @@ impl List {
                 Cell::from(token.expires_ms.map(|ms| age(ms, now_ms)).unwrap_or_default()),
             ]
         })?;
-        listing.end("No worker tokens. Make one with: flovyn token create NAME")
+        listing.end("No worker tokens. Create one with: flovyn token create NAME")
     }
 }
 

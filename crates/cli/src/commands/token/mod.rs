@@ -12,16 +12,16 @@ use crate::remote::Session;
 
 #[derive(Subcommand)]
 pub(crate) enum Token {
-    /// Make a worker token and print it. It is shown only now.
+    /// Create a worker token and print it. It is shown only once.
     Create(create::Create),
-    /// List worker tokens, also those that were revoked.
+    /// List worker tokens, including revoked ones.
     List(list::List),
-    /// Revoke a worker token at once.
+    /// Revoke a worker token immediately.
     Revoke(revoke::Revoke),
 }
 
 impl Verbs for Token {
-    const IF_MISSING: &'static str = "`flovyn token list` shows what is there.";
+    const IF_MISSING: &'static str = "`flovyn token list` lists what exists.";
 
     async fn run(self, session: &Session) -> Result<(), Failure> {
         match self {

@@ -9,7 +9,7 @@ use crate::remote::Session;
 
 #[derive(Args)]
 #[command(after_help = "\
-Workers that have it are cut off; what they were doing goes to others.
+Workers with this token are disconnected, and their work is reassigned to other workers.
 
 Examples:
   flovyn token revoke 01a1e25a-8e40-746b-b8bb-d32f6fa94d75")]

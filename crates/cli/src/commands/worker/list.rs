@@ -16,7 +16,7 @@ Examples:
   flovyn worker list
   flovyn worker list --alive")]
 pub(crate) struct List {
-    /// Only those that have shown a sign of life of late.
+    /// Only workers that have sent a heartbeat recently.
     #[arg(long)]
     alive: bool,
 }
@@ -48,6 +48,6 @@ impl List {
                 Cell::from(worker.tasks.join(", ")),
             ]
         })?;
-        listing.end("No workers. They connect by themselves, with the token of `flovyn token create`.")
+        listing.end("No workers. Start a worker with a token from `flovyn token create`.")
     }
 }

@@ -1,4 +1,4 @@
-//! `flovyn worker`: who works.
+//! `flovyn worker`: connected workers.
 
 mod list;
 
@@ -10,7 +10,7 @@ use crate::remote::Session;
 
 #[derive(Subcommand)]
 pub(crate) enum Worker {
-    /// List workers, and what they can run.
+    /// List workers and what they can run.
     List(list::List),
 }
 

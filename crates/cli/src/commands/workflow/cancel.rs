@@ -15,13 +15,13 @@ use crate::view::note;
 Examples:
   flovyn workflow cancel 01a1e259-e972-72ed-ab63-ea102818ba7e --reason 'changed my mind'")]
 pub(crate) struct Cancel {
-    /// The execution's id, or `key:` and its key.
+    /// The execution's id, or `key:` followed by its key.
     #[arg(value_parser = input::execution)]
     id: String,
-    /// Kept in the history.
+    /// The reason, which is stored in the history.
     #[arg(long, default_value = "")]
     reason: String,
-    /// Leave its children alone.
+    /// Do not cancel its child workflows.
     #[arg(long)]
     no_cascade: bool,
 }
@@ -37,7 +37,7 @@ impl Cancel {
         match now.value.status.as_str() {
             "CANCELLED" => note(&format!("Cancelled {}.", self.id)),
             status => note(&format!(
-                "Asked {} to stop; it is {status} and may clean up first. `flovyn workflow wait` waits for its end.",
+                "Requested cancellation of {}; it is {status} and may clean up first. Wait for its end with `flovyn workflow wait`.",
                 self.id
             )),
         }

@@ -18,23 +18,23 @@ use crate::view::words::moment;
 
 #[derive(Args)]
 #[command(after_help = "\
-Exit codes with --follow: 0 when it has completed, 7 when it has failed or was cancelled.
+Exit codes with --follow: 0 if the execution completed, 7 if it failed or was cancelled.
 
 Examples:
   flovyn workflow events 01a1e259-e972-72ed-ab63-ea102818ba7e
   flovyn workflow events --follow 01a1e259-e972-72ed-ab63-ea102818ba7e
   flovyn workflow events -o json 01a1e259-e972-72ed-ab63-ea102818ba7e | jq '.[-1].data'")]
 pub(crate) struct Events {
-    /// The execution's id, or `key:` and its key.
+    /// The execution's id, or `key:` followed by its key.
     #[arg(value_parser = input::execution)]
     id: String,
-    /// Only events after this one.
+    /// Only events after this sequence number.
     #[arg(long, value_name = "SEQUENCE", default_value_t = 0)]
     since: i64,
-    /// How many at most.
+    /// Maximum number of events.
     #[arg(long, value_name = "NUMBER", default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..=1_000_000), conflicts_with = "follow")]
     limit: u32,
-    /// Print events as they come, until the execution has ended. As JSON, one per line.
+    /// Print events as they arrive, until the execution has ended. With JSON, one per line.
     #[arg(long, short)]
     follow: bool,
 }
@@ -66,14 +66,14 @@ impl Events {
         let next = listing.add_pages(self.limit, row, page).await?;
         listing.end("No events.")?;
         if let Some(last) = next {
-            note(&format!("There are more: --since {last} shows the next ones."));
+            note(&format!("There are more. Show the next ones with --since {last}."));
         }
         Ok(())
     }
 
     async fn follow(&self, session: &Session) -> Result<(), Failure> {
         let out = session.out;
-        // One that has ended has no event after its last: nothing would come.
+        // An execution that has ended has no further events, so following it would wait forever.
         let execution: Execution = session.client.get(&["workflow-executions", &self.id]).await?;
         if execution.has_ended() && self.since >= execution.last_sequence {
             return outcome::of_execution(&execution);

@@ -13,20 +13,20 @@ use crate::view::Out;
 
 #[derive(Args)]
 #[command(after_help = "\
-For a bug report, or to keep what retention is going to delete. Always JSON: `execution`,
-`events`, `tasks` and `state`, each as the API has them. Payloads in it are to the byte what
-was sent.
+For a bug report, a replay test, or to keep data that retention will delete. Always JSON, with
+the fields `execution`, `events`, `tasks` and `state` in the format of the API. Payloads are
+exactly the bytes that were sent.
 
 Examples:
   flovyn workflow export 01a1e259-e972-72ed-ab63-ea102818ba7e > order.json")]
 pub(crate) struct Export {
-    /// The execution's id, or `key:` and its key.
+    /// The execution's id, or `key:` followed by its key.
     #[arg(value_parser = input::execution)]
     id: String,
 }
 
 impl Export {
-    /// Printed while it comes: a history may be long.
+    /// Printed page by page, because a history may be long.
     pub(crate) async fn run(self, session: &Session) -> Result<(), Failure> {
         let id = named::id(session, self.id).await?;
         let (client, out, id) = (&session.client, session.out, id.as_str());
@@ -56,7 +56,7 @@ impl Export {
     }
 }
 
-/// Some of an array, after those that stand there already.
+/// Prints more items of an array.
 fn print<T>(out: Out, items: &[Answer<T>], separator: &mut &str) -> Result<(), Failure> {
     if items.is_empty() {
         return Ok(());

@@ -1,4 +1,4 @@
-//! Reading whole histories, and what is known of the tasks in them.
+//! Reads whole histories, and the attempts of their tasks.
 
 use std::collections::HashMap;
 
@@ -8,14 +8,14 @@ use crate::client::answers::{Answer, Attempts, Events, LogEvent, Task, Tasks};
 use crate::client::{Client, ClientError};
 use crate::view::timeline::{Work, shown_tasks};
 
-/// Events asked for at a time.
+/// Page size for events.
 const PAGE: usize = 1_000;
-/// Tasks asked for at a time.
+/// Page size for tasks.
 pub(super) const TASKS: &str = "100";
-/// Requests under way at a time.
+/// Maximum number of concurrent requests.
 const AT_ONCE: usize = 8;
 
-/// All events behind this one, as long as there are any and not more than `most`.
+/// The events after the given one, at most `most`.
 pub(super) async fn events(
     client: &Client,
     execution_id: &str,
@@ -32,7 +32,7 @@ pub(super) async fn events(
     Ok(events)
 }
 
-/// Some of them, and where to go on if there are more.
+/// One page of events, and the sequence to continue from. `None`: there are no more.
 pub(super) async fn events_page(
     client: &Client,
     execution_id: &str,
@@ -42,13 +42,13 @@ pub(super) async fn events_page(
     let query = [("sinceSequence", Some(since.to_string())), ("limit", Some(PAGE.min(most).to_string()))];
     let mut page: Events = client.get_with(&["workflow-executions", execution_id, "events"], &query).await?;
     if page.events.is_empty() {
-        // The last one, whatever it says.
+        // The last page has no next sequence, whatever the answer says.
         page.next_since_sequence = None;
     }
     Ok(page)
 }
 
-/// Some tasks of an execution, and where to go on if there are more.
+/// One page of an execution's tasks, and the cursor of the next page.
 pub(super) async fn tasks_page(
     client: &Client,
     execution_id: &str,
@@ -60,7 +60,7 @@ pub(super) async fn tasks_page(
     Ok((page.tasks, page.next_cursor))
 }
 
-/// What a timeline shows of tasks, by their ids.
+/// The data that a timeline needs about tasks, by their ids.
 pub(super) async fn work(
     client: &Client,
     execution_id: &str,

@@ -20,31 +20,31 @@ Examples:
   flovyn workflow list --key cart-ada
   flovyn workflow list --status waiting -o json | jq -r '.[].id'")]
 pub(crate) struct List {
-    /// Only those in this status.
+    /// Only executions with this status.
     #[arg(long, value_enum, ignore_case = true)]
     status: Option<Status>,
-    /// Only those of this kind.
+    /// Only executions of this kind.
     #[arg(long)]
     kind: Option<String>,
-    /// Only those of this queue.
+    /// Only executions of this queue.
     #[arg(long)]
     queue: Option<String>,
-    /// Only those with this label.
+    /// Only executions with this label.
     #[arg(long, value_name = "NAME=VALUE", value_parser = input::label)]
     label: Option<(String, String)>,
-    /// Only those that were started with this workflow key or idempotency key.
+    /// Only executions with this workflow key or idempotency key.
     #[arg(long, value_parser = input::name)]
     key: Option<String>,
     /// Only children of this execution.
     #[arg(long, value_name = "ID")]
     parent: Option<String>,
-    /// Only those that were started since then: a time, or how long ago, such as 2h.
+    /// Only executions started after this time: a time, or a duration before now, such as 2h.
     #[arg(long, value_name = "TIME", value_parser = input::past_moment)]
     since: Option<String>,
-    /// Only those that were started before then.
+    /// Only executions started before this time.
     #[arg(long, value_name = "TIME", value_parser = input::past_moment)]
     before: Option<String>,
-    /// How many at most.
+    /// Maximum number of executions.
     #[arg(long, value_name = "NUMBER", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     limit: u32,
 }

@@ -1,4 +1,4 @@
-//! `flovyn workflow`: starting executions, looking at them and acting on them.
+//! `flovyn workflow`: starts, inspects and controls executions.
 
 mod cancel;
 mod events;
@@ -22,13 +22,13 @@ use crate::exit::Failure;
 use crate::remote::Session;
 
 #[derive(Subcommand)]
-#[allow(clippy::large_enum_variant, reason = "there is one, and it is made once")]
+#[allow(clippy::large_enum_variant, reason = "the process creates a single value")]
 pub(crate) enum Workflow {
     /// Start a workflow and print the execution's id.
     Start(start::Start),
-    /// List executions, the newest first.
+    /// List executions, newest first.
     List(list::List),
-    /// Show an execution: its state, what it waits for, and a timeline.
+    /// Show an execution: its status, what it waits for, and a timeline.
     Show(show::Show),
     /// Print the history of an execution.
     Events(events::Events),
@@ -38,20 +38,20 @@ pub(crate) enum Workflow {
     Wait(wait::Wait),
     /// Send a signal to an execution.
     Signal(signal::Signal),
-    /// Ask an execution to stop; it may clean up first.
+    /// Request cancellation of an execution; it may clean up first.
     Cancel(cancel::Cancel),
-    /// End an execution at once, whatever it is doing.
+    /// Force-stop an execution immediately, without clean-up.
     Terminate(terminate::Terminate),
-    /// Retry a held-back execution now, by a worker of any build.
+    /// Retry a held-back execution now, on a worker of any build.
     Release(release::Release),
-    /// Start a failed or cancelled execution again, as a new one with the same input.
+    /// Start a failed or cancelled execution again, as a new execution with the same input.
     Retry(retry::Retry),
-    /// Print an execution with its whole history, tasks and state as one JSON document.
+    /// Export an execution with its history, tasks and state as JSON.
     Export(export::Export),
 }
 
 impl Verbs for Workflow {
-    const IF_MISSING: &'static str = "`flovyn workflow list` shows what is there.";
+    const IF_MISSING: &'static str = "`flovyn workflow list` lists what exists.";
 
     async fn run(self, session: &Session) -> Result<(), Failure> {
         match self {

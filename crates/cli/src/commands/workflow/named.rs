@@ -1,4 +1,4 @@
-//! Which execution is meant: by its id, or by `key:` and its key.
+//! Finds the execution that an argument names: by its id, or by `key:` followed by its key.
 
 use serde::Deserialize;
 
@@ -8,7 +8,7 @@ use crate::remote::Session;
 
 const COLLECTION: &str = "workflow-executions";
 
-/// Path of an action. By a key, it acts on whichever execution has the key at that moment.
+/// The path of an action. With a key, the action applies to the execution that has the key at that moment.
 pub(super) fn action<'a>(named: &'a str, action: &'a str) -> Vec<&'a str> {
     match named.strip_prefix("key:") {
         Some(key) => vec![COLLECTION, "by-key", key, action],
@@ -21,7 +21,7 @@ struct Named {
     id: String,
 }
 
-/// The id, looked up once where a key was given: the open execution of the key, or else the last one.
+/// The execution's id. For a key: the open execution with the key, or else the last one.
 pub(super) async fn id(session: &Session, named: String) -> Result<String, Failure> {
     let Some(key) = named.strip_prefix("key:") else { return Ok(named) };
     let found: Result<Named, ClientError> = session.client.get(&[COLLECTION, "by-key", key]).await;

@@ -11,9 +11,9 @@ use crate::view::note;
 
 #[derive(Args)]
 #[command(after_help = "\
-An execution is held back after its worker could not carry out an activation: the code does not
-match the history, it panicked, or the kind is unknown. A worker of another build takes it at
-once; the build that failed waits for the delay that `flovyn workflow show` tells.
+An execution is held back after an activation failed on its worker: the code does not match
+the history, it panicked, or the kind is unknown. A worker of another build can take it at
+once. The build that failed waits for the delay that `flovyn workflow show` displays.
 
 Examples:
   flovyn workflow release 01a1e259-e972-72ed-ab63-ea102818ba7e")]

@@ -17,7 +17,7 @@ Examples:
   flovyn workflow list --status failed -o json | jq -r '.[].id' |
     xargs -n1 flovyn workflow retry")]
 pub(crate) struct Retry {
-    /// Id of the execution that failed or was cancelled, or `key:` and its key.
+    /// Id of the failed or cancelled execution, or `key:` followed by its key.
     #[arg(value_parser = input::execution)]
     id: String,
 }

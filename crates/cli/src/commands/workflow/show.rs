@@ -22,20 +22,20 @@ use crate::view::words::{age, duration, moment};
 
 #[derive(Args)]
 #[command(after_help = "\
-Exit codes with --follow: 0 when it has completed, 7 when it has failed or was cancelled.
+Exit codes with --follow: 0 if the execution completed, 7 if it failed or was cancelled.
 
 Examples:
   flovyn workflow show 01a1e259-e972-72ed-ab63-ea102818ba7e
   flovyn workflow show --follow 01a1e259-e972-72ed-ab63-ea102818ba7e
   flovyn workflow show -o json 01a1e259-e972-72ed-ab63-ea102818ba7e | jq .waitingOn")]
 pub(crate) struct Show {
-    /// The execution's id, or `key:` and its key.
+    /// The execution's id, or `key:` followed by its key.
     #[arg(value_parser = input::execution)]
     id: String,
-    /// Show what happens as it happens, until the execution has ended.
+    /// Show events, task progress and logs live, until the execution has ended.
     #[arg(long, short)]
     follow: bool,
-    /// Leave out the timeline.
+    /// Omit the timeline.
     #[arg(long)]
     no_timeline: bool,
 }
@@ -94,7 +94,7 @@ impl Show {
                 Seen::Task(id, seen) => {
                     let Some(what) = task_line(&seen, out.paint) else { continue };
                     let line = format!("       {}  {what}", teller.task_type(&id).unwrap_or_default());
-                    // Some changes of a task are none for people.
+                    // Some changes of a task do not change the displayed line.
                     if shown.insert(id, line.clone()).as_ref() == Some(&line) {
                         continue;
                     }
@@ -107,10 +107,10 @@ impl Show {
     }
 }
 
-/// What a task tells of itself between the events about it.
+/// The line for a task between two events of the history.
 fn task_line(seen: &TaskSeen, paint: Paint) -> Option<String> {
     match seen {
-        // How it ended is in the history.
+        // The history has an event for the end of the task.
         TaskSeen::State(task) if task.value.has_ended() => None,
         TaskSeen::State(task) => Some(state_line(&task.value)),
         TaskSeen::Line(line) => Some(log_line(&line.value, paint)),
@@ -153,7 +153,7 @@ fn facts(execution: &Execution, now_ms: i64) -> Facts {
     facts.add_waiting(&execution.waiting_on, &execution.id, now_ms);
     if matches!(execution.status.as_str(), "FAILED" | "CANCELLED") {
         let id = &execution.id;
-        facts.add("Next", &format!("start it again, as a new one, with: flovyn workflow retry {id}"));
+        facts.add("Next", &format!("start it again as a new execution: flovyn workflow retry {id}"));
     }
     facts
 }

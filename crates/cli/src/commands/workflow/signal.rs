@@ -12,19 +12,19 @@ use crate::view::note;
 
 #[derive(Args)]
 #[command(after_help = "\
-A signal is kept until the workflow asks for it: it cannot come too early.
+A signal is buffered until the workflow waits for it, so it cannot be sent too early.
 
 Examples:
   flovyn workflow signal 01a1e259-e972-72ed-ab63-ea102818ba7e courier --value '\"Grace\"'
   flovyn workflow signal key:cart-ada add --value '{\"item\": \"tea\"}'")]
 pub(crate) struct Signal {
-    /// The execution's id, or `key:` and its key.
+    /// The execution's id, or `key:` followed by its key.
     #[arg(value_parser = input::execution)]
     id: String,
-    /// The signal's name, as the workflow asks for it.
+    /// The signal's name, as in the workflow's code.
     #[arg(value_parser = input::name)]
     name: String,
-    /// Value as JSON, or @FILE, or - for stdin; null unless given.
+    /// Value as JSON, @FILE, or - for stdin. Default: null.
     #[arg(long, short, value_name = "JSON", value_parser = input::json)]
     value: Option<Box<RawValue>>,
 }

@@ -15,8 +15,8 @@ use crate::view::note;
 
 #[derive(Args)]
 #[command(after_help = "\
-Exit codes with --wait: 0 when it has completed, 7 when it has failed or was cancelled, 8 when
-the time is up.
+Exit codes with --wait: 0 if the execution completed, 7 if it failed or was cancelled, 8 if
+the timeout expired.
 
 Examples:
   flovyn workflow start greeting --input '{\"name\": \"Ada\"}'
@@ -24,46 +24,46 @@ Examples:
   flovyn workflow start greeting --input '{\"name\": \"Ada\"}' --wait
   ID=$(flovyn workflow start order --input @order.json)")]
 pub(crate) struct Start {
-    /// The workflow's kind, as workers know it.
+    /// The workflow's kind, as registered by workers.
     #[arg(value_parser = input::name)]
     kind: String,
-    /// Input as JSON, or @FILE, or - for stdin.
+    /// Input as JSON, @FILE, or - for stdin.
     #[arg(long, short, value_name = "JSON", value_parser = input::json)]
     input: Option<Box<RawValue>>,
-    /// Start once per key: the same key again finds the execution instead of starting another.
+    /// Idempotency key: a second start with the same key returns the first execution.
     #[arg(long, value_name = "KEY")]
     key: Option<String>,
-    /// How long the key holds; 24 hours unless given.
+    /// Lifetime of the key. Default: 24 hours.
     #[arg(long, value_name = "DURATION", requires = "key")]
     key_ttl: Option<Span>,
     /// A label to search by; may be repeated.
     #[arg(long, value_name = "NAME=VALUE", value_parser = input::label)]
     label: Vec<(String, String)>,
-    /// The queue whose workers get it; `default` unless given.
+    /// The queue of the execution. Default: `default`.
     #[arg(long, value_name = "QUEUE")]
     queue: Option<String>,
-    /// Only workers with this version of the workflow get it.
+    /// Only workers with this version of the workflow run it.
     #[arg(long, value_name = "VERSION")]
     version: Option<String>,
-    /// Moves it in its queue, as if it had come so many seconds later; negative is sooner.
+    /// Shift in the queue by this many seconds; negative runs sooner.
     #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
     priority: Option<i64>,
-    /// Not before this time, such as 2027-01-31T09:00:00Z.
+    /// Start no earlier than this time, such as 2027-01-31T09:00:00Z.
     #[arg(long, value_name = "TIME", value_parser = input::moment)]
     at: Option<String>,
-    /// Not before so long from now, such as 10m.
+    /// Start after this duration, such as 10m.
     #[arg(long = "in", value_name = "DURATION", conflicts_with = "at")]
     after: Option<Span>,
-    /// It fails when it takes longer than this.
+    /// Time limit of the execution. It fails if it takes longer.
     #[arg(long, value_name = "DURATION")]
     execution_timeout: Option<Span>,
-    /// How long it may clean up after a cancel request; as long as it makes progress unless given.
+    /// Total time for clean-up after a cancel request. Default: no limit while it makes progress.
     #[arg(long, value_name = "DURATION")]
     cancel_grace: Option<Span>,
-    /// Wait until it has ended and print its output, as `flovyn workflow wait` does.
+    /// Wait for the end and print the output, like `flovyn workflow wait`.
     #[arg(long)]
     wait: bool,
-    /// Wait no longer than this. It goes on all the same.
+    /// Stop waiting after this time. The execution continues.
     #[arg(long, value_name = "DURATION", requires = "wait")]
     timeout: Option<Span>,
 }
@@ -112,7 +112,7 @@ impl Start {
         let started: Answer<Started> = session.client.post(&path, &body).await?;
         let id = &started.value.workflow_execution_id;
         if started.value.idempotency_key_used && !started.value.idempotency_key_new {
-            note("It was there already: the key belongs to it.");
+            note("It exists already: it was started with this key.");
         }
         if self.wait {
             note(&format!("Started {} as {id}.", self.kind));

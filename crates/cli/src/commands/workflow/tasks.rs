@@ -14,13 +14,13 @@ use crate::remote::Session;
 #[command(after_help = "\
 Examples:
   flovyn workflow tasks 01a1e259-e972-72ed-ab63-ea102818ba7e
-  flovyn task attempts TASK_ID        # every attempt of one of them
-  flovyn task logs --follow TASK_ID   # what it logs")]
+  flovyn task attempts TASK_ID        # the attempts of a task
+  flovyn task logs --follow TASK_ID   # the log of a task")]
 pub(crate) struct Tasks {
-    /// The execution's id, or `key:` and its key.
+    /// The execution's id, or `key:` followed by its key.
     #[arg(value_parser = input::execution)]
     id: String,
-    /// How many at most.
+    /// Maximum number of tasks.
     #[arg(long, value_name = "NUMBER", default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     limit: u32,
 }
@@ -34,7 +34,7 @@ impl Tasks {
         listing
             .run(
                 self.limit,
-                "It has scheduled no tasks.",
+                "The execution has scheduled no tasks.",
                 |one| task::row(one, session.client.now_ms()),
                 page,
             )

@@ -12,16 +12,16 @@ use crate::view::note;
 
 #[derive(Args)]
 #[command(after_help = "\
-Its open tasks are cancelled; its children go on. Prefer `cancel`, which lets the workflow
-clean up.
+Cancels its open tasks; its child workflows continue. Prefer `cancel`, which lets the
+workflow clean up.
 
 Examples:
   flovyn workflow terminate 01a1e259-e972-72ed-ab63-ea102818ba7e --reason stuck")]
 pub(crate) struct Terminate {
-    /// The execution's id, or `key:` and its key.
+    /// The execution's id, or `key:` followed by its key.
     #[arg(value_parser = input::execution)]
     id: String,
-    /// Kept in the history.
+    /// The reason, which is stored in the history.
     #[arg(long, default_value = "")]
     reason: String,
 }

@@ -15,20 +15,20 @@ use crate::view::event::Teller;
 
 #[derive(Args)]
 #[command(after_help = "\
-Its output goes to stdout as JSON, a bar to stderr if that is a terminal. Ctrl-C ends the
-waiting, not the execution.
+The output goes to stdout as JSON. If stderr is a terminal, it shows a progress bar. Ctrl-C
+stops waiting; the execution continues.
 
-Exit codes: 0 when it has completed, 7 when it has failed or was cancelled, 8 when the time
-is up, 6 when the server cannot be reached, or not again within half a minute.
+Exit codes: 0 if the execution completed, 7 if it failed or was cancelled, 8 if the timeout
+expired, 6 if the server cannot be reached (after a lost connection: within half a minute).
 
 Examples:
   flovyn workflow wait 01a1e259-e972-72ed-ab63-ea102818ba7e
   flovyn workflow wait --timeout 5m 01a1e259-e972-72ed-ab63-ea102818ba7e || echo it did not complete")]
 pub(crate) struct Wait {
-    /// The execution's id, or `key:` and its key.
+    /// The execution's id, or `key:` followed by its key.
     #[arg(value_parser = input::execution)]
     id: String,
-    /// Wait no longer than this. The execution goes on all the same.
+    /// Stop waiting after this time. The execution continues.
     #[arg(long, value_name = "DURATION")]
     timeout: Option<Span>,
 }
@@ -46,8 +46,9 @@ pub(super) async fn until_end(session: &Session, id: &str, timeout: Option<Span>
     match timeout {
         None => watching.await?,
         Some(limit) => tokio::time::timeout(limit.std(), watching).await.map_err(|_| {
-            Failure::new(Exit::TimedOut, format!("{id} has not ended within {:?}", limit.std()))
-                .advise("It goes on: wait again, or see what it waits for with `flovyn workflow show`.")
+            Failure::new(Exit::TimedOut, format!("{id} has not ended within {:?}", limit.std())).advise(
+                "The execution continues: wait again, or see what it waits for with `flovyn workflow show`.",
+            )
         })??,
     }
     let execution: Answer<Execution> = session.client.get(&["workflow-executions", id]).await?;

@@ -1,4 +1,4 @@
-//! Claims work for one session as far as it has given credit, and pushes it. A worker that has fallen silent gets nothing.
+//! Claims work for one session, up to its credit, and pushes it. A silent worker receives nothing.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,20 +23,20 @@ use super::pulse::Pulse;
 use super::results;
 use super::sessions::{Held, Holdings};
 
-/// How long one claim waits for work before it is made anew.
+/// How long one claim waits for work before it is repeated.
 const WAIT: Duration = Duration::from_secs(60);
-/// Events that come along with an activation; a longer history is fetched by pages.
+/// The most events that are sent with an activation. The worker fetches a longer history by pages.
 const INLINE_EVENTS: usize = 500;
-/// Items in one push. Workflows may bring long histories along, which are read one by one.
+/// The most items in one push. Workflows may include long histories, which are read one by one.
 const MAX_TASKS: usize = 250;
 const MAX_WORKFLOWS: usize = 100;
-/// About what one push may hold, and what an item is taken to have before any has been seen.
+/// The approximate size of one push, and the assumed size of an item before any was seen.
 const PUSH_BYTES: usize = 8 << 20;
 const FIRST_ITEM_BYTES: usize = 64 << 10;
-/// What an item takes in a frame beside its own bytes, and what a frame takes beside its items.
+/// The overhead of an item in a frame, and of a frame around its items, in bytes.
 const ITEM_OVERHEAD: usize = 8;
 const ROOM: usize = 1 << 10;
-/// A pause after a claim that was refused, so that a full server is not asked in a loop.
+/// The pause after a refused claim, so that a full server does not receive claims in a busy loop.
 const AFTER_REFUSAL: Duration = Duration::from_millis(200);
 
 /// One class of work for one session.
@@ -47,9 +47,9 @@ pub(super) struct Feed {
     pub(super) claimer: Claimer,
     pub(super) queue: flovyn_engine::ids::Text,
     pub(super) kinds: Vec<ClaimKind>,
-    /// Whether it knows of executions that are written with their first step.
+    /// Whether the worker supports provisional executions.
     pub(super) provisional: bool,
-    /// How many of its kind there are.
+    /// How many feeds of this class the session has.
     pub(super) feeds: usize,
     pub(super) credit: Arc<Semaphore>,
     pub(super) pulse: Arc<Pulse>,
@@ -59,13 +59,14 @@ pub(super) struct Feed {
 }
 
 impl Feed {
-    /// Runs until the connection has gone or the server is about to stop.
+    /// Runs until the connection is closed or the server is about to stop.
     pub(super) async fn run(self) {
         if self.kinds.is_empty() {
             return;
         }
         let mut item_bytes = FIRST_ITEM_BYTES;
-        // What other builds have failed on before this worker came. Later the dispatcher sends for it.
+        // The first claim includes executions that other builds failed on before this worker connected. Later ones are
+        // dispatched.
         let mut held_back = self.class == WorkClass::Workflow;
         while let Ok(first) = self.credit.acquire().await {
             tokio::select! {
@@ -73,7 +74,7 @@ impl Feed {
                 () = self.pulse.is_heard() => {}
                 () = self.outbound.closed() => return,
             }
-            // Room first: what is claimed can then be pushed at once.
+            // Reserve room first, so that claimed work can be pushed at once.
             let Ok(room) = self.outbound.reserve().await else { return };
             let more = (self.credit.available_permits() / self.feeds).min(self.most_items(item_bytes) - 1);
             let Ok(more) = self.credit.try_acquire_many(more as u32) else { continue };
@@ -93,7 +94,7 @@ impl Feed {
                     continue;
                 }
             };
-            // From here on whatever is not sent off is given back.
+            // From here on, work that is not sent is released.
             let delivery = Delivery::new(&self.call, claimed);
             if self.call.api().is_draining() {
                 return;
@@ -115,7 +116,7 @@ impl Feed {
                                 Err(_) => return,
                             },
                         };
-                        // What is pushed uses credit up; the worker grants new credit when a slot is free.
+                        // Pushed items use up credit. The worker grants new credit when a slot is free.
                         if let Some(used) = credit.split(parcel.delivery.claimed().len()) {
                             used.forget();
                         }
@@ -126,7 +127,7 @@ impl Feed {
                     }
                 }
                 Err(status) => {
-                    tracing::warn!(%status, "claimed work could not be read and was given back");
+                    tracing::warn!(%status, "claimed work cannot be read and was released");
                     drop(room);
                     tokio::time::sleep(AFTER_REFUSAL).await;
                 }
@@ -134,7 +135,7 @@ impl Feed {
         }
     }
 
-    /// As many as are likely to fit into one push, going by the size of the last ones.
+    /// How many items are likely to fit into one push, judged by the size of the last ones.
     fn most_items(&self, item_bytes: usize) -> usize {
         let most = if self.class == WorkClass::Task { MAX_TASKS } else { MAX_WORKFLOWS };
         (PUSH_BYTES / item_bytes.max(1)).clamp(1, most)
@@ -164,21 +165,22 @@ impl Feed {
         self.holdings.add(self.connection, &items)
     }
 
-    /// Tasks that were cancelled while they were on their way: the worker has to know them first.
+    /// Notifies the worker of tasks that were cancelled while they were being sent. The worker must receive the tasks
+    /// first.
     async fn stop(&self, tasks: Vec<(Uuid, i64)>) {
         if tasks.is_empty() {
             return;
         }
         let cancels = tasks.into_iter().map(|(id, token)| results::notice(id, token)).collect();
-        // A worker that has gone need not be told.
+        // A disconnected worker needs no notice.
         let _ = self.outbound.send(Ok(v1::ServerFrame { cancels, ..v1::ServerFrame::default() })).await;
     }
 
-    /// What was claimed, in frames that fit into a message.
+    /// The claimed work, in frames that fit into a message.
     async fn parcels<'a>(&self, delivery: Delivery<'a>) -> Result<Vec<Parcel<'a>>, Status> {
         let activations = delivery.claimed().workflows.iter().map(|activation| self.activation(activation));
         let activations = try_join_all(activations).await?;
-        // Nothing fails or waits from here on: all of it goes into parcels.
+        // Nothing fails or waits from here on: all items go into parcels.
         let call = delivery.call();
         let Claimed { workflows, tasks, .. } = delivery.sent();
         let mut packed = Packed::default();
@@ -201,8 +203,8 @@ impl Feed {
         Ok(packed.parts.into_iter().map(parcel).collect())
     }
 
-    /// The activation with the events that its worker has not seen. A worker that does not have the instance in
-    /// memory fetches the rest.
+    /// The activation with the events that its worker has not seen. A worker that does not have the instance in memory
+    /// fetches the other events.
     async fn activation(&self, activation: &Activation) -> Result<v1::WorkflowExecution, Status> {
         let row = &activation.execution;
         let base = row.base_sequence;
@@ -218,14 +220,14 @@ impl Feed {
     }
 }
 
-/// One frame, with the claims in it: dropped before it is sent off, they are given back.
+/// One frame with its claims. If it is dropped before it is sent, the claims are released.
 struct Parcel<'a> {
     delivery: Delivery<'a>,
     frame: v1::ServerFrame,
     bytes: usize,
 }
 
-/// What an item of these takes.
+/// The average size of an item in these parcels.
 fn item_bytes_of(parcels: &[Parcel<'_>]) -> usize {
     let bytes: usize = parcels.iter().map(|parcel| parcel.bytes).sum();
     let items: usize = parcels.iter().map(|parcel| parcel.delivery.claimed().len()).sum();
@@ -246,7 +248,7 @@ struct Part {
 }
 
 impl Packed {
-    /// Where an item of this size goes.
+    /// The frame for an item of this size.
     fn next(&mut self, bytes: usize) -> (&mut Claimed, &mut v1::ServerFrame) {
         let bytes = bytes + ITEM_OVERHEAD;
         if self.parts.last().is_none_or(|part| part.bytes + bytes > MAX_MESSAGE_BYTES - ROOM) {

@@ -1,4 +1,4 @@
-//! The first frame of a connection: who the worker is, what it can run and what it still holds.
+//! The first frame of a connection: the worker, what it can run, and the claims that it still holds.
 
 use flovyn_engine::Code;
 use flovyn_engine::request::{Capability, ClaimKind, RegisterWorker};
@@ -12,7 +12,7 @@ use super::super::convert::{id, queue};
 use super::super::status::refuse;
 use super::super::worker_lifecycle::schema;
 
-/// A hello that has been read.
+/// The contents of a hello.
 #[derive(Debug)]
 pub(super) struct Hello {
     pub(super) session: Uuid,

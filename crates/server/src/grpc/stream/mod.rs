@@ -1,10 +1,10 @@
-//! The service `WorkerStream`: one connection per worker, work one way, results the other.
+//! The service `WorkerStream`: one connection per worker. The server sends work, the worker sends results.
 //!
-//! - `sessions`: what each session holds, over reconnects.
+//! - `sessions`: the claims that each session holds, across reconnects.
 //! - `strays`: claims of a session that this process does not know of.
 //! - `session`: one connection: hello, then frames until it ends.
-//! - `feed`: claims work as far as there is credit and pushes it.
-//! - `results`: carries out what comes back and acknowledges it.
+//! - `feed`: claims work, up to the credit, and pushes it.
+//! - `results`: executes the results that arrive and acknowledges them.
 
 mod feed;
 mod hello;
@@ -28,7 +28,7 @@ use super::call::{Call, Needs};
 use crate::api::Api;
 use sessions::Sessions;
 
-/// Frames that wait for the connection: beyond that, nothing more is claimed for this worker.
+/// Frames that may be buffered for the connection. At the limit, nothing more is claimed for this worker.
 const OUTBOUND_FRAMES: usize = 16;
 
 pub(super) struct Streams {

@@ -1,5 +1,5 @@
-//! Whether a worker has been heard of lately. One that has not may have stopped: what it were given would have to wait for
-//! its lease to end before somebody else could do it.
+//! Tracks when a worker was last heard. A silent worker may have stopped: work sent to it would wait for the lease to
+//! expire before another worker could run it.
 
 use std::time::Duration;
 
@@ -13,18 +13,18 @@ pub(super) struct Pulse {
 }
 
 impl Pulse {
-    /// Heartbeats come three times in a lease: silence begins when the second in a row is missing.
+    /// Heartbeats arrive three times per lease. A worker counts as silent when two in a row are missing.
     pub(super) fn new(lease_ms: i64) -> Self {
         let lease = Duration::from_millis(lease_ms.max(1).unsigned_abs());
         Self { heard: watch::Sender::new(Instant::now()), patience: lease * 2 / 3 }
     }
 
-    /// A frame has come.
+    /// Records that a frame arrived.
     pub(super) fn beat(&self) {
         self.heard.send_replace(Instant::now());
     }
 
-    /// Completes when nothing has been heard for too long.
+    /// Completes when the worker has been silent for too long.
     pub(super) async fn falls_silent(&self) {
         loop {
             let silent_at = *self.heard.borrow() + self.patience;
@@ -35,11 +35,11 @@ impl Pulse {
         }
     }
 
-    /// Completes when the worker has been heard of lately.
+    /// Completes when the worker has been heard recently.
     pub(super) async fn is_heard(&self) {
         let lately = |at: &Instant| at.elapsed() < self.patience;
         if !lately(&self.heard.borrow()) {
-            // The sender is our own: it cannot have gone.
+            // This value owns the sender, so it cannot be closed.
             let _ = self.heard.subscribe().wait_for(lately).await;
         }
     }

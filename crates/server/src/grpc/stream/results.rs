@@ -1,4 +1,4 @@
-//! Results that a worker sends: each is carried out as a request of its own and acknowledged when it is durable.
+//! Results that a worker sends. Each is executed as a request of its own, and acknowledged when it is durable.
 
 use std::sync::Arc;
 
@@ -21,11 +21,11 @@ use super::super::status::{ERROR_CODE, may_repeat, not_read, refuse, refused};
 use super::super::task_execution::{completion, failure};
 use super::sessions::{Held, Holdings};
 
-/// Results that are waited for as one. So few are simply looked at when something has happened; with more, each would be kept
-/// track of by itself, and most are answered at the same moment.
+/// How many results are awaited as one group. `join_all` polls a small group as a whole and tracks the futures of a
+/// larger one separately, which does not pay because most are answered at the same moment.
 const GROUP: usize = 30;
 
-/// Carries out all results of a frame together, so that they share a commit.
+/// Executes all results of a frame together, so that they share a commit.
 pub(super) async fn settle(
     call: &Call,
     holdings: &Arc<Holdings>,
@@ -44,7 +44,7 @@ pub(super) async fn settle(
     join_all(groups).await.into_iter().flatten().collect()
 }
 
-/// What a result is about, and the request it stands for.
+/// The id and the token that a result is about, and its request.
 type Settled = Result<(Uuid, Option<i64>, Op), Status>;
 
 fn activation(result: v1::ActivationResult, build: &Text) -> Settled {
@@ -54,7 +54,8 @@ fn activation(result: v1::ActivationResult, build: &Text) -> Settled {
         return Ok((execution_id, Some(claim.claim_token), give_back.into()));
     }
     let missing = || refuse(Code::InvalidCommand, "an activation result has no content");
-    // If it is refused, the execution waits for a worker of another build, or for its time.
+    // The build is set so that after a refusal the execution waits for a worker of another build, or for its delay to
+    // end.
     let known = |build_id: &mut Option<Text>| {
         if build_id.is_none() && !build.is_empty() {
             *build_id = Some(build.clone());
@@ -90,8 +91,8 @@ fn task(call: &Call, result: v1::TaskResult, claimer: &Claimer) -> Settled {
     }
 }
 
-/// What a workflow does next. If something is wrong with it, the task's success must not suffer: the workflow's own
-/// activation will say what.
+/// The next step of a workflow. If the step is invalid, the task's success is still accepted: the workflow's own
+/// activation will report the error.
 fn continuation(
     call: &Call,
     next: v1::SubmitWorkflowCommandsRequest,
@@ -108,7 +109,7 @@ async fn one(call: &Call, holdings: &Holdings, number: u64, settled: Settled) ->
     let result = match settled {
         Ok((id, token, op)) => {
             let result = call.run(op).await;
-            // Accepted or refused for good: either way the worker is done with it.
+            // Accepted or permanently refused: either way the worker is done with it.
             if result.as_ref().err().is_none_or(|status| !may_repeat(status)) {
                 holdings.remove(id, token);
             }
@@ -132,7 +133,7 @@ async fn one(call: &Call, holdings: &Holdings, number: u64, settled: Settled) ->
     ack
 }
 
-/// Heartbeats of tasks. Those whose task should stop are named in the answer, and those that were refused.
+/// Executes heartbeats of tasks. Returns the tasks that should stop, and the heartbeats that were refused.
 pub(super) async fn heartbeats(
     call: &Call,
     messages: Vec<v1::TaskHeartbeat>,
@@ -148,7 +149,7 @@ pub(super) async fn heartbeats(
     (cancels, refused)
 }
 
-/// Nothing: the task is to go on.
+/// Executes one heartbeat. `None`: the task continues.
 async fn heartbeat(
     call: &Call,
     message: v1::TaskHeartbeat,
@@ -161,7 +162,7 @@ async fn heartbeat(
             match call.api().service().heartbeat(call.tenant_id(), heartbeat).await {
                 Ok(false) => return None,
                 Ok(true) => return Some(Ok(notice(task_id, token))),
-                // The claim has ended: whoever still works on it should stop.
+                // The claim has ended, so the worker should stop.
                 Err(refusal) if matches!(refusal.code, Code::StaleClaim | Code::TaskNotFound) => {
                     return Some(Ok(notice(task_id, token)));
                 }
@@ -169,7 +170,7 @@ async fn heartbeat(
             }
         }
     };
-    // Its worker sends another one soon.
+    // The worker sends another heartbeat soon.
     if may_repeat(&status) {
         return None;
     }
@@ -190,14 +191,14 @@ pub(super) fn notice(task_id: Uuid, token: i64) -> v1::CancelNotice {
 /// Why claims are released.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Why {
-    /// The worker has gone without a word: it may be the task that killed it.
+    /// The worker is lost without a goodbye. The task itself may have killed it.
     Lost,
-    /// The worker stops in an orderly way, and has finished what it began: what is left it has not looked at.
+    /// The worker stops in an orderly way and has finished the work that it began. It has not begun the rest.
     Goodbye,
 }
 
-/// Claims whose worker has gone. A workflow goes back to its queue. So does a task after a goodbye; otherwise its
-/// attempt has been delivered and counts, and the next one may begin at once.
+/// Releases claims of a worker that is gone. A workflow is requeued. A task is requeued after a goodbye; otherwise its
+/// attempt was delivered and counts, and the next attempt may begin at once.
 pub(super) async fn release(call: &Call, held: Vec<(Uuid, Held)>, why: Why) {
     let one = |(id, held): (Uuid, Held)| async move {
         let op: Op = match held.is_task {
@@ -213,7 +214,7 @@ pub(super) async fn release(call: &Call, held: Vec<(Uuid, Held)>, why: Why) {
             }
             .into(),
         };
-        // Refused: it was settled meanwhile. Not carried out: its lease brings it back.
+        // If this is refused, the claim was settled in the meantime. If it is not executed, the lease expires.
         if let Err(status) = call.run(op).await {
             tracing::debug!(%id, %status, "a claim was not released");
         }
@@ -221,7 +222,7 @@ pub(super) async fn release(call: &Call, held: Vec<(Uuid, Held)>, why: Why) {
     join_all(held.into_iter().map(one)).await;
 }
 
-/// The claim a worker says it holds, if it is still its own.
+/// The claim that a worker says it holds. `None` if the session does not hold it any more.
 pub(super) async fn holder(call: &Call, session: Uuid, id: Uuid, token: i64) -> Result<Option<Held>, Status> {
     let store = call.api().service().store();
     if let Some(row) = store.task_get(call.tenant_id(), id).await.map_err(not_read)? {

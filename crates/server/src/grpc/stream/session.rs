@@ -31,15 +31,15 @@ use super::results::{self, Why};
 use super::sessions::{Held, Holdings, Sessions};
 use super::strays;
 
-/// How long a session whose connection broke keeps its claims.
+/// How long a session keeps its claims after its connection broke.
 const GRACE: Duration = Duration::from_secs(10);
-/// How long a connection may take to say hello.
+/// How long a connection may take to send its hello.
 const HELLO_WITHIN: Duration = Duration::from_secs(10);
-/// How often a stream's credential is looked at, beside each heartbeat.
+/// How often a stream's credential is checked, in addition to each heartbeat.
 const CREDENTIAL_EVERY: Duration = Duration::from_secs(15);
-/// Result frames that are being carried out at a time; the next one is read when one is done.
+/// Result frames in flight. At the limit, the next frame is read when one is done.
 const FRAMES_UNDER_WAY: usize = 12;
-/// Most slots that a session can have open.
+/// The most credit that a session can have open per class.
 const MAX_CREDIT: usize = 10_000;
 
 type Outbound = mpsc::Sender<Result<v1::ServerFrame, Status>>;
@@ -47,13 +47,13 @@ type Outbound = mpsc::Sender<Result<v1::ServerFrame, Status>>;
 /// Why a connection ended.
 #[derive(Debug, PartialEq, Eq)]
 enum End {
-    /// The worker said so: what it holds is released at once.
+    /// The worker said goodbye: its claims are released at once.
     Goodbye,
-    /// The connection broke: the worker may come back.
+    /// The connection broke: the worker may reconnect.
     Broken,
-    /// The worker has come back on another connection, which has all that this one had.
+    /// The worker has reconnected. The new connection has all claims of this one.
     TakenOver,
-    /// This server stops: the claims stay the worker's, who takes them to another server.
+    /// The server is stopping. The worker keeps its claims and takes them to another server.
     Draining,
 }
 
@@ -61,11 +61,11 @@ enum End {
 struct Session {
     call: Call,
     id: Uuid,
-    /// The header it was let in with.
+    /// The header that authenticated the connection.
     credential: Option<HeaderValue>,
-    /// As whom it claims work.
+    /// The identity under which the session claims work.
     claimer: Arc<Claimer>,
-    /// Of the worker. Empty: it has named none.
+    /// The worker's build. Empty if it has named none.
     build: Text,
     holdings: Arc<Holdings>,
     connection: u64,
@@ -85,7 +85,7 @@ pub(super) async fn run(
     let tenant_id = call.tenant_id();
     let hello = tokio::select! {
         hello = first(&mut inbound) => hello,
-        () = tokio::time::sleep(HELLO_WITHIN) => Err(refuse(Code::NotRegistered, "no hello came")),
+        () = tokio::time::sleep(HELLO_WITHIN) => Err(refuse(Code::NotRegistered, "no hello arrived in time")),
         () = call.api().drains() => Err(refuse(Code::ShuttingDown, "the server is stopping")),
     };
     let begun = match hello {
@@ -97,7 +97,7 @@ pub(super) async fn run(
     let (session, first, hello) = match begun {
         Ok(begun) => begun,
         Err(status) => {
-            // The worker is told why, if it is still there.
+            // The worker is informed of the reason, if it is still connected.
             let _ = outbound.send(Err(status)).await;
             return;
         }
@@ -107,9 +107,9 @@ pub(super) async fn run(
     let mut feeds = session.feeds(hello);
     let mut under_way = JoinSet::new();
     let end = session.serve(first, &mut inbound, cancels, &mut under_way).await;
-    // First of all nothing more is pushed: it would only have to be released again, and its attempt would count.
+    // Stop pushing first: work that is pushed now would have to be released, and its attempt would count.
     feeds.shutdown().await;
-    // Results that were read are carried out and acknowledged, however the connection ends.
+    // Results that were read are executed and acknowledged, however the connection ends.
     while under_way.join_next().await.is_some() {}
     let id = session.id;
     match end {
@@ -118,7 +118,7 @@ pub(super) async fn run(
             results::release(&call, sessions.end(tenant_id, id, connection), Why::Goodbye).await;
         }
         End::Broken => {
-            // Nothing more is sent: the response ends now, not after the grace.
+            // Nothing more is sent, so the response ends now and not after the grace time.
             drop((session, outbound));
             tokio::select! {
                 () = tokio::time::sleep(GRACE) => {}
@@ -137,7 +137,7 @@ async fn first(inbound: &mut Streaming<v1::WorkerFrame>) -> Result<(v1::WorkerFr
     Ok((first, hello))
 }
 
-/// Registers the session and welcomes it.
+/// Registers the session and sends the welcome.
 async fn begin(
     call: &Call,
     credential: Option<HeaderValue>,
@@ -152,11 +152,11 @@ async fn begin(
     };
     worker_lifecycle::run(call, hello.register.clone()).await?;
     let (kept, lost) = adopt(call, hello).await?;
-    // Nothing fails from here on: what has begun is ended in an orderly way.
+    // Nothing fails from here on: a session that has begun always ends in an orderly way.
     let (holdings, connection, forgotten) = sessions.begin(call.tenant_id(), hello.session, &hello.held);
-    // If there is a still newer connection, that one has adopted them.
+    // If there is an even newer connection, it has adopted the claims.
     let _ = holdings.add(connection, &kept);
-    // What it was given and does not name never reached it, or was lost with it.
+    // Claims that the worker does not name were never delivered, or were lost with the connection.
     results::release(call, forgotten.into_iter().chain(strays).collect(), Why::Lost).await;
     let limits = call.api().service().limits();
     let welcome = v1::StreamWelcome {
@@ -189,7 +189,7 @@ async fn begin(
     Ok(session)
 }
 
-/// What a worker has to keep to.
+/// The limits that a worker must observe.
 fn told(limits: &Limits) -> v1::StreamLimits {
     let bytes = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
     v1::StreamLimits {
@@ -200,7 +200,7 @@ fn told(limits: &Limits) -> v1::StreamLimits {
     }
 }
 
-/// Claims that the worker brings along: those that are still its own, and the names of the others.
+/// The claims that the worker names in its hello: those that it still holds, and the ids of the others.
 async fn adopt(call: &Call, hello: &Hello) -> Result<(Vec<(Uuid, Held)>, Vec<String>), Status> {
     let (mut kept, mut lost) = (Vec::new(), Vec::new());
     for (&id, &token) in &hello.held {
@@ -215,7 +215,7 @@ async fn adopt(call: &Call, hello: &Hello) -> Result<(Vec<(Uuid, Held)>, Vec<Str
 impl Session {
     fn feeds(&self, hello: Hello) -> JoinSet<()> {
         let queue = hello.register.queue.clone().unwrap_or_default();
-        // While what one has found is on its way to the worker, the next batch finds another one waiting.
+        // While one feed sends its work to the worker, the next batch finds another feed waiting.
         let count = self.call.api().service().batches_at_once() + 1;
         let feed = |class, kinds, credit: &Arc<Semaphore>| Feed {
             call: self.call.clone(),
@@ -242,11 +242,11 @@ impl Session {
     }
 
     async fn send(&self, frame: v1::ServerFrame) {
-        // A worker that has gone needs no answer; what it holds is settled when the connection ends.
+        // A disconnected worker needs no answer; its claims are settled when the connection ends.
         let _ = self.outbound.send(Ok(frame)).await;
     }
 
-    /// Takes in frames until the connection ends.
+    /// Processes frames until the connection ends.
     async fn serve(
         &self,
         first: v1::WorkerFrame,
@@ -254,7 +254,7 @@ impl Session {
         mut cancels: broadcast::Receiver<TaskCancel>,
         under_way: &mut JoinSet<()>,
     ) -> End {
-        // What it brought along may have been cancelled while it was away.
+        // Tasks that the worker names in its hello may have been cancelled while it was disconnected.
         self.look_for_cancels().await;
         let mut look_at_credential = tokio::time::interval(CREDENTIAL_EVERY);
         look_at_credential.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -294,7 +294,7 @@ impl Session {
                         }
                     }
                     Ok(_) => {}
-                    // Too many at once: look for those of our own.
+                    // Notices were skipped because there were too many: check the tasks of this session.
                     Err(broadcast::error::RecvError::Lagged(_)) => self.look_for_cancels().await,
                     Err(broadcast::error::RecvError::Closed) => return End::Draining,
                 },
@@ -314,7 +314,7 @@ impl Session {
         }
     }
 
-    /// A stream outlives its credential, and must not: one that was revoked or has expired ends it.
+    /// Checks the credential again: a stream must not outlive a credential that was revoked or has expired.
     async fn may_stay(&self) -> Result<(), Status> {
         match self.call.api().authenticate_bearer(self.credential.as_ref()).await {
             Ok(_) | Err(AuthError::Unavailable) => Ok(()),
@@ -351,13 +351,13 @@ impl Session {
         self.send(v1::ServerFrame { cancels, ..v1::ServerFrame::default() }).await;
     }
 
-    /// Keeps the session's claims alive.
+    /// Renews the session's claims.
     async fn heartbeat(&self) {
         if let Err(status) = self.call.run(HeartbeatWorker { worker_id: self.id }).await {
             tracing::warn!(session = %self.id, %status, "a session's heartbeat was refused");
         }
         if self.call.api().service().store().is_shared() {
-            // Another process may have been asked to cancel; it cannot tell this worker.
+            // A cancel request may have gone to another process, which cannot notify this worker.
             self.look_for_cancels().await;
         }
     }

@@ -1,4 +1,4 @@
-//! What each session holds: claims that were pushed and not yet settled. Outlives a connection by the grace time.
+//! The claims that each session holds: pushed and not yet settled. They outlive a connection by the grace time.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,13 +15,13 @@ pub(super) struct Held {
     pub(super) is_task: bool,
 }
 
-/// Cancel requests that are remembered for claims which are still on their way to the worker.
+/// The most cancel requests that are remembered for claims which are still being sent to the worker.
 const EARLY_CANCELS: usize = 1_024;
 
 #[derive(Debug, Default)]
 struct Inner {
     held: FxHashMap<Uuid, Held>,
-    /// Tasks to be stopped that are not held (yet), the latest last.
+    /// Tasks to be stopped that are not held yet, the newest last.
     early: VecDeque<(Uuid, i64)>,
 }
 
@@ -29,7 +29,7 @@ struct Inner {
 #[derive(Debug, Default)]
 pub(super) struct Holdings {
     inner: Mutex<Inner>,
-    /// Number of the session's newest connection: an older one gets nothing more and ends.
+    /// The number of the session's newest connection. An older connection receives nothing more and ends.
     newest: watch::Sender<u64>,
 }
 
@@ -38,8 +38,8 @@ impl Holdings {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes in what goes out to the worker on this connection, all or nothing. Returns the tasks among it that were
-    /// asked to stop meanwhile, or nothing if the connection is not the session's any more.
+    /// Adds all items that are sent to the worker on this connection, or none. Returns those tasks among them that were
+    /// cancelled in the meantime. `None` if the session has a newer connection.
     pub(super) fn add(&self, connection: u64, items: &[(Uuid, Held)]) -> Option<Vec<(Uuid, i64)>> {
         let mut inner = self.lock();
         if *self.newest.borrow() != connection {
@@ -57,7 +57,7 @@ impl Holdings {
         Some(Vec::from(stopped))
     }
 
-    /// Settled: its result was accepted, or it is no longer ours.
+    /// Removes a settled claim: its result was accepted, or the session does not hold it any more.
     pub(super) fn remove(&self, id: Uuid, token: Option<i64>) {
         let held = &mut self.lock().held;
         if held.get(&id).is_some_and(|known| token.is_none_or(|token| token == known.token)) {
@@ -65,7 +65,8 @@ impl Holdings {
         }
     }
 
-    /// Whether the worker has it and is to be told to stop. If it is on its way, that is remembered.
+    /// Whether the worker has the task and must be asked to stop. If the task is still being sent, the request is
+    /// remembered.
     pub(super) fn stops(&self, id: Uuid, token: i64) -> bool {
         let mut inner = self.lock();
         if inner.held.get(&id).is_some_and(|known| known.token == token) {
@@ -82,7 +83,7 @@ impl Holdings {
         self.lock().held.drain().collect()
     }
 
-    /// From now on this connection is the session's. Takes out whatever the worker does not name.
+    /// Makes this connection the session's newest. Removes and returns the claims that the worker does not name.
     fn take_over(&self, connection: u64, named: &FxHashMap<Uuid, i64>) -> Vec<(Uuid, Held)> {
         let mut inner = self.lock();
         self.newest.send_replace(connection);
@@ -91,7 +92,7 @@ impl Holdings {
 
     /// Completes when the session has a newer connection than this one.
     pub(super) async fn taken_over(&self, connection: u64) {
-        // The sender is our own: it cannot be gone.
+        // This value owns the sender, so it cannot be closed.
         let _ = self.newest.subscribe().wait_for(|newest| *newest != connection).await;
     }
 
@@ -104,7 +105,7 @@ impl Holdings {
 #[derive(Debug)]
 struct Known {
     holdings: Arc<Holdings>,
-    /// Number of its connection: an older one has nothing more to say.
+    /// The number of its newest connection. Older ones may not change the session.
     connection: u64,
 }
 
@@ -119,8 +120,8 @@ impl Sessions {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A session begins or comes back, which ends its older connections. Returns what it holds, the number of this
-    /// connection, and what the session was given and does not name.
+    /// Begins or resumes a session, which ends its older connections. Returns its claims, the number of this
+    /// connection, and the claims that the worker does not name.
     pub(super) fn begin(
         &self,
         tenant_id: TenantId,
@@ -136,12 +137,12 @@ impl Sessions {
         (entry.holdings.clone(), entry.connection, forgotten)
     }
 
-    /// Whether this process has the session's claims in mind.
+    /// Whether this process knows the session's claims.
     pub(super) fn knows(&self, tenant_id: TenantId, session: WorkerId) -> bool {
         self.lock().contains_key(&(tenant_id, session))
     }
 
-    /// Forgets the session, unless it has a newer connection by now. Returns what it held.
+    /// Removes the session, unless it has a newer connection by now. Returns the claims that it held.
     pub(super) fn end(&self, tenant_id: TenantId, session: WorkerId, connection: u64) -> Vec<(Uuid, Held)> {
         let mut known = self.lock();
         let key = (tenant_id, session);

@@ -1,5 +1,6 @@
-//! Claims of a session that this process does not know of: made by another process, or before a restart, and lost on
-//! their way. The worker does not name them, and its heartbeats would keep them alive for as long as it lives.
+//! Claims of a session that this process does not know of. Another process made them, or this one did before a restart,
+//! and they were lost in transit. The worker does not name them, but its heartbeats would renew them as long as it
+//! lives.
 
 use flovyn_engine::state::{ClockKind, DueClass, ExecutionStatus, TaskStatus};
 use rustc_hash::FxHashMap;
@@ -10,10 +11,11 @@ use super::super::call::Call;
 use super::super::status::not_read;
 use super::sessions::Held;
 
-/// Claims that are looked at: every one has an alarm for its lease, and there are no more than workers have slots.
+/// The most claims that are checked. Every claim has an alarm for its lease, and there are no more claims than workers
+/// have slots.
 const MAX_CLAIMS: usize = 10_000;
 
-/// Whether the session has been here before: only then it can have claims that this process did not make.
+/// Whether the session has registered before. Only then can it have claims that this process did not make.
 pub(super) async fn may_have(call: &Call, session: Uuid) -> Result<bool, Status> {
     let known = call.api().service().store().worker_get(call.tenant_id(), session).await;
     Ok(known.map_err(not_read)?.is_some())

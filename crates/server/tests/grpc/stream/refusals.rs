@@ -132,7 +132,7 @@ async fn a_payload_that_is_no_json(server: TestServer) {
 }
 
 async fn a_history_that_is_full(server: TestServer) {
-    let what = "has 12 events, 0 still to come; the limit is 12";
+    let what = "has 12 events, and 0 more are reserved; the limit is 12";
     let operations = vec![operation(); 11];
     fails(server, "FLV0022", what, operations, SUSPENDED).await;
 }

@@ -1,10 +1,10 @@
-//! Starts that a worker is notified of before they are written.
+//! Provisional starts: a worker receives the execution before its start is written.
 
 use super::*;
 
 const EXECUTION: u128 = 7;
 
-/// A worker has been notified of a start, which is not written.
+/// A worker has received an execution whose start is not written.
 fn notified(desk: &mut Desk) {
     desk.arrive([start("quick")]);
     let mut begin = desk.begins();
@@ -68,7 +68,7 @@ fn nothing_runs_beside_a_start_that_a_worker_was_notified_of() {
     desk.arrive(vec![fake(1); 2 * FULL]);
     let begin = desk.begins();
     assert_eq!((begin.runs, begin.jobs[0].id), (Runs::Here { notify: false }, 1));
-    // Nor does a request that waits for its rows overtake it.
+    // A request that waits for its rows does not overtake the start either.
     let mut desk = Desk::new(in_process());
     notified(&mut desk);
     desk.arrive([Fake { misses: 5, ..fake(1) }]);
@@ -85,7 +85,7 @@ fn no_worker_is_notified_of_a_start_while_another_batch_is_in_flight() {
     let first = desk.begins();
     desk.begins();
     desk.ends(first.batch, Ended { requests: FULL, ..Ended::default() });
-    // Enough for a batch of its own, though it is one request.
+    // This single request changes enough rows for a batch of its own.
     desk.arrive([Fake { rows: 2_000, ..start("quick") }]);
     assert!(matches!(desk.begins().runs, Runs::Beside { .. }));
 }

@@ -1,4 +1,4 @@
-//! The scheduler's decisions as tables: no runtime, no store.
+//! Tests of the scheduler's decisions, without a runtime and a store.
 
 mod first_steps;
 mod model;
@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use super::*;
 
-/// A request of which only the facts exist.
+/// A request that consists only of the facts that the scheduler needs.
 #[derive(Debug, Clone)]
 pub(super) struct Fake {
     pub(super) id: u64,
@@ -79,7 +79,7 @@ impl Queued for Fake {
 }
 
 const PATIENCE: Duration = Duration::from_millis(4);
-/// Enough for a second batch, and as many as go into one.
+/// Enough requests for a second batch; `FULL` is the most that go into one batch.
 const SECOND: usize = 96;
 const FULL: usize = 256;
 
@@ -92,7 +92,7 @@ fn elsewhere() -> Elsewhere {
     Elsewhere { from: Some(SideBySideFrom::default()), tricks: Tricks::default() }
 }
 
-/// A scheduler with the moment at which it is asked.
+/// A scheduler with its current time.
 struct Desk {
     scheduler: Scheduler<Fake>,
     now: Instant,
@@ -108,7 +108,7 @@ impl Desk {
         assert!(self.scheduler.on(event, self.now).is_empty(), "only a turn has actions");
     }
 
-    /// Requests arrive; their ids.
+    /// Requests arrive. Returns their ids.
     fn arrive(&mut self, jobs: impl IntoIterator<Item = Fake>) -> Vec<u64> {
         let mut ids = Vec::new();
         for job in jobs {
@@ -123,7 +123,7 @@ impl Desk {
         self.scheduler.on(Event::Turn, self.now)
     }
 
-    /// Turns until it neither yields nor answers. Returns what it does then: one action.
+    /// Turns until the scheduler neither yields nor answers. Returns the single action of that turn.
     fn next(&mut self) -> Action<Fake> {
         loop {
             let mut actions = self.turn();
@@ -173,7 +173,7 @@ fn step(execution: u128, step: FirstStep) -> Fake {
     Fake { first_step: Some((Uuid::from_u128(execution), step)), ..fake(1) }
 }
 
-/// Random numbers that a seed determines.
+/// Random numbers determined by a seed.
 struct Dice(u64);
 
 impl Dice {

@@ -1,11 +1,11 @@
-//! An executor of which only the rules exist: it carries out what the scheduler decides, in any order that the rules allow, and
-//! panics when a promise of the scheduler is broken.
+//! A model of the executor: it carries out the scheduler's actions in any order that the rules allow, and panics if
+//! the scheduler breaks one of its promises.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::*;
 
-/// So often may batches begin without a tenant that waits.
+/// The most batches that may begin without a waiting tenant.
 const MAX_PASSED_OVER: usize = 8;
 
 struct Flying {
@@ -18,25 +18,26 @@ pub(super) struct Model {
     pub(super) desk: Desk,
     pub(super) dice: Dice,
     in_order: bool,
-    /// Requests that wait for a batch, and how many of each tenant do. Releases that failed wait on purpose: they are not counted.
+    /// Requests that wait for a batch, and their number by tenant. Failed releases wait on purpose and are not
+    /// counted.
     waiting: BTreeSet<u64>,
     of_tenant: BTreeMap<TenantId, usize>,
     tenants: u128,
-    /// Of ten things that happen, so many are floods of requests, unless the scheduler gets its turn.
+    /// How many of ten events are floods of requests, besides the scheduler's own turns.
     floods: usize,
     flying: Vec<Flying>,
-    /// The batch in the loop that is written and not answered.
+    /// The batch in the loop that is done and not answered.
     unanswered: Option<Flying>,
-    /// Batches that were answered, but for those alone.
+    /// Batches that were answered, except those with [`Runs::Alone`].
     answered: BTreeSet<BatchId>,
     last_answered: BatchId,
-    /// Starts that a worker was notified of.
+    /// The provisional starts.
     held: Vec<u64>,
     executions: u128,
     passed_over: BTreeMap<TenantId, usize>,
     pub(super) second_batches: usize,
     pub(super) notified: usize,
-    /// A service that stops may forget them.
+    /// Failed releases: a service that stops may drop them.
     failed_releases: BTreeSet<u64>,
 }
 
@@ -63,7 +64,7 @@ impl Model {
         }
     }
 
-    /// Something happens, or it is the scheduler's turn.
+    /// An event happens, or it is the scheduler's turn.
     pub(super) fn step(&mut self) {
         match self.dice.below(10) {
             happens if happens < self.floods => self.many_arrive(),
@@ -74,7 +75,7 @@ impl Model {
         }
     }
 
-    /// The service stops: everything that was accepted is carried out.
+    /// The service stops: everything that was accepted must be carried out.
     pub(super) fn stop(mut self) -> Self {
         self.desk.tell(Event::Stopping);
         self.desk.tell(Event::Drained);
@@ -124,7 +125,7 @@ impl Model {
         }
     }
 
-    /// `true`: it has finished.
+    /// `true`: the scheduler has finished.
     fn turn(&mut self) -> bool {
         for action in self.desk.turn() {
             match action {
@@ -153,10 +154,10 @@ impl Model {
         let held = std::mem::take(&mut self.held);
         if !held.is_empty() {
             let head: Vec<u64> = jobs.iter().take(held.len()).map(|job| job.id).collect();
-            assert_eq!(head, held, "it overtakes a start that a worker was notified of");
+            assert_eq!(head, held, "a batch overtakes a provisional start");
             assert!(
                 matches!(runs, Runs::Here { .. }) && beside == 0,
-                "beside a start that a worker was notified of"
+                "a batch begins beside a provisional start"
             );
         }
         for job in &jobs {
@@ -166,7 +167,7 @@ impl Model {
         let flying = Flying { batch, jobs, runs };
         match runs {
             Runs::Here { notify } => {
-                assert!(!notify || beside == 0, "a worker is notified beside another batch");
+                assert!(!notify || beside == 0, "a provisional start beside another batch");
                 self.answer_last();
                 self.here_ends(flying, notify);
             }
@@ -176,7 +177,7 @@ impl Model {
                 self.second_batches += usize::from(second);
                 self.flying.push(flying);
                 if self.dice.one_in(2) {
-                    // A store may be done with it at once.
+                    // A store may finish the batch immediately.
                     self.a_batch_ends();
                 }
                 self.answer_last();
@@ -196,7 +197,7 @@ impl Model {
         }
     }
 
-    /// `false`: it did not wait.
+    /// `false`: the request was not waiting.
     fn waits_no_more(&mut self, job: &Fake) -> bool {
         if !self.failed_releases.contains(&job.id) && self.waiting.contains(&job.id) {
             *self.of_tenant.entry(job.tenant).or_default() -= 1;
@@ -212,7 +213,7 @@ impl Model {
         }
     }
 
-    /// The loop waits for it: nothing else happens before it ends.
+    /// The loop waits for this batch: nothing else happens before it ends.
     fn here_ends(&mut self, flying: Flying, notify: bool) {
         let requests = flying.jobs.len();
         if notify && !self.dice.one_in(3) {
@@ -245,7 +246,7 @@ impl Model {
         }
     }
 
-    /// One of those that may end, by the rules.
+    /// Ends one of the batches that the rules allow to end.
     fn a_batch_ends(&mut self) {
         let may_end = |flying: &Flying| match flying.runs {
             Runs::Beside { order: Order::After(Some(before)), .. } => self.answered.contains(&before),
@@ -275,12 +276,12 @@ impl Model {
         self.answered.insert(flying.batch);
     }
 
-    /// Some of its requests have to go into another batch.
+    /// Some requests of the batch have to go into another batch.
     fn ended(&mut self, flying: &Flying) -> Ended<Fake> {
         let mut ended = Ended { requests: flying.jobs.len(), ..Ended::default() };
         let rate = [2, 20, 1_000][self.dice.below(3)];
         for job in &flying.jobs {
-            // One that waited for its rows has had them.
+            // A request that waited for its rows has received them.
             if flying.runs == Runs::Alone || !self.dice.one_in(rate) {
                 continue;
             }

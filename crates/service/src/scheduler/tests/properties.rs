@@ -1,5 +1,5 @@
-//! Whatever happens, in whatever order: batches are answered in the order in which they were decided where that is asked for,
-//! no request is forgotten or in two batches, no tenant starves, and nothing runs beside a start that a worker was notified of.
+//! Properties that hold for any events in any order. Batches are answered in order where the policy asks for it; no
+//! request is lost or in two batches; no tenant starves; nothing runs beside a provisional start.
 
 use super::model::Model;
 use super::*;
@@ -7,7 +7,7 @@ use super::*;
 const SEEDS: u64 = 60;
 const STEPS: usize = 400;
 
-/// Returns how many second batches and early notifications there were.
+/// Returns the number of second batches and of provisional starts.
 fn run<P: Policy + 'static>(policy: impl Fn() -> P) -> (usize, usize) {
     let (mut second_batches, mut notified) = (0, 0);
     for seed in 1..=SEEDS {

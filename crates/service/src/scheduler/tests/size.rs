@@ -68,7 +68,7 @@ fn without_adaptive_pace_batches_of_several_tenants_are_as_large_as_any() {
         let mut desk = Desk::new(InProcess { tricks, ..in_process() });
         desk.arrive([fake(1), fake(2)]);
         desk.begins();
-        // So slow that batches of several tenants are cut down, again and again.
+        // Batches of several tenants are so slow that they are cut down repeatedly.
         for _ in 0..64 {
             desk.tell(Event::Written { requests: FULL, took: Some(Duration::from_secs(1)) });
             assert!(matches!(desk.turn()[..], [Action::Answer]));
