@@ -1,4 +1,5 @@
-//! What all examples need: a way to the server that `flovyn dev` has started, and an exit code. And the [`patterns`].
+//! The common part of all examples: the connection to the server of `flovyn dev`, and an exit code. Also the
+//! [`patterns`].
 //!
 //! The server and the token come from `FLOVYN_GRPC_URL` and `FLOVYN_WORKER_TOKEN`, or else from
 //! `.flovyn/credentials.json` in the current directory, which `flovyn dev` writes.
@@ -18,7 +19,7 @@ const CREDENTIALS: &str = ".flovyn/credentials.json";
 /// Longer than any example takes.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Where the server is and how to speak to it.
+/// The address and the credentials of the server.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Connection {
     grpc_url: String,
@@ -27,7 +28,7 @@ pub struct Connection {
     rest: Option<Rest>,
 }
 
-/// How to speak to it over REST.
+/// The address and the token for REST.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Rest {
     http_url: String,
@@ -48,23 +49,23 @@ impl Connection {
         Ok(serde_json::from_str(&text)?)
     }
 
-    /// Starts workflows and talks to them.
+    /// A client, which starts workflows and communicates with them.
     ///
     /// # Errors
-    /// When the URL or the token cannot be one.
+    /// Fails if the URL or the token is not valid.
     pub fn client(&self) -> Result<Client> {
         Client::new(&self.grpc_url, &self.worker_token)
     }
 
-    /// Talks to it over REST.
+    /// The settings for REST.
     ///
     /// # Errors
-    /// When nothing says how: only `credentials.json` does.
+    /// Fails if there are none: only `credentials.json` has them.
     pub fn rest(&self) -> Result<&Rest> {
         self.rest.as_ref().ok_or_else(|| Error::failed(format!("{CREDENTIALS} is needed for REST")))
     }
 
-    /// Runs workflows and tasks.
+    /// A builder for a worker.
     pub fn worker(&self) -> WorkerBuilder {
         Worker::builder(&self.grpc_url, &self.worker_token)
     }
@@ -90,10 +91,10 @@ where
     }
 }
 
-/// Waits until the workflow has set `key` of its state to `value`.
+/// Waits until `key` of the workflow's state has the value `value`.
 ///
 /// # Errors
-/// When it takes longer than [`PATIENCE`], or the server cannot be reached.
+/// Fails if it takes longer than [`PATIENCE`], or the server cannot be reached.
 pub async fn until_state<T>(workflow: &WorkflowHandle<T>, key: &str, value: &str) -> Result<()> {
     let reached = async {
         while workflow.query::<String>(key).await?.as_deref() != Some(value) {

@@ -1,4 +1,4 @@
-//! What the pages of the guide talk to: a shop's workflows and tasks. They are small, and do what they do at once.
+//! The workflows and tasks for the pages of the guide: a small shop.
 
 use flovyn_sdk::task::LogLevel;
 use flovyn_sdk::worker::WorkerBuilder;
@@ -6,7 +6,7 @@ use flovyn_sdk::{Error, PromiseOptions, Result, TaskContext, WorkflowContext, ta
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-/// A worker that can do all of this.
+/// A worker with all of these workflows and tasks.
 pub fn worker(builder: WorkerBuilder) -> WorkerBuilder {
     let worker = builder.name("shop").workflow(Greeting).workflow(Order).workflow(Parcel).workflow(Expense);
     worker.task(ChargeCard).task(SendEmail)
@@ -28,7 +28,7 @@ pub struct Purchase {
     cents: u32,
 }
 
-/// A task, a child, and a signal that somebody has to send.
+/// Has a task, a child, and a signal to wait for.
 #[workflow]
 pub async fn order(ctx: WorkflowContext, purchase: Purchase) -> Result<String> {
     let item = purchase.item.clone();
@@ -58,7 +58,7 @@ pub async fn parcel(_: WorkflowContext, item: String) -> Result<String> {
 
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Claim {
-    /// Unique: the promise's key is made of it.
+    /// Unique, because it is part of the promise's key.
     number: u32,
     cents: u32,
 }
@@ -86,7 +86,7 @@ pub struct Sent {
     message_id: String,
 }
 
-/// One mailbox is full, until its owner has been told twice.
+/// One mailbox is full, until the third attempt.
 #[task]
 pub async fn send_email(ctx: TaskContext, email: Email) -> Result<Sent> {
     ctx.log(LogLevel::Info, &format!("attempt {} for {}", ctx.attempt(), email.to)).await;

@@ -1,5 +1,4 @@
-//! Every example runs against a real server as its reader would run it: as a program of its own, in a directory with
-//! credentials.
+//! Runs every example against a real server like a user would: as a process, in a directory with credentials.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails right there")]
 
@@ -22,7 +21,7 @@ enum Database {
     Postgres,
 }
 
-/// A server, the directory in which a reader would be, and the database, for as long as the test lasts.
+/// A server, the working directory and the database, for the duration of the test.
 struct Place {
     server: Server,
     folder: TempDir,
@@ -71,7 +70,7 @@ fn execute(binary: &str, arguments: &[&str], folder: &Path) -> Output {
     command.output().unwrap()
 }
 
-/// Runs it and requires success and these lines, in this order.
+/// Runs the example and requires success and these lines, in this order.
 async fn runs(database: Database, binary: &'static str, arguments: &'static [&str], lines: &[&str]) {
     let place = start(database).await;
     let path = place.folder.path().to_owned();
@@ -86,7 +85,7 @@ async fn runs(database: Database, binary: &'static str, arguments: &'static [&st
     place.server.stop().await;
 }
 
-/// A test of each example on each database.
+/// One test for each example and database.
 macro_rules! examples {
     ($($name:ident: $binary:literal $(with $argument:literal)?, [$($line:literal),+ $(,)?];)*) => {$(
         mod $name {
@@ -188,7 +187,7 @@ examples! {
     ];
 }
 
-/// All patterns are run here.
+/// All patterns run in the tests above.
 #[test]
 fn a_pattern_without_a_name_says_which_there_are() {
     let folder = tempfile::tempdir().unwrap();
@@ -198,7 +197,7 @@ fn a_pattern_without_a_name_says_which_there_are() {
     assert!(errors.contains(&flovyn_examples::patterns::NAMES.join(", ")), "{errors}");
 }
 
-/// The worker of the guide, which runs until it is told to stop. What it does, the tests of the guide show.
+/// The worker of the guide runs until it is stopped. The tests of the guide cover its workflows.
 #[tokio::test(flavor = "multi_thread")]
 async fn shop() {
     let Place { server, folder, .. } = start(Database::Sqlite).await;

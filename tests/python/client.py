@@ -1,4 +1,4 @@
-"""A plain gRPC client of the public protocol. It knows the generated stubs and nothing of the server."""
+"""A plain gRPC client of the public protocol. It uses the generated stubs and no code of the server."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from flovyn.v1 import client_pb2, client_pb2_grpc, task_pb2, task_pb2_grpc, work
 Status = workflow_pb2.WorkflowStatus
 ERROR_CODE = "flovyn-error-code"
 STALE_CLAIM = "FLV0050"
-# Longest wait for work, and for any answer. A healthy server needs a small part of it.
+# The longest wait for work, and for any answer. A healthy server needs much less.
 POLL_SECONDS = 30
 ANSWER_SECONDS = 60
 
 
 def _seconds_left(seconds: int) -> Iterator[int]:
-    """What is left for the next poll: one may be answered with nothing before its time."""
+    """The seconds left for the next poll: a poll may be answered early, without work."""
     until = time.monotonic() + seconds
     yield seconds
     while (left := until - time.monotonic()) > 0:
@@ -62,7 +62,7 @@ class Client:
         return str(self._call(self._workflows.StartWorkflow, request).workflow_execution_id)
 
     def poll_workflow(self, seconds: int = POLL_SECONDS) -> workflow_pb2.WorkflowExecution | None:
-        """The next activation; None when none came in time."""
+        """The next activation. None: there was none in time."""
         for left in _seconds_left(seconds):
             request = workflow_pb2.PollRequest(worker_id=self._worker, queue=self._queue, timeout_seconds=left)
             response: workflow_pb2.PollResponse = self._call(self._workflows.PollWorkflow, request)
@@ -83,7 +83,7 @@ class Client:
         *,
         claim: workflow_pb2.WorkflowExecution | None = None,
     ) -> None:
-        """Without a claim: as clients of the public protocol do, which send no token and no base."""
+        """By default without a claim token: clients of the public protocol send no token and no base."""
         request = workflow_pb2.SubmitWorkflowCommandsRequest(
             workflow_execution_id=execution_id,
             commands=commands,
@@ -118,7 +118,7 @@ class Client:
         return str(self._call(self._tasks.SubmitTask, request).task_execution_id)
 
     def poll_task(self, seconds: int = POLL_SECONDS) -> task_pb2.TaskExecutionInfo | None:
-        """The next attempt; None when none came in time."""
+        """The next attempt. None: there was none in time."""
         for left in _seconds_left(seconds):
             request = task_pb2.PollTaskRequest(worker_id=self._worker, queue=self._queue, timeout_seconds=left)
             response: task_pb2.PollTaskResponse = self._call(self._tasks.PollTask, request)
@@ -178,7 +178,7 @@ class Client:
         self._call(self._tasks.ClearAllState, task_pb2.ClearAllStateRequest(task_execution_id=task_id))
 
     def state(self, task_id: str, key: str) -> Any:
-        """The value; None when there is none."""
+        """The value. None: the key is not set."""
         request = task_pb2.GetStateRequest(task_execution_id=task_id, key=key)
         response = self._call(self._tasks.GetState, request)
         return json.loads(response.value) if response.found else None

@@ -1,4 +1,4 @@
-"""What every test gets: a server on each database, and clients with a connection of their own."""
+"""The fixtures of every test: a server on each database, and clients with their own connections."""
 
 import uuid
 from collections.abc import Callable, Iterator
@@ -9,7 +9,7 @@ import server as processes
 from client import Client
 from server import Server
 
-# Long enough for a busy machine to report in, short enough to wait for its end.
+# Long enough that a busy machine can report in time, short enough to wait for its end.
 SHORT_LEASE_MS = 2_000
 
 NewClient = Callable[[], Client]
@@ -35,14 +35,14 @@ def short_leases(store: str, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 
 @pytest.fixture(scope="session")
 def usual_leases(store: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A server as it is by default: no claim ends during a test."""
+    """A server with default leases: no claim ends during a test."""
     folder = tmp_path_factory.mktemp(f"usual-{store}")
     with database.fresh(store, "usual", folder) as url, processes.running(folder, url) as server:
         yield server
 
 
 def _clients(server: Server) -> Iterator[NewClient]:
-    # A queue for each test: none sees the work of another.
+    # A queue for each test, so that no test receives the work of another.
     queue = f"python-{uuid.uuid4()}"
     made: list[Client] = []
 
@@ -69,7 +69,7 @@ def new_client(usual_leases: Server) -> Iterator[NewClient]:
 
 @pytest.fixture(params=[False, True], ids=["same-server", "killed-server"])
 def resent(request: pytest.FixtureRequest, usual_leases: Server, new_client: NewClient) -> Resent:
-    """Who sends a request again: the same client, or one with a new connection after a kill of the server."""
+    """The client that repeats a request: the same client, or a new client after the server was killed."""
 
     def client_of(first: Client) -> Client:
         if not request.param:

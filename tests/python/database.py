@@ -24,7 +24,7 @@ def fresh(store: str, name: str, folder: Path) -> Iterator[str]:
         yield f"sqlite:{folder / 'flovyn.db'}"
         return
     database = f"flovyn_python_{os.getpid()}_{name}"
-    # Left behind by a killed run that had our process number.
+    # A killed run with our process id may have left it behind.
     _psql(f"DROP DATABASE IF EXISTS {database} WITH (FORCE)")
     _psql(f"CREATE DATABASE {database}")
     try:

@@ -1,4 +1,4 @@
-"""The real server as a process of its own, which can be killed and started again on the same database."""
+"""The real server as a separate process, which can be killed and restarted on the same database."""
 
 import json
 import os
@@ -17,13 +17,13 @@ TOKEN = "fwt_python-client-0123456789abcdef0123456789"
 READY_WITHIN_SECONDS = 60.0
 LOOK_EVERY_SECONDS = 0.01
 LOG_TAIL_LINES = 30
-# Below what systems hand out to outgoing connections: the port stays free while its server is down.
+# Below the ports of outgoing connections, so that the port stays free while its server is down.
 PORTS = range(20_000, 32_000)
 
 
 @dataclass
 class Server:
-    """`flovyn server` with a configuration of its own."""
+    """`flovyn server` with its own configuration."""
 
     folder: Path
     database_url: str
@@ -56,7 +56,7 @@ class Server:
         return self.folder / "server.log"
 
     def start(self) -> None:
-        """Starts it and waits until it says that it is ready."""
+        """Starts the server and waits until it reports that it is ready."""
         binary = os.environ[BINARY_VARIABLE]
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
@@ -105,7 +105,7 @@ def running(folder: Path, database_url: str, **limits: int) -> Iterator[Server]:
 
 
 def _free_addresses(count: int) -> list[str]:
-    """Addresses on loopback that nobody listens at."""
+    """Free addresses on loopback."""
     begin = os.getpid() % len(PORTS)
     found: list[str] = []
     for step in range(len(PORTS)):

@@ -1,4 +1,4 @@
-"""A report that is sent again without a token, because its answer got lost: acknowledged and counted once."""
+"""A report that is sent again without a token, because its answer was lost, is acknowledged and counted once."""
 
 import pytest
 from client import Client, refused, schedule
@@ -75,7 +75,7 @@ def test_repeated_failure_before_a_retry(client: Client, resent: Resent) -> None
 
 
 def test_first_completion_after_a_restart_of_the_server(new_client: NewClient, usual_leases: Server) -> None:
-    """The worker outlives its server: its claim still holds, over a new connection and without a token."""
+    """The worker's claim survives a restart of the server, over a new connection and without a token."""
     task_id = claimed_task(new_client(), max_retries=1)
     usual_leases.kill_and_start()
     client = new_client()

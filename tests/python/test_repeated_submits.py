@@ -1,4 +1,4 @@
-"""A batch of commands that is sent again without a token: acknowledged, and nothing is doubled."""
+"""A batch of commands that is sent again without a token is acknowledged and has no second effect."""
 
 import uuid
 
@@ -32,7 +32,7 @@ def test_repeated_batch(client: Client, resent: Resent, new_task_id: str) -> Non
 
 
 def test_repeated_batch_without_ids(client: Client, resent: Resent) -> None:
-    """Nothing in it has an id by which it could be recognised."""
+    """No command has an id by which the batch could be recognised."""
     execution_id = client.start()
     client.claim_workflow()
     client.submit(execution_id, [set_state("step", 1), set_state("step", 2)])
@@ -68,7 +68,7 @@ def test_other_commands_are_refused(client: Client, resent: Resent, new_task_id:
         with refused():
             client.submit(execution_id, other)
     assert client.events(execution_id) == before
-    # Its reports may have crossed, so that the first one counted for a later claim: it gets the history once more.
+    # Its reports may have crossed, so the first one may count for a later claim: the workflow gets the history again.
     assert client.execution(execution_id).status == "PENDING"
 
 
@@ -78,7 +78,7 @@ def test_repeated_batch_leaves_the_next_claim_alone(
     execution_id = client.start()
     client.claim_workflow()
     numbered = schedule(new_task_id)
-    # Its place in the history: without it, the batch could be the next claim's as well.
+    # The place in the history: without it, the batch could belong to the next claim as well.
     numbered.sequence_number = 2
     client.submit(execution_id, [numbered])
     client.claim_task()

@@ -1,4 +1,4 @@
-"""A worker whose workflow has passed to another worker submits all the same: refused, and nothing changes."""
+"""A worker submits although another worker has claimed its workflow: the submit is refused and changes nothing."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ from flovyn.v1 import workflow_pb2
 
 @dataclass
 class TakenOver:
-    """A workflow that `old` had claimed, and that `new` has claimed since."""
+    """A workflow that `old` had claimed and that `new` holds now."""
 
     old: Client
     new: Client
@@ -28,7 +28,7 @@ def taken_over(short_client: NewClient) -> TakenOver:
     old, new, observer = short_client(), short_client(), short_client()
     execution_id = observer.start()
     first = old.claim_workflow()
-    # Answered when the first claim has ended.
+    # The poll is answered when the first claim has ended.
     second = new.claim_workflow()
     assert (first.id, second.id) == (execution_id, execution_id)
     return TakenOver(old, new, observer, first, second)

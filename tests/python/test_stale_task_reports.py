@@ -1,4 +1,4 @@
-"""A worker whose task has passed to another worker reports all the same: refused, and nothing changes."""
+"""A worker reports although another worker has claimed its task: the report is refused and changes nothing."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from flovyn.v1 import task_pb2
 
 @dataclass
 class TakenOver:
-    """A task that `old` had claimed, and that `new` has claimed since."""
+    """A task that `old` had claimed and that `new` holds now."""
 
     old: Client
     new: Client
@@ -28,7 +28,7 @@ def taken_over(short_client: NewClient) -> TakenOver:
     old, new, observer = short_client(), short_client(), short_client()
     task_id = observer.submit_task()
     first = old.claim_task()
-    # Answered when the first claim has ended.
+    # The poll is answered when the first claim has ended.
     second = new.claim_task()
     assert (first.task_execution_id, second.task_execution_id) == (task_id, task_id)
     assert second.execution_count == 2
@@ -38,7 +38,7 @@ def taken_over(short_client: NewClient) -> TakenOver:
 REPORTS: dict[str, Callable[[Client, str], None]] = {
     "complete": lambda client, task_id: client.complete_task(task_id, "old"),
     "fail": lambda client, task_id: client.fail_task(task_id, "old"),
-    "fail for good": lambda client, task_id: client.fail_task(task_id, "old", non_retryable=True),
+    "fail permanently": lambda client, task_id: client.fail_task(task_id, "old", non_retryable=True),
     "heartbeat": lambda client, task_id: client.heartbeat(task_id, "old"),
     "progress": lambda client, task_id: client.report_progress(task_id, 0.9),
 }

@@ -1,4 +1,4 @@
-"""What a batch of commands means: task ids that were used before, and statuses that clients rarely send."""
+"""Batches of commands with task ids that were used before, and with statuses that clients rarely send."""
 
 import grpc
 import pytest
@@ -12,7 +12,7 @@ def client(new_client: NewClient) -> Client:
 
 
 def test_a_task_id_that_is_scheduled_again_later_is_the_same_task(client: Client, new_task_id: str) -> None:
-    """With a token: no second row and no second event; the other commands of the batch count."""
+    """With a token there is no second row and no second event; the other commands of the batch count."""
     execution_id = client.start()
     client.submit(execution_id, [schedule(new_task_id)], claim=client.claim_workflow())
     client.claim_task()
@@ -29,7 +29,7 @@ def test_a_task_id_that_is_scheduled_again_later_is_the_same_task(client: Client
 def test_without_a_token_a_batch_of_known_ids_only_is_a_lost_history(
     client: Client, new_task_id: str
 ) -> None:
-    """Acknowledged without any effect, and the workflow is handed out again with its whole history."""
+    """The batch is acknowledged without effect, and the workflow is handed out again with its whole history."""
     execution_id = client.start()
     client.claim_workflow()
     client.submit(execution_id, [schedule(new_task_id)])
@@ -50,7 +50,7 @@ def test_status_running_means_that_the_workflow_goes_on(client: Client, new_task
     assert client.execution(execution_id).status == "WAITING"
     client.claim_task()
     client.complete_task(new_task_id, "paid")
-    # The event wakes it, as after SUSPENDED.
+    # The task's event wakes the workflow, as after SUSPENDED.
     assert client.claim_workflow().id == execution_id
     client.complete_workflow(execution_id, "done")
 
@@ -62,6 +62,6 @@ def test_no_status_is_refused_and_the_workflow_is_handed_out_again(client: Clien
     with refused("FLV0011", grpc.StatusCode.INVALID_ARGUMENT):
         client.submit(execution_id, [schedule(new_task_id)], Status.WORKFLOW_STATUS_UNSPECIFIED)
     assert client.events(execution_id) == before
-    # The refusal has ended the claim: the activation counts as failed, and is tried again after a second.
+    # The refusal has ended the claim: the activation counts as failed and is retried after a second.
     assert client.claim_workflow().id == execution_id
     client.complete_workflow(execution_id, "done")

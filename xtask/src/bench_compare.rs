@@ -1,7 +1,8 @@
-//! `cargo xtask bench-compare BASE`: the workloads of two commits in turns on this machine, and the ratios of their figures.
+//! `cargo xtask bench-compare BASE`: runs the workloads of two commits alternately on this machine, and prints the
+//! ratios of their figures.
 //!
-//! A rate says little by itself, because machines are noisy. Each pair runs the base and this checkout one right after the other, the
-//! first of the two by turns, so that what the machine does in that minute touches both. What counts is the ratio within a pair.
+//! A single rate says little, because machines are noisy. Each pair runs the base and this checkout one after the
+//! other, in alternating order, so that noise affects both. Only the ratio within a pair counts.
 
 mod checkout;
 mod table;
@@ -19,7 +20,7 @@ use crate::chaos::Store;
 use crate::postgres::{self, Binaries, Cluster};
 use crate::run;
 
-/// What is run by default: a workload of `flovyn-bench e2e` and how many workflows are in flight.
+/// The default runs: a workload of `flovyn-bench e2e`, and how many workflows are in flight.
 const WORKLOADS: &[(&str, usize)] =
     &[("noop", 1), ("noop", 256), ("chain3", 1), ("chain3", 256), ("fanout100", 16), ("drain10k", 1)];
 
@@ -36,12 +37,13 @@ pub(crate) struct BenchCompareArgs {
     /// Seconds for each run of a workload that runs for a time
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=120))]
     seconds: u32,
-    /// Only these, as `noop:256`; by default noop and chain3 alone and with 256 in flight, fanout100 and drain10k
+    /// Only these workloads, for example `noop:256`; by default noop and chain3 alone and with 256 in flight, fanout100
+    /// and drain10k
     #[arg(long, value_delimiter = ',', value_parser = workload)]
     workload: Vec<(String, usize)>,
 }
 
-/// `noop:256`, or `noop` for one in flight.
+/// `noop:256`, or `noop` for one workflow in flight.
 fn workload(text: &str) -> Result<(String, usize), String> {
     let (name, in_flight) = text.split_once(':').unwrap_or((text, "1"));
     let in_flight = in_flight.parse().map_err(|_| format!("`{in_flight}` is not a number of workflows"))?;
@@ -51,7 +53,7 @@ fn workload(text: &str) -> Result<(String, usize), String> {
 pub(crate) fn run(args: &BenchCompareArgs) -> Outcome<ExitCode> {
     let base = Side::base(&args.base)?;
     let this = Side::this();
-    // Found before the builds: a machine without it should say so at once.
+    // Checked before the builds, so that a missing PostgreSQL is reported at once.
     let stores = args.store.map_or(vec![Store::Sqlite, Store::Postgres], |store| vec![store]);
     let postgres = stores.contains(&Store::Postgres).then(Binaries::find_or_install).transpose()?;
     for side in [&base, &this] {

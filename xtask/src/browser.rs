@@ -1,5 +1,5 @@
-//! The browser that the tests of the web pages drive: found, or installed where we may. Without it they are left out, and
-//! whoever runs the tests is told.
+//! The browser for the tests of the web pages: found, or installed if that is allowed. Without it these tests are
+//! skipped, with a warning.
 
 use std::env;
 use std::process::Command;
@@ -43,7 +43,7 @@ impl Browser {
 
 fn left_out(reason: &str) -> Browser {
     run::say(&format!(
-        "THE BROWSER TESTS ARE LEFT OUT: {reason}. To run them, install Chromium and its driver (Debian: `apt-get install \
+        "THE BROWSER TESTS ARE SKIPPED: {reason}. To run them, install Chromium and its driver (Debian: `apt-get install \
          chromium chromium-driver`)"
     ));
     Browser::LeftOut

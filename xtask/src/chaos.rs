@@ -1,4 +1,4 @@
-//! `cargo xtask chaos`: the server and its tormentor, built and run, with the database they ask for.
+//! `cargo xtask chaos`: builds and runs the server and the chaos tests, with the databases that they need.
 
 use std::process::{Command, ExitCode};
 
@@ -10,23 +10,23 @@ use crate::run;
 
 #[derive(Args)]
 pub(crate) struct ChaosArgs {
-    /// What goes wrong
+    /// Which test to run
     #[arg(long, value_enum)]
     test: Test,
     /// Which database to run on; a throw-away cluster is started for PostgreSQL
     #[arg(long, value_enum)]
     store: Option<Store>,
-    /// How long to go on
+    /// How many seconds to run
     #[arg(long, value_name = "N", default_value_t = 60)]
     seconds: u64,
-    /// Where to start, to repeat the choices of a run; chosen when it is not given
+    /// Seed, to repeat the choices of a run; random by default
     #[arg(long, value_name = "S")]
     seed: Option<u64>,
-    /// How many of the workers speak the public protocol and send no tokens. By default half of them in kill-server, kill-worker,
-    /// many-servers and postgres-restart, and none elsewhere
+    /// Percentage of workers that speak the public protocol and send no tokens. By default 50 in kill-server,
+    /// kill-worker, many-servers and postgres-restart, and 0 elsewhere
     #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(..=100))]
     plain_workers: Option<u8>,
-    /// Build for speed, as releases are
+    /// Build with optimizations, like a release
     #[arg(long)]
     release: bool,
 }
@@ -49,7 +49,7 @@ enum Test {
 }
 
 impl Test {
-    /// Where it can be shown, unless the caller chooses.
+    /// The database of the test, unless the caller chooses one.
     fn usual_store(self) -> Store {
         match self {
             Test::ManyServers | Test::PostgresRestart | Test::CommitReplies | Test::BootedTogether => {
@@ -76,7 +76,7 @@ fn name(value: impl ValueEnum) -> String {
     value.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
 }
 
-/// What `cargo xtask test` runs of these: long enough for each kind of harm to be done a few times.
+/// The tests that `cargo xtask test` runs, long enough for several faults of each kind.
 const SHORT: &[(Test, Store, u64)] = &[
     (Test::KillServer, Store::Sqlite, 8),
     (Test::KillServer, Store::Postgres, 8),
@@ -91,10 +91,10 @@ const SHORT: &[(Test, Store, u64)] = &[
     (Test::Entities, Store::Postgres, 8),
     (Test::Poison, Store::Sqlite, 60),
 ];
-/// Tasks of dead workers in the short form of `booted-together`; the long one has 10,000.
+/// Number of tasks of dead workers in the short version of `booted-together`; the long version has 10,000.
 const SHORT_TASKS: &str = "500";
 
-/// How a run of `flovyn-chaos` is made.
+/// The parameters of a run of `flovyn-chaos`.
 #[derive(Clone, Copy)]
 struct Wanted<'a> {
     test: &'a str,
@@ -117,10 +117,10 @@ pub(crate) struct SoakArgs {
     /// Which database to run on; a throw-away cluster is started for PostgreSQL
     #[arg(long, value_enum)]
     store: Store,
-    /// How long to go on
+    /// How many seconds to run
     #[arg(long, value_name = "N", default_value_t = 180)]
     seconds: u64,
-    /// Build for speed, as releases are
+    /// Build with optimizations, like a release
     #[arg(long)]
     release: bool,
 }
@@ -151,9 +151,9 @@ fn run_one(wanted: Wanted<'_>) -> Outcome<ExitCode> {
     Ok(run::exit_code_of(status))
 }
 
-/// The short forms, one after the other, on a cluster that runs already. The first that fails ends it.
+/// Runs the short tests, one after the other, on a running cluster. Stops at the first failure.
 pub(crate) fn run_short(cluster: &Cluster) -> Outcome<()> {
-    // With the tests: they are built already, and with them nearly all of this.
+    // Built with the tests, because `cargo xtask test` has built nearly all of this already.
     build(&["--bins", "--tests"])?;
     for (test, store, seconds) in SHORT {
         let test = name(*test);
@@ -174,8 +174,8 @@ pub(crate) fn run_short(cluster: &Cluster) -> Outcome<()> {
     Ok(())
 }
 
-/// Both programs, the one runs the other from the same folder, and the library that is preloaded. Of the whole workspace: a choice
-/// of packages has its own choice of features, and nearly everything would be built once more for it.
+/// Builds both programs, of which one runs the other from the same folder, and the preloaded library. Builds the whole
+/// workspace: a selection of packages enables other features, and nearly everything would be built again for it.
 pub(crate) fn build(what: &[&str]) -> Outcome<()> {
     run::require_success(run::cargo(["build", "--locked", "--workspace", "--lib"]).args(what))
 }

@@ -1,5 +1,6 @@
-//! `cargo xtask fuzz`: the real server against what schemathesis makes up from its OpenAPI document, and against bodies that are
-//! made to hurt. Needs Linux (for the server's memory), Python 3 and, the first time, the network to fetch schemathesis.
+//! `cargo xtask fuzz`: sends requests to the real server that schemathesis generates from its OpenAPI document, and
+//! hostile request bodies. Needs Linux (for the server's memory), Python 3 and, the first time, the network to download
+//! schemathesis.
 
 mod report;
 mod server;
@@ -25,15 +26,15 @@ const MAX_EXAMPLES: &str = "50";
 
 #[derive(Args)]
 pub(crate) struct FuzzArgs {
-    /// How long schemathesis goes on
+    /// How many seconds schemathesis runs
     #[arg(long, value_name = "N", default_value_t = 120, value_parser = clap::value_parser!(u64).range(1..))]
     seconds: u64,
-    /// Where it starts, to repeat a run
+    /// Seed of schemathesis, to repeat a run
     #[arg(long, value_name = "S")]
     seed: Option<u64>,
 }
 
-/// Where everything is, below the target directory.
+/// The paths of a run, inside the target directory.
 struct Place {
     directory: PathBuf,
     flovyn: PathBuf,
@@ -52,18 +53,18 @@ impl Place {
         self.directory.join(name)
     }
 
-    /// A program of the Python environment. What it prints is for people, and stdout is for the result.
+    /// A program of the Python environment. Its output goes to stderr, because stdout is for the result.
     fn python_program(&self, name: &str) -> Command {
         let mut command = Command::new(self.directory.join("venv/bin").join(name));
         command.current_dir(&self.directory).stdout(Stdio::from(io::stderr()));
         command
     }
 
-    /// One of our scripts, which are told the server first.
+    /// One of our scripts. Its first arguments name the server.
     fn script(&self, name: &str, server: &Server) -> Command {
         let mut command = self.python_program("python");
         command.arg(run::repository().join("xtask/src/fuzz").join(name)).arg(server.url()).arg(server.data());
-        // Not into the sources.
+        // Compiled files stay out of the sources.
         command.env("PYTHONDONTWRITEBYTECODE", "1");
         command
     }
@@ -75,13 +76,13 @@ pub(crate) fn run(args: &FuzzArgs) -> Outcome<ExitCode> {
     run::say(&steps.summary());
     let report = outcome?;
     run::say(&report.summary());
-    // Whoever does not read it does not want it.
+    // If stdout is closed, nobody wants the report.
     let _ = writeln!(io::stdout(), "{}", report.json());
     Ok(if report.is_clean() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 fn all(args: &FuzzArgs, steps: &mut Steps) -> Outcome<Report> {
-    // Any number will do, as long as it is told.
+    // Any seed will do, because it is reported.
     let seed = args
         .seed
         .unwrap_or_else(|| SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()));
@@ -98,17 +99,17 @@ fn all(args: &FuzzArgs, steps: &mut Steps) -> Outcome<Report> {
     let before_kib = server.memory_kib("VmRSS")?;
     let (requests, bodies) = (place.file("requests.json"), place.file("bodies.json"));
     for old in [&requests, &bodies] {
-        // Nothing to remove the first time.
+        // There is nothing to remove the first time.
         let _ = fs::remove_file(old);
     }
-    // Findings of the one do not keep the other from running: the reports tell, not the exit codes.
-    steps.step("made up requests", || {
+    // Findings of one part must not prevent the other part from running: the reports count, not the exit codes.
+    steps.step("generated requests", || {
         run::run_unattended(&mut schemathesis((args.seconds, seed), &place, &server, &settings, &requests))
             .map(drop)
     })?;
-    // The bodies begin to count anew. A server that has ended has no memory, and is a finding below.
+    // `bodies.py` resets the peak. A server that has ended has no memory, which is a finding below.
     let peak_kib = server.memory_kib("VmHWM").unwrap_or(0);
-    steps.step("bodies made to hurt", || {
+    steps.step("hostile bodies", || {
         let process = server.process().to_string();
         run::run_unattended(place.script("bodies.py", &server).arg(process).arg(&bodies)).map(drop)
     })?;
@@ -136,9 +137,9 @@ fn schemathesis(
     command.arg("--config-file").arg(settings).arg("run");
     command.arg(format!("{}/api/docs/openapi.json", server.url()));
     command.args(["--max-time", &seconds.to_string(), "--max-examples", MAX_EXAMPLES]);
-    // Streams stay open: they have tests of their own.
+    // Streams stay open: they have their own tests.
     command.args(["--exclude-path-regex", "/stream$", "--request-timeout", "20", "--continue-on-failure"]);
-    // What an earlier run has found is not tried first: a run depends on its seed alone.
+    // Findings of earlier runs are not tried first, so that a run depends on its seed alone.
     command.args(["--generation-database", "none", "--warnings", "off"]);
     command.args(["--report", "json", "--report-json-path"]).arg(report);
     command.args(["--seed", &seed.to_string()]);

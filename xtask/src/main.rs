@@ -1,7 +1,7 @@
 //! The repository's own commands, run as `cargo xtask COMMAND`.
 //!
-//! This file only parses the command line. Everything is said on stderr, so that the stdout of a
-//! command that is run for its output (`cargo xtask postgres -- ...`) stays clean.
+//! This file only parses the command line. All messages go to stderr, so that the stdout of a command that is run for
+//! its output (`cargo xtask postgres -- ...`) stays clean.
 
 mod bench_compare;
 mod browser;
@@ -20,7 +20,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-/// Why a command could not do its work, as a sentence for the person at the terminal.
+/// The error says why a command failed, as a sentence for the person at the terminal.
 type Outcome<T> = Result<T, String>;
 
 #[derive(Parser)]
@@ -34,21 +34,21 @@ struct Cli {
 enum Task {
     /// Run every check and every test, on a throw-away PostgreSQL cluster
     Test {
-        /// Leave out clippy and the documentation tests
+        /// Skip clippy and the documentation tests
         #[arg(long)]
         quick: bool,
     },
-    /// Run the checks that are particular to this repository
+    /// Run the checks that are specific to this repository
     Tidy,
     /// Kill, stop and cut off real servers and workers, and check that every promise holds
     Chaos(chaos::ChaosArgs),
-    /// Load a server while a transaction or a reader never ends, and print how long work takes and what it has in memory
+    /// Load a server while a transaction or a read never ends, and print latencies and the server's memory
     Soak(chaos::SoakArgs),
-    /// Run the workloads of another commit and of this checkout in turns, and print the ratios of their figures
+    /// Run the workloads of another commit and of this checkout alternately, and print the ratios of their figures
     BenchCompare(bench_compare::BenchCompareArgs),
     /// Run the simulator
     Sim(sim::SimArgs),
-    /// Run the real server against made up requests and hurtful bodies
+    /// Send generated requests and hostile request bodies to the real server
     Fuzz(fuzz::FuzzArgs),
     /// Run the Python client's tests against the real server, on both databases
     Python {
@@ -77,7 +77,7 @@ fn main() -> ExitCode {
         Task::Python { arguments } => python::run(&arguments),
         Task::Postgres { command } => postgres::run_with_cluster(&command),
     });
-    // Returning, never `process::exit`: every guard has been dropped by now.
+    // Returns instead of calling `process::exit`, so that every guard has been dropped by now.
     match outcome {
         Ok(code) => code,
         Err(why) => {

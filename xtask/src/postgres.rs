@@ -14,10 +14,10 @@ pub(crate) use cluster::Cluster;
 use crate::Outcome;
 use crate::run;
 
-/// Where tests and benches look for a server they may create databases on.
+/// The variable with the URL of a server on which tests and benches may create databases.
 pub(crate) const URL_VARIABLE: &str = "FLOVYN_TEST_POSTGRES";
 
-/// `cargo xtask postgres -- COMMAND`: the command's exit code is ours.
+/// `cargo xtask postgres -- COMMAND`: exits with the exit code of the command.
 pub(crate) fn run_with_cluster(words: &[OsString]) -> Outcome<ExitCode> {
     let (program, arguments) = words.split_first().ok_or("no command was given")?;
     let cluster = Cluster::start(&Binaries::find_or_install()?)?;

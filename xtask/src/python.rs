@@ -1,5 +1,5 @@
-//! `cargo xtask python`: the tests in `tests/python`, of a gRPC client that shares no code with the server. Python's packages are
-//! installed once. Where they cannot be had, `cargo xtask test` skips these tests with a warning.
+//! `cargo xtask python`: the tests in `tests/python`, a gRPC client that shares no code with the server. Python's
+//! packages are installed once. If they cannot be installed, `cargo xtask test` skips these tests with a warning.
 
 use std::ffi::OsString;
 use std::fs;
@@ -15,16 +15,16 @@ use crate::signal;
 
 const TESTS: &str = "tests/python";
 const PROTO: &str = "crates/proto/proto";
-/// Names that are read in `tests/python/server.py`.
+/// `tests/python/server.py` reads a variable of this name.
 const BINARY_VARIABLE: &str = "FLOVYN_TEST_BINARY";
 
-/// A Python environment in which the tests can run; none where it could not be made.
+/// A Python environment in which the tests can run. `None`: it could not be created.
 #[derive(Debug)]
 pub(crate) struct Python(Option<Environment>);
 
 #[derive(Debug)]
 struct Environment {
-    /// Below the target directory: the environment and the generated stubs.
+    /// A folder in the target directory, with the environment and the generated stubs.
     folder: PathBuf,
 }
 
@@ -40,7 +40,7 @@ pub(crate) fn run(arguments: &[OsString]) -> Outcome<ExitCode> {
 impl Python {
     pub(crate) fn find_or_install() -> Outcome<Python> {
         let found = Environment::find_or_install();
-        // Ctrl-C ends the run: it does not mean that there is no Python.
+        // Ctrl-C ends the run; it must not count as a missing Python.
         signal::check()?;
         Ok(Python(found.inspect_err(|why| warn(why)).ok()))
     }
@@ -80,13 +80,13 @@ impl Environment {
         Ok(environment)
     }
 
-    /// What was installed last, as it stood in the requirements. Written only when everything was installed.
+    /// A file with the requirements of the last installation. Written only after everything was installed.
     fn installed(&self) -> PathBuf {
         self.folder.join("installed.txt")
     }
 
     fn holds(&self, wanted: &str) -> bool {
-        // The interpreter is a link: it dangles after an upgrade of the system's Python.
+        // The interpreter is a link, which is dangling after an upgrade of the system's Python.
         let interpreter = self.folder.join("venv/bin/python").exists();
         interpreter && fs::read_to_string(self.installed()).is_ok_and(|installed| installed == wanted)
     }
@@ -94,7 +94,7 @@ impl Environment {
     fn install(&self, requirements: &Path, wanted: &str) -> Outcome<()> {
         run::say("installing the packages of the Python client");
         let written = |error| format!("cannot write {}: {error}", self.installed().display());
-        // Nothing is installed until all of it is.
+        // Emptied first, so that an interrupted installation does not count.
         fs::write(self.installed(), "").map_err(written)?;
         let mut venv = Command::new("python3");
         venv.args(["-m", "venv", "--clear"]).arg(self.folder.join("venv"));
@@ -105,7 +105,7 @@ impl Environment {
         fs::write(self.installed(), wanted).map_err(written)
     }
 
-    /// The environment's interpreter, at the root of the repository. What it prints is for people.
+    /// The environment's interpreter, at the root of the repository. Its output goes to stderr.
     fn python(&self) -> Command {
         let mut command = Command::new(self.folder.join("venv/bin/python"));
         command.current_dir(run::repository()).stdout(Stdio::from(io::stderr()));
@@ -124,7 +124,7 @@ impl Environment {
         run::require_success(&mut pytest)
     }
 
-    /// Made anew each time: they are those of the .proto files as they are now.
+    /// Generates the stubs each time, so that they match the current .proto files.
     fn generate_stubs(&self) -> Outcome<PathBuf> {
         let stubs = self.folder.join("stubs");
         let failed = |error: io::Error| format!("cannot create {}: {error}", stubs.display());

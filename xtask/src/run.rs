@@ -11,30 +11,30 @@ use std::time::{Duration, Instant};
 use crate::Outcome;
 use crate::signal::{self, Target};
 
-/// Writes a line on stderr. Unlike `eprintln!` it never panics: it is called while guards are dropped.
+/// Writes a line on stderr. Unlike `eprintln!` it never panics, because it is called while guards are dropped.
 pub(crate) fn say(line: &str) {
     let _ = writeln!(io::stderr(), "{line}");
 }
 
-/// Writes what a command was run for on stdout.
+/// Writes the output of a command on stdout.
 pub(crate) fn print(text: &str) {
     let _ = writeln!(io::stdout(), "{text}");
 }
 
 /// The root of the repository.
 pub(crate) fn repository() -> PathBuf {
-    // Cargo sets the variable at run time too; that one is right even if the checkout was moved.
+    // Cargo also sets the variable at run time; that value is right even if the checkout was moved.
     let package = env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
     PathBuf::from(package).parent().expect("xtask/ lies in the repository").to_path_buf()
 }
 
-/// Where cargo builds.
+/// The folder in which cargo builds.
 pub(crate) fn target() -> PathBuf {
     let given = env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
     repository().join(given)
 }
 
-/// The cargo that runs us, at the root of the repository.
+/// The cargo that runs this program, at the root of the repository.
 pub(crate) fn cargo<I: IntoIterator<Item: AsRef<OsStr>>>(arguments: I) -> Command {
     let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(arguments).current_dir(repository());
@@ -42,8 +42,8 @@ pub(crate) fn cargo<I: IntoIterator<Item: AsRef<OsStr>>>(arguments: I) -> Comman
     command
 }
 
-/// `cargo run` tells us which package we are. Build scripts that watch those variables would be run
-/// again each time the same crates are built from the command line.
+/// Removes the variables with which `cargo run` names our own package. Otherwise build scripts that watch them would
+/// run again each time the crates are built from the command line.
 pub(crate) fn forget_own_package(command: &mut Command) {
     for (name, _) in env::vars_os() {
         let text = name.to_string_lossy();
@@ -53,16 +53,16 @@ pub(crate) fn forget_own_package(command: &mut Command) {
     }
 }
 
-/// Runs a command that reads nothing, in a process group of its own: a signal ends all of it.
+/// Runs a command without input, in its own process group, so that a signal ends all its processes.
 pub(crate) fn run_unattended(command: &mut Command) -> Outcome<ExitStatus> {
     command.stdin(Stdio::null()).process_group(0);
     wait(command, Target::Group)
 }
 
-/// Runs a command that may talk to the person at the terminal.
+/// Runs a command that may interact with the person at the terminal.
 pub(crate) fn run_attended(command: &mut Command) -> Outcome<ExitStatus> {
     if io::IsTerminal::is_terminal(&io::stdin()) {
-        // Out of the terminal's foreground group it would be stopped as soon as it reads.
+        // Outside the terminal's foreground group, the command would be stopped as soon as it reads.
         wait(command, Target::Foreground)
     } else {
         command.process_group(0);
@@ -79,7 +79,7 @@ fn wait(command: &mut Command, target: fn(u32) -> Target) -> Outcome<ExitStatus>
     Ok(status)
 }
 
-/// For a command whose failure is ours.
+/// Runs a command that must succeed.
 pub(crate) fn require_success(command: &mut Command) -> Outcome<()> {
     let status = run_unattended(command)?;
     if status.success() {
@@ -88,7 +88,7 @@ pub(crate) fn require_success(command: &mut Command) -> Outcome<()> {
     Err(format!("`{}` failed ({status})", words(command)))
 }
 
-/// The stdout of a command that must succeed. It reads nothing.
+/// The stdout of a command without input that must succeed.
 pub(crate) fn output_of(command: &mut Command) -> Outcome<String> {
     let mut child =
         signal::spawn(command.stdin(Stdio::null()).stdout(Stdio::piped()).process_group(0), Target::Group)?;
@@ -102,13 +102,13 @@ pub(crate) fn output_of(command: &mut Command) -> Outcome<String> {
     if status.success() { Ok(output) } else { Err(format!("`{}` failed ({status})", words(command))) }
 }
 
-/// For a command that stands in our place: its exit code is ours.
+/// For a command that replaces us: its exit code is ours.
 pub(crate) fn exit_code_of(status: ExitStatus) -> ExitCode {
     let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
     code.and_then(|code| u8::try_from(code).ok()).map_or(ExitCode::FAILURE, ExitCode::from)
 }
 
-/// A command as it would be typed, without the directory of its program.
+/// A command as it would be typed, without the directory of the program.
 fn words(command: &Command) -> String {
     let program = PathBuf::from(command.get_program());
     let program = program.file_name().unwrap_or(command.get_program()).to_string_lossy().into_owned();
@@ -116,7 +116,7 @@ fn words(command: &Command) -> String {
     std::iter::once(program).chain(arguments).collect::<Vec<_>>().join(" ")
 }
 
-/// The steps of a task: each is announced, timed, and listed in the summary.
+/// The steps of a task: each is announced, timed and listed in the summary.
 #[derive(Default)]
 pub(crate) struct Steps {
     done: Vec<Step>,
@@ -129,7 +129,7 @@ struct Step {
 }
 
 impl Steps {
-    /// Does one step. Its name goes in front of the reason of a failure.
+    /// Runs one step. The error of a failed step begins with the step's name.
     pub(crate) fn step<T>(&mut self, name: &'static str, work: impl FnOnce() -> Outcome<T>) -> Outcome<T> {
         say(&format!("\n==> {name}"));
         let start = Instant::now();
@@ -138,7 +138,7 @@ impl Steps {
         outcome.map_err(|why| format!("{name}: {why}"))
     }
 
-    /// The table of the steps that were begun.
+    /// A table of the steps that were started.
     pub(crate) fn summary(&self) -> String {
         let mut table = String::from("\n");
         for Step { name, took, passed } in &self.done {

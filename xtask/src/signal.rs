@@ -1,8 +1,8 @@
-//! Signals: pass them on to the running command instead of dying of them.
+//! Signals: they are passed on to the running command instead of ending this process.
 //!
-//! A process killed by a signal runs no destructor, and the throw-away database would outlive it.
-//! So a signal ends the running command, that command's failure ends the task, and the guards are
-//! dropped on the way out. A second signal kills the running command outright.
+//! A process that is killed by a signal runs no destructor, so the throw-away database would keep running. Instead, a
+//! signal ends the running command, the command's failure ends the task, and the guards are dropped on the way out. A
+//! second signal kills the running command.
 
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -13,12 +13,12 @@ use signal_hook::iterator::Signals;
 
 use crate::Outcome;
 
-/// Who gets the signal while a command runs.
+/// The receiver of signals while a command runs.
 #[derive(Clone, Copy)]
 pub(crate) enum Target {
-    /// The command leads a process group of its own: all of its descendants are reached.
+    /// The command leads its own process group: all its descendants receive the signal.
     Group(u32),
-    /// The command shares our terminal, which has already told it about Ctrl-C.
+    /// The command shares our terminal, which sends Ctrl-C to it directly.
     Foreground(u32),
 }
 
@@ -30,7 +30,7 @@ struct State {
 static STATE: Mutex<State> = Mutex::new(State { received: None, running: None });
 
 fn state() -> MutexGuard<'static, State> {
-    // Two plain fields, each set in one go: a panic elsewhere cannot leave them half written.
+    // Two plain fields, each written at once: a panic elsewhere cannot leave them half written.
     STATE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -57,18 +57,18 @@ fn receive(signal: i32) {
     state.received.get_or_insert(signal);
 }
 
-/// The shell's own `kill`: std can only send SIGKILL, and only to one process.
+/// Uses the shell's `kill`: std can only send SIGKILL, and only to one process.
 fn send(signal: i32, target: Target) {
     let whom = match target {
         Target::Group(leader) => format!("-{leader}"),
         Target::Foreground(process) => process.to_string(),
     };
     let script = format!("kill -{signal} {whom}");
-    // Nothing is lost when it fails: the command has just ended by itself.
+    // A failure does no harm: the command has just ended by itself.
     let _ = Command::new("sh").args(["-c", &script]).stderr(Stdio::null()).status();
 }
 
-/// Starts a command under the lock, so that no signal falls between its start and its registration.
+/// Starts a command under the lock, so that no signal arrives between its start and its registration.
 pub(crate) fn spawn(command: &mut Command, target: fn(u32) -> Target) -> Outcome<Child> {
     let mut state = state();
     if let Some(signal) = state.received {
@@ -81,17 +81,17 @@ pub(crate) fn spawn(command: &mut Command, target: fn(u32) -> Target) -> Outcome
     Ok(child)
 }
 
-/// To be called as soon as the command has been waited for: its number may be given to another.
+/// To be called as soon as the command has ended, because its process id may be reused.
 pub(crate) fn finished() {
     state().running = None;
 }
 
-/// Fails once a signal has come, for work that runs no command.
+/// Fails if a signal has arrived. For work that runs no command.
 pub(crate) fn check() -> Outcome<()> {
     state().received.map_or(Ok(()), |signal| Err(interruption(signal)))
 }
 
-/// What a shell reports for a process that died of the signal we have received, if any.
+/// The exit code that a shell reports for a process that died of our signal. `None`: no signal has arrived.
 pub(crate) fn exit_code() -> Option<ExitCode> {
     let signal = u8::try_from(state().received?).ok()?;
     Some(ExitCode::from(128 + signal))

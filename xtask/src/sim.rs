@@ -1,4 +1,4 @@
-//! `cargo xtask sim`: the simulator, built for speed, with the databases it asks for.
+//! `cargo xtask sim`: builds and runs the simulator, with the databases that it needs.
 
 use std::process::ExitCode;
 
@@ -20,22 +20,22 @@ pub(crate) struct SimArgs {
     /// How many seeds to run
     #[arg(long, value_name = "N", conflicts_with = "engine")]
     seeds: Option<u64>,
-    /// Where to start, to repeat a run; the simulator chooses when it is not given
+    /// First seed, to repeat a run; the simulator's default otherwise
     #[arg(long, value_name = "S")]
     seed: Option<u64>,
-    /// How much each simulated client asks for
+    /// How many operations each simulated client requests
     #[arg(long, value_name = "N")]
     operations: Option<usize>,
     /// Only these faults, separated by commas
     #[arg(long, value_name = "NAMES")]
     faults: Option<String>,
-    /// At most so many faults in a run
+    /// At most this many faults in a run
     #[arg(long, value_name = "N")]
     most_faults: Option<usize>,
-    /// How long the engine's runs go on
+    /// How many seconds the engine's runs take in total
     #[arg(long, value_name = "N", requires = "engine")]
     seconds: Option<u64>,
-    /// How many steps each of the engine's runs takes
+    /// How many steps each run of the engine has
     #[arg(long, value_name = "N", requires = "engine")]
     steps: Option<usize>,
     /// Which stores to run the engine on; a throw-away cluster is started when PostgreSQL is among them

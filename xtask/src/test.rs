@@ -1,4 +1,4 @@
-//! `cargo xtask test`: THE test command, the same for a person and for CI.
+//! `cargo xtask test`: the test command, equal for developers and CI.
 //!
 //! Cheap checks come first, and the first failure ends the run.
 
@@ -20,7 +20,7 @@ pub(crate) fn run(quick: bool) -> Outcome<ExitCode> {
     run::say(&steps.summary());
     outcome?;
     if quick {
-        run::say("passed, without clippy and the documentation tests: --quick left them out");
+        run::say("passed; --quick skipped clippy and the documentation tests");
     } else {
         run::say("passed");
     }
@@ -28,7 +28,7 @@ pub(crate) fn run(quick: bool) -> Outcome<ExitCode> {
 }
 
 fn all_steps(steps: &mut Steps, quick: bool) -> Outcome<()> {
-    // Found first, though needed last: a machine without it should say so at once.
+    // Checked first, though needed last, so that missing programs are reported at once.
     let binaries = steps.step("find PostgreSQL", Binaries::find_or_install)?;
     let browser = steps.step("find Chromium", Browser::find_or_install)?;
     let python = steps.step("find Python", Python::find_or_install)?;
@@ -55,11 +55,11 @@ fn clippy() -> Outcome<()> {
     run::require_success(&mut run::cargo(arguments))
 }
 
-/// What the lists of `deny.toml` say is checked by tidy as well; only this finds known vulnerabilities.
+/// Tidy checks the lists of `deny.toml` as well; only cargo-deny finds known vulnerabilities.
 fn deny() -> Outcome<()> {
     let installed = run::cargo(["deny", "--version"]).stdout(Stdio::null()).stderr(Stdio::null()).status();
     if !installed.is_ok_and(|status| status.success()) {
-        run::say("cargo-deny is not installed: known vulnerabilities were not looked for");
+        run::say("cargo-deny is not installed: skipping the check for known vulnerabilities");
         return Ok(());
     }
     run::require_success(&mut run::cargo(["deny", "check"]))

@@ -1,7 +1,7 @@
 //! `cargo xtask tidy`: the rules of this repository that no compiler or linter knows.
 //!
-//! Each rule is a function from files to findings in a file of its own, with tests that show it can
-//! fail. A finding says what is wrong and why that matters here.
+//! Each rule is a function from files to findings, in its own file, with tests that show that it can fail. A finding
+//! says what is wrong and why that matters here.
 
 mod dependencies;
 mod engine_purity;
@@ -40,7 +40,7 @@ pub(crate) fn run() -> Outcome<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Fails with the number of findings, after saying each of them.
+/// Prints each finding, and fails with their number.
 pub(crate) fn require_tidy() -> Outcome<()> {
     let files = source::load(&run::repository())?;
     let mut findings = engine_purity::check_dependencies(&engine_dependencies()?);

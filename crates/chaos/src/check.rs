@@ -213,7 +213,9 @@ fn check_told(found: &mut Findings, stored: &Stored<'_>, number: u64, told: &Tol
     for id in there {
         match stored.ending(*id) {
             Some(Ending::Result(result)) if result == expected => {}
-            Some(Ending::Result(result)) => found.wrong(format!("{name} came to {result}, not {expected}")),
+            Some(Ending::Result(result)) => {
+                found.wrong(format!("{name} ended with {result}, not {expected}"))
+            }
             Some(Ending::Other(what)) => found.wrong(format!("{name} ended as {what}")),
             // No client knows this work: it may still wait for an answer or for its turn.
             Some(Ending::Open(_))

@@ -112,7 +112,7 @@ fn an_order_from_its_trigger_to_its_result() {
     let (told, timeline) = text.split_once("Timeline").unwrap();
     assert!(told.contains(&format!("{taken} is in use")) && address(told, "REST") != taken, "{told}");
     assert!(told.contains("attempt 1 failed: the bank did not answer"), "{told}");
-    assert!(told.contains("WAITING, and says for what: promise approval"), "{told}");
+    assert!(told.contains("WAITING: promise approval"), "{told}");
     let steps = [
         "order",
         "reserve-stock",

@@ -125,7 +125,7 @@ fn said(work: &Work<'_>, op: &Op, reply: &Reply) -> Option<Said> {
             "requestsPerSecond": op.requests_per_second,
             "burst": op.burst,
         })),
-        // `flovyn doctor` repairs the database file directly: there is no caller to name.
+        // `flovyn doctor` repairs the database directly: there is no caller to name.
         Op::Mend(_)
         | Op::StartWorkflow(_)
         | Op::StartWorkflows(_)

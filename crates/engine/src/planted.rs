@@ -27,7 +27,7 @@ bugs! {
     VersionNotChecked = "version-not-checked",
     /// A task's report is accepted with any token.
     StaleReportAccepted = "stale-report-accepted",
-    /// A report without a token counts as a report of the claim's holder, whoever sent it.
+    /// A report without a token always counts as a report of the claim's holder.
     TokenlessReportAccepted = "tokenless-report-accepted",
     /// An activation's result is accepted with any token.
     StaleActivationAccepted = "stale-activation-accepted",

@@ -18,7 +18,7 @@ pub struct Events<E = Event> {
     pub next_since_sequence: Option<i64>,
 }
 
-/// One event. `D` is the type of its data: the JSON as it was written, or another type that JSON can be read into.
+/// One event. `D` is the type of its data: the unchanged JSON, or another type that JSON can be read into.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Event<D = Option<Document>> {
@@ -55,7 +55,7 @@ impl<'de> Deserialize<'de> for Fields {
 }
 
 impl Event<Fields> {
-    /// A field of the data, as it was written. `None`: there is no such field.
+    /// The unchanged JSON of a field of the data. `None`: there is no such field.
     pub fn field(&self, key: &str) -> Option<&RawValue> {
         self.data.0.get(key).map(|field| &**field)
     }

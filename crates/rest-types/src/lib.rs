@@ -24,7 +24,7 @@ pub use execution::{Execution, Executions, Started, StatusNow, WaitingOn};
 pub use task::{Attempt, Attempts, LogLine, Logs, Task, Tasks};
 pub use worker::{Definition, Definitions, Queue, Queues, Worker, Workers};
 
-/// Any JSON, as it was written.
+/// Any JSON, unchanged.
 pub type Document = Box<RawValue>;
 
 /// Whether this status of an execution or a task is final.

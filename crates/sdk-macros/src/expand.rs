@@ -1,7 +1,7 @@
-//! The definition that is made of an attribute and a function.
+//! Generates a definition from an attribute and a function.
 //!
-//! The function stays: it can be called like any other, and its attributes and errors stay where they were written. Beside it
-//! comes a unit struct that is the definition and calls it.
+//! The function is kept: it can be called like any other, and its attributes and compile errors keep their positions.
+//! Next to it, a unit struct is generated, which is the definition and calls the function.
 
 use proc_macro2::{Span, TokenStream};
 use quote::{format_ident, quote, quote_spanned};
@@ -90,7 +90,7 @@ fn expand(
         Attribute::Task | Attribute::Method => quote! { ::flovyn_sdk::TaskDefinition },
     };
     let context_type = format_ident!("{}", attribute.context());
-    // Where the user wrote it, so that a wrong type is reported there.
+    // With the span of the user's argument, so that a wrong type is reported there.
     let given = Ident::new("context", context.span().resolved_at(Span::mixed_site()));
     // Hygienic, so that a function may be called `input`.
     let value = Ident::new("input", Span::mixed_site());
@@ -129,7 +129,7 @@ fn expand(
     })
 }
 
-/// The compiler would only say that the name is defined twice, and not what to do.
+/// Without this check, the compiler would only report that the name is defined twice.
 pub(crate) fn check_free(name: &Ident, types: &[&Type]) -> Result<()> {
     for found in types {
         if mentions(found, name) {
@@ -142,7 +142,7 @@ pub(crate) fn check_free(name: &Ident, types: &[&Type]) -> Result<()> {
     Ok(())
 }
 
-/// Whether a type is, or has as an argument, a bare `name`.
+/// Whether a type is a bare `name`, or has it as a type argument.
 fn mentions(found: &Type, name: &Ident) -> bool {
     let Type::Path(found) = found else { return false };
     if found.path.is_ident(name) {
@@ -164,11 +164,11 @@ pub(crate) fn camel_case(function: &Ident) -> Result<Ident> {
         name.extend(letters.next().into_iter().flat_map(char::to_uppercase));
         name.push_str(letters.as_str());
     }
-    // Not every name has such a form: `_1` has none, and of `self_` it is a keyword.
+    // Not every name can be converted: `_1` has no letters, and `self_` would become a keyword.
     let mut ident: Ident = syn::parse_str(&name).map_err(|_| {
         Error::new(
             function.span(),
-            format!("`{function}` makes no name for the definition: add `name = ...`"),
+            format!("cannot derive a name for the definition from `{function}`: add `name = ...`"),
         )
     })?;
     ident.set_span(function.span());

@@ -1,4 +1,4 @@
-//! What stands below the attribute: an async function of a context and an input.
+//! The item below the attribute: an async function with a context and an input.
 
 use proc_macro2::Span;
 use syn::spanned::Spanned;
@@ -43,7 +43,7 @@ impl<'a> Signature<'a> {
                 {
                     return refuse(
                         receiver.span(),
-                        format!("{text} takes `&self`: attempts run side by side"),
+                        format!("{text} takes `&self`: attempts run in parallel"),
                     );
                 }
             }

@@ -1,10 +1,11 @@
-//! The attributes `#[workflow]`, `#[task]` and `#[tasks]`: a plain async function is enough. Use them through `flovyn_sdk`.
+//! The attributes `#[workflow]`, `#[task]` and `#[tasks]`, which turn plain async functions into definitions. Use
+//! them through `flovyn_sdk`.
 //!
-//! - `options`: what stands in the parentheses of the attribute.
-//! - `function`: what stands below it, and whether it can be a workflow or a task.
-//! - `expand`: the definition that is made of both. `tasks`: those of an impl block.
+//! - `options`: the options in the parentheses of the attribute.
+//! - `function`: the function below the attribute, and whether it can be a workflow or a task.
+//! - `expand`: the generated definition. `tasks`: the definitions of an impl block.
 //!
-//! They know names only, never types: what the compiler can say about types it says better.
+//! The macros check names only, never types: type errors are left to the compiler.
 
 mod expand;
 mod function;
@@ -17,7 +18,7 @@ use proc_macro2::TokenStream as TokenStream2;
 use crate::expand::{expand_task, expand_workflow};
 use crate::tasks::expand_tasks;
 
-/// Makes a workflow of an async function: a unit struct that implements `WorkflowDefinition`.
+/// Turns an async function into a workflow. Generates a unit struct that implements `WorkflowDefinition`.
 ///
 /// ```text
 /// /// Greets somebody.
@@ -27,20 +28,21 @@ use crate::tasks::expand_tasks;
 /// }
 /// ```
 ///
-/// makes `GreetPerson` with the kind `greet-person`, as visible as the function, which itself stays as it is.
+/// generates `GreetPerson` with the kind `greet-person` and the visibility of the function. The function itself does
+/// not change.
 ///
 /// | option | default |
 /// |---|---|
 /// | `kind = "..."` | the function's name in kebab-case |
 /// | `version = "..."` | none |
 /// | `name = Ident` | the function's name in `UpperCamelCase` |
-/// | `cancel_grace = "10m"` | clean-up after a cancel request may take as long as it makes progress |
+/// | `cancel_grace = "10m"` | no limit for clean-up after a cancel request while it makes progress |
 #[proc_macro_attribute]
 pub fn workflow(options: TokenStream, item: TokenStream) -> TokenStream {
     finish(item.clone().into(), expand_workflow(options.into(), item.into()))
 }
 
-/// Makes a task of an async function: a unit struct that implements `TaskDefinition`.
+/// Turns an async function into a task. Generates a unit struct that implements `TaskDefinition`.
 ///
 /// ```text
 /// #[task(kind = "charge-card", max_retries = 5, timeout_secs = 30)]
@@ -49,27 +51,29 @@ pub fn workflow(options: TokenStream, item: TokenStream) -> TokenStream {
 /// }
 /// ```
 ///
-/// makes `Charge` with the kind `charge-card`, as visible as the function, which itself stays as it is.
+/// generates `Charge` with the kind `charge-card` and the visibility of the function. The function itself does not
+/// change.
 ///
 /// | option | default |
 /// |---|---|
 /// | `kind = "..."` | the function's name in kebab-case |
 /// | `name = Ident` | the function's name in `UpperCamelCase` |
 /// | `queue = "..."` | the workflow's queue |
-/// | `max_retries = N`: how often it runs at most | 3 |
-/// | `timeout_secs = N`: for one attempt | none |
-/// | `total_timeout_secs = N`: across all attempts | none |
-/// | `schedule_to_start_secs = N`: waiting for a worker | without end |
-/// | `heartbeat_timeout_secs = N`: between heartbeats | without end |
-/// | `retry_initial_ms = N`: before the second attempt | 1000 |
-/// | `retry_factor = N`: each further delay is so many times the one before | 2 |
-/// | `retry_cap_ms = N`: the longest delay | 60000 |
+/// | `max_retries = N`: maximum number of attempts | 3 |
+/// | `timeout_secs = N`: time limit of one attempt | none |
+/// | `total_timeout_secs = N`: time limit of all attempts together | none |
+/// | `schedule_to_start_secs = N`: maximum wait for a worker | no limit |
+/// | `heartbeat_timeout_secs = N`: maximum time between heartbeats | no limit |
+/// | `retry_initial_ms = N`: delay before the second attempt | 1000 |
+/// | `retry_factor = N`: factor between one delay and the next | 2 |
+/// | `retry_cap_ms = N`: maximum delay | 60000 |
 #[proc_macro_attribute]
 pub fn task(options: TokenStream, item: TokenStream) -> TokenStream {
     finish(item.clone().into(), expand_task(options.into(), item.into()))
 }
 
-/// Makes tasks of the methods of an impl block that have `#[task]`: for tasks that need a database pool, a client or the like.
+/// Turns the methods with `#[task]` of an impl block into tasks. Use it for tasks that need a database pool, a client
+/// or another dependency.
 ///
 /// ```text
 /// #[tasks]
@@ -81,15 +85,15 @@ pub fn task(options: TokenStream, item: TokenStream) -> TokenStream {
 /// }
 /// ```
 ///
-/// makes `Charge`, as visible as the method, and lets `.tasks(Bank::new(pool))` register all tasks of the block at once. A
-/// workflow schedules it like any other: `ctx.schedule::<Charge>(order)`. The options are those of `#[task]`. Methods without
-/// `#[task]` stay what they are.
+/// generates `Charge` with the visibility of the method. `.tasks(Bank::new(pool))` registers all tasks of the block
+/// at once. A workflow schedules `Charge` like any other task: `ctx.schedule::<Charge>(order)`. The options are those
+/// of `#[task]`. Methods without `#[task]` do not change.
 #[proc_macro_attribute]
 pub fn tasks(options: TokenStream, item: TokenStream) -> TokenStream {
     finish(item.clone().into(), expand_tasks(options.into(), item.into()))
 }
 
-/// An error stands beside the untouched item, so that it is the only one and editors go on helping inside the function.
+/// Adds the error to the unchanged item, so that it is the only error and editors keep working inside the function.
 fn finish(item: TokenStream2, expanded: syn::Result<TokenStream2>) -> TokenStream {
     let tokens = expanded.unwrap_or_else(|error| {
         let mut tokens = error.into_compile_error();

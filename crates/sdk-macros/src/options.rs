@@ -1,10 +1,10 @@
-//! What stands in the parentheses of the attribute: `name = value`, separated by commas.
+//! The options in the parentheses of the attribute: `name = value`, separated by commas.
 
 use proc_macro2::TokenStream;
 use syn::parse::{ParseStream, Parser};
 use syn::{Error, Ident, Lit, LitInt, LitStr, Result, Token};
 
-/// An option that a task has, and the field of `TaskOptions` that it fills.
+/// An option of a task, and the field of `TaskOptions` that it sets.
 const SECONDS: &[(&str, &str)] = &[
     ("timeout_secs", "timeout"),
     ("total_timeout_secs", "total_timeout"),
@@ -26,7 +26,7 @@ const TASK: &[&str] = &[
     "retry_cap_ms",
 ];
 
-/// Which attribute it is.
+/// The attribute in use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Attribute {
     Workflow,
@@ -36,7 +36,7 @@ pub(crate) enum Attribute {
 }
 
 impl Attribute {
-    /// As it is written.
+    /// The attribute as written in code.
     pub(crate) fn text(self) -> &'static str {
         match self {
             Self::Workflow => "#[workflow]",
@@ -60,22 +60,22 @@ impl Attribute {
     }
 }
 
-/// All options of either attribute.
+/// The options of any of the attributes.
 #[derive(Default)]
 pub(crate) struct Options {
     pub(crate) kind: Option<LitStr>,
     pub(crate) name: Option<Ident>,
     pub(crate) version: Option<LitStr>,
-    /// Milliseconds.
+    /// In milliseconds.
     pub(crate) cancel_grace: Option<u64>,
     pub(crate) queue: Option<LitStr>,
     pub(crate) max_retries: Option<u32>,
-    /// Fields of `TaskOptions` and their seconds.
+    /// Fields of `TaskOptions` with their values in seconds.
     pub(crate) seconds: Vec<(&'static str, u64)>,
     pub(crate) retry: Retry,
 }
 
-/// Delays between attempts. `None`: as the server does it.
+/// Delays between attempts. `None`: the default of the server.
 #[derive(Default)]
 pub(crate) struct Retry {
     pub(crate) initial_ms: Option<u64>,
@@ -150,7 +150,7 @@ fn text(input: ParseStream<'_>) -> Result<LitStr> {
     Ok(text)
 }
 
-/// A number with a unit, in milliseconds.
+/// Parses a number with a unit, into milliseconds.
 fn duration(input: ParseStream<'_>) -> Result<u64> {
     let text: LitStr = input.parse()?;
     let value = text.value();
@@ -163,7 +163,7 @@ fn duration(input: ParseStream<'_>) -> Result<u64> {
     ms.ok_or_else(wrong)
 }
 
-/// A number with or without a fraction.
+/// Parses a number with or without a fraction.
 fn factor(input: ParseStream<'_>) -> Result<f64> {
     let literal: Lit = input.parse()?;
     let factor = match &literal {
@@ -174,7 +174,10 @@ fn factor(input: ParseStream<'_>) -> Result<f64> {
     if (1.0..=100.0).contains(&factor) {
         return Ok(factor);
     }
-    Err(Error::new(literal.span(), "this must be from 1 to 100: each delay is so many times the one before"))
+    Err(Error::new(
+        literal.span(),
+        "this must be from 1 to 100: each delay is the previous one times this factor",
+    ))
 }
 
 fn number<N>(input: ParseStream<'_>) -> Result<N>

@@ -1,6 +1,7 @@
-//! The definitions that are made of `#[tasks]` and an impl block: one for each method with `#[task]`.
+//! Generates the definitions for `#[tasks]` and an impl block: one for each method with `#[task]`.
 //!
-//! The methods stay and can be called like any other. A definition holds what they are called on.
+//! The methods are kept and can be called like any others. A definition holds the value that the methods are called
+//! on.
 
 use proc_macro2::{Span, TokenStream};
 use quote::{quote, quote_spanned};
@@ -15,7 +16,7 @@ pub(crate) fn expand_tasks(options: TokenStream, item: TokenStream) -> Result<To
     if !options.is_empty() {
         return Err(Error::new(
             options.span(),
-            "#[tasks] has no options: they belong into the #[task] of a method",
+            "#[tasks] has no options: options belong in the #[task] of a method",
         ));
     }
     let mut block: ItemImpl = syn::parse2(item)
@@ -40,7 +41,7 @@ pub(crate) fn expand_tasks(options: TokenStream, item: TokenStream) -> Result<To
         names.push(name);
     }
     if names.is_empty() {
-        return Err(Error::new(owner.span(), "#[tasks] finds no task here: write #[task] on its methods"));
+        return Err(Error::new(owner.span(), "#[tasks] found no task: write #[task] on its methods"));
     }
     Ok(quote! {
         #block
@@ -57,7 +58,7 @@ pub(crate) fn expand_tasks(options: TokenStream, item: TokenStream) -> Result<To
     })
 }
 
-/// The options of a method's `#[task]`, which is removed. `None`: it is no task.
+/// Removes the `#[task]` attribute of a method and returns its options. `None`: the method is not a task.
 fn take_attribute(method: &mut ImplItemFn) -> Result<Option<Options>> {
     let is_task = |attribute: &syn::Attribute| {
         attribute.path().segments.last().is_some_and(|last| last.ident == "task")

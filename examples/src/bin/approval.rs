@@ -1,4 +1,5 @@
-//! A person decides: a promise with a key, by which anything outside can answer it, and a timeout for when nobody does.
+//! Human approval: a promise with a key, so that any system can resolve it without its id, and a timeout in case
+//! nobody decides.
 //!
 //! `cargo run -p flovyn-examples --bin approval`
 
@@ -12,10 +13,10 @@ use uuid::Uuid;
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct Claim {
-    /// Unique: the promise's key is made of it.
+    /// Unique, because it is part of the promise's key.
     id: String,
     amount: u32,
-    /// Here a second or two; in earnest, days.
+    /// A second or two in this example; days in production.
     answer_within: Duration,
 }
 
@@ -42,7 +43,7 @@ async fn ask_manager(_: TaskContext, claim: Claim) -> Result<()> {
 #[workflow]
 async fn expense(ctx: WorkflowContext, claim: Claim) -> Result<String> {
     let options = PromiseOptions { timeout: Some(claim.answer_within), key: Some(promise_key(&claim.id)) };
-    // Made before anybody is asked: an answer finds it.
+    // Created before the mail is sent, so that even an immediate answer finds the promise.
     let decision = ctx.promise_with_options::<Decision>("decision", options);
     ctx.schedule::<AskManager>(claim).await?;
     ctx.set_state("step", "waiting")?;
@@ -59,7 +60,7 @@ async fn example(server: Connection) -> Result<()> {
     let client = server.client()?;
 
     let claim = Claim { id: Uuid::new_v4().to_string(), amount: 120, answer_within: PATIENCE };
-    // With a key of its own, a second click on "submit" starts no second workflow.
+    // With its own idempotency key, a second click on "submit" does not start a second workflow.
     let once = StartOptions { idempotency_key: Some(claim.id.clone()), ..StartOptions::default() };
     let handle = client.start_with_options::<Expense>(claim.clone(), once).await?;
     println!("started   workflow {}", handle.id());

@@ -1,4 +1,5 @@
-//! Many things at a time: each document goes through two tasks, all documents side by side, and a last task adds them up.
+//! Fan-out and fan-in: each document goes through two tasks, all documents in parallel, and a last task adds up the
+//! results.
 //!
 //! `cargo run -p flovyn-examples --bin fan_out`
 
@@ -28,7 +29,7 @@ async fn add(_: TaskContext, counts: Vec<usize>) -> Result<usize> {
 
 #[workflow]
 async fn word_count(ctx: WorkflowContext, documents: usize) -> Result<usize> {
-    // A document that was fetched is counted at once; it does not wait for the others.
+    // A document is counted as soon as it is fetched, without waiting for the others.
     let ctx = &ctx;
     let pipelines = (1..=documents).map(|number| async move {
         let text = ctx.schedule::<Fetch>(number).await?;

@@ -1,4 +1,4 @@
-//! A workflow and a task: the smallest program there is.
+//! One workflow and one task: the smallest program.
 //!
 //! `cargo run -p flovyn-examples --bin hello`
 
@@ -7,15 +7,15 @@ use std::process::ExitCode;
 use flovyn_examples::{Connection, PATIENCE};
 use flovyn_sdk::{Result, TaskContext, WorkflowContext, task, workflow};
 
-/// A task may do whatever it likes: call a service, write a file. It is tried again when it fails.
+/// A task may do I/O: call a service, write a file. If it fails, it is retried.
 #[task(max_retries = 5, timeout_secs = 30)]
 async fn compose_greeting(ctx: TaskContext, name: String) -> Result<String> {
     println!("task      composing a greeting for {name}, attempt {}", ctx.attempt());
     Ok(format!("Hello, {name}!"))
 }
 
-/// A workflow goes on where it was, whatever crashes meanwhile. It is replayed for that, so it does nothing by itself (it does
-/// not print, for one): it schedules.
+/// A workflow survives crashes: it is replayed from its history and continues where it was. So it must not do I/O
+/// itself (not even print); it schedules tasks.
 #[workflow]
 async fn hello(ctx: WorkflowContext, name: String) -> Result<String> {
     ctx.schedule::<ComposeGreeting>(name).await

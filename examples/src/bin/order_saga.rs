@@ -1,4 +1,4 @@
-//! A saga: what was done is undone when a later step fails, and also when somebody cancels.
+//! A saga: if a later step fails or the workflow is cancelled, the completed steps are undone.
 //!
 //! `cargo run -p flovyn-examples --bin order_saga`
 
@@ -8,7 +8,7 @@ use flovyn_examples::{Connection, PATIENCE, until_state};
 use flovyn_sdk::{Client, Error, Result, TaskContext, WorkflowContext, task, workflow};
 use serde::{Deserialize, Serialize};
 
-/// The kind of error by which everybody recognises it.
+/// The error kind that callers compare with.
 const UNKNOWN_ADDRESS: &str = "UNKNOWN_ADDRESS";
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -45,13 +45,13 @@ async fn refund(_: TaskContext, item: String) -> Result<()> {
 async fn ship(_: TaskContext, purchase: Purchase) -> Result<String> {
     println!("task      ship {} to {}", purchase.item, purchase.address);
     if purchase.address.is_empty() {
-        // Trying again would not help.
+        // A retry would not help.
         return Err(Error::application(UNKNOWN_ADDRESS, "nobody lives there").retryable(false).into());
     }
     Ok(format!("{} is on its way to {}", purchase.item, purchase.address))
 }
 
-/// What has to be undone if the order comes to nothing.
+/// The steps to undo if the order fails or is cancelled.
 enum Undo {
     Release,
     Refund,
@@ -62,8 +62,8 @@ async fn order(ctx: WorkflowContext, purchase: Purchase) -> Result<String> {
     let mut undo = Vec::new();
     let result = steps(&ctx, &purchase, &mut undo).await;
     if result.is_err() {
-        // After a cancel, everything that the context itself is asked for fails at once. Behind the shield it goes on, as long
-        // as it takes: only `#[workflow(cancel_grace = "10m")]` or a grace of the start would limit it.
+        // After a cancel request, every call on the plain context fails at once. Calls on the shielded context
+        // continue, without a time limit unless `#[workflow(cancel_grace = "10m")]` or the start sets one.
         let shielded = ctx.shielded();
         for step in undo.into_iter().rev() {
             match step {
@@ -75,8 +75,8 @@ async fn order(ctx: WorkflowContext, purchase: Purchase) -> Result<String> {
     result
 }
 
-/// Notes how to undo each step before it is taken: one that fails may have had its effect nonetheless. So it must be safe to
-/// undo what never happened.
+/// Records the undo step before each step, because a step that fails may still have had its effect. So undoing a step
+/// that never happened must be safe.
 async fn steps(ctx: &WorkflowContext, purchase: &Purchase, undo: &mut Vec<Undo>) -> Result<String> {
     undo.push(Undo::Release);
     ctx.schedule::<Reserve>(purchase.item.clone()).await?;
@@ -102,7 +102,7 @@ async fn buy(client: &Client, item: &str, address: &str, cancel: bool) -> Result
     match handle.result(PATIENCE).await {
         Ok(output) => println!("result    {output}"),
         Err(error @ Error::Cancelled(_)) => println!("result    {error}"),
-        // As the task said it, by way of the workflow.
+        // The kind that the task set, passed on by the workflow.
         Err(error) if error.kind() == UNKNOWN_ADDRESS => println!("result    failed: {error}"),
         Err(error) => return Err(error),
     }

@@ -1,4 +1,5 @@
-//! Timers: an invoice, and reminders until it is paid. Here they come every half second; the same code sleeps for months.
+//! Timers: an invoice, and reminders until it is paid. Here a reminder comes every half second; the same code can
+//! sleep for months.
 //!
 //! `cargo run -p flovyn-examples --bin reminder`
 
@@ -22,7 +23,7 @@ async fn invoice(ctx: WorkflowContext, customer: String) -> Result<String> {
     ctx.schedule::<SendMail>(format!("{customer}, here is your invoice")).await?;
     let mut paid = ctx.wait_for_signal::<u32>("paid");
     for reminder in 1..=REMINDERS {
-        // The timer is the server's: no worker has to live while it runs.
+        // The timer is kept by the server: no worker needs to run while it waits.
         match with_timeout(&ctx, PAUSE, &mut paid).await {
             Ok(amount) => return Ok(format!("{customer} has paid {amount}")),
             Err(Error::Elapsed(_)) => {}

@@ -1,4 +1,4 @@
-//! A worker for the pages of the guide, which runs until Ctrl-C.
+//! The worker for the pages of the guide. It runs until Ctrl-C.
 //!
 //! `cargo run -p flovyn-examples --bin shop`
 

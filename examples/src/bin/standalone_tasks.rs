@@ -10,7 +10,7 @@ use tokio::sync::Semaphore;
 
 const IMAGES: u32 = 5;
 
-/// One permit for each image that is done. A standalone task has nobody who waits for it; here the process wants to end.
+/// One permit for each finished image. Nothing waits for a standalone task, but this process must know when to end.
 static DONE: Semaphore = Semaphore::const_new(0);
 
 #[task(max_retries = 3, timeout_secs = 10)]
@@ -33,7 +33,7 @@ async fn example(server: Connection) -> Result<()> {
     }
     let all = tokio::time::timeout(PATIENCE, DONE.acquire_many(IMAGES)).await;
     all.map_err(|_| Error::Timeout(Some(PATIENCE)))?.map_err(Error::failed)?.forget();
-    // Sends the results that are still on their way.
+    // Sends the remaining results.
     worker.stop().await;
     println!("result    all {IMAGES} images are done");
     Ok(())

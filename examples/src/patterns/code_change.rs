@@ -1,7 +1,8 @@
-//! Code that changes under open executions: the worker has both versions until the last execution of the old one has ended.
+//! Changing the code of open executions: the worker has both versions until the last execution of the old version has
+//! ended.
 //!
-//! There are no patches inside one workflow function yet. A changed order of tasks, timers or children is a new version; what
-//! changes only inside of tasks is not.
+//! Patches inside one workflow function are not supported yet. If the order of tasks, timers or children changes, add
+//! a new version. A change inside a task needs no new version.
 
 use flovyn_sdk::{Result, TaskContext, WorkflowContext, task, workflow};
 
@@ -12,7 +13,7 @@ pub async fn pack(_: TaskContext, order: String) -> Result<String> {
     Ok(format!("{order} packed"))
 }
 
-/// New: fragile things are wrapped first.
+/// New in version 2: fragile items are wrapped first.
 #[task]
 pub async fn wrap(_: TaskContext, order: String) -> Result<String> {
     Ok(format!("{order} wrapped"))
@@ -62,7 +63,8 @@ mod tests {
 
     use super::*;
 
-    /// The history of an open execution of version 1, as `flovyn workflow export` or the test kit writes it.
+    /// The history of an open execution of version 1, as exported by `flovyn workflow export` or recorded by the test
+    /// kit.
     async fn recorded() -> Result<Value> {
         let mut run = TestEnvironment::new().task(Pack).start(FulfilV1, "a vase".into());
         run.signal("paid", &()).await?;

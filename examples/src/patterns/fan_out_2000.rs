@@ -1,4 +1,5 @@
-//! Fan-out: 2,000 tasks side by side, and one sum. Their results arrive in any order; the workflow has them in its own.
+//! Fan-out: 2,000 tasks in parallel, and one sum. The results arrive in any order; the workflow keeps them in the
+//! order of the tasks.
 
 use flovyn_sdk::{Result, TaskContext, WorkflowContext, join_all, task, workflow};
 
@@ -14,7 +15,7 @@ pub async fn square(_: TaskContext, number: u64) -> Result<u64> {
 #[workflow]
 pub async fn sum_of_squares(ctx: WorkflowContext, width: u64) -> Result<u64> {
     let squares = join_all((1..=width).map(|number| ctx.schedule::<Square>(number))).await;
-    // The first error ends the workflow. To go on with what succeeded, take the results apart here.
+    // The first error ends the workflow. To continue with the successful results, handle each result here.
     squares.into_iter().sum()
 }
 

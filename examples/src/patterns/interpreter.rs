@@ -1,7 +1,7 @@
-//! An interpreter: the workflow is data, such as a business analyst draws it, and the code runs whatever it says.
+//! An interpreter: the workflow is data, for example drawn by a business analyst, and the code executes it.
 //!
-//! The program comes with the input, so a replay runs the same program. What it may call are tasks by name: a task that no
-//! worker has keeps the execution waiting, and says so.
+//! The program is part of the input, so a replay runs the same program. It calls tasks by name. If no worker
+//! implements a task, the execution waits and shows which task is missing.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,13 +15,13 @@ use crate::{Connection, PATIENCE};
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Step {
-    /// Runs a task with these variables and keeps its output in another one.
+    /// Runs a task with these variables and stores its output in another variable.
     Call {
         task: String,
         with: Vec<String>,
         into: String,
     },
-    /// Waits for a signal and keeps its value.
+    /// Waits for a signal and stores its value.
     Ask {
         signal: String,
         into: String,
@@ -31,7 +31,7 @@ pub enum Step {
     },
     Sequence(Vec<Step>),
     Parallel(Vec<Step>),
-    /// Goes on with the first if the variable is `true`, else with the second.
+    /// Continues with the first step if the variable is `true`, otherwise with the second.
     If {
         variable: String,
         then: Box<Step>,
@@ -52,7 +52,7 @@ pub async fn interpret(ctx: WorkflowContext, program: Program) -> Result<Variabl
     run(&ctx, &program.step, program.variables).await
 }
 
-/// Returns the variables as they are after the step.
+/// Returns the variables after the step.
 async fn run(ctx: &WorkflowContext, step: &Step, mut variables: Variables) -> Result<Variables> {
     match step {
         Step::Call { task, with, into } => {
@@ -72,7 +72,7 @@ async fn run(ctx: &WorkflowContext, step: &Step, mut variables: Variables) -> Re
         Step::Parallel(steps) => {
             let branches = steps.iter().map(|step| Box::pin(run(ctx, step, variables.clone())));
             let branches: Result<Vec<Variables>> = join_all(branches).await.into_iter().collect();
-            // What one branch has set, the others leave alone.
+            // Each branch has its own copy of the variables.
             let before = variables.clone();
             for branch in branches? {
                 variables.extend(branch.into_iter().filter(|(name, value)| before.get(name) != Some(value)));
@@ -100,7 +100,7 @@ pub async fn is_large(_: TaskContext, numbers: Vec<u64>) -> Result<bool> {
     Ok(numbers.into_iter().any(|number| number > 100))
 }
 
-/// A price for `count` pieces; large orders need somebody's consent.
+/// Computes a price for `count` pieces; large orders need approval.
 fn price() -> Step {
     let steps = json!([
         { "parallel": [

@@ -1,4 +1,5 @@
-//! Well-known workflows, each in one file: the workflow, its tasks, a run against a server, and its tests in virtual time.
+//! Well-known patterns, each in one file: the workflow, its tasks, a run against a server, and its tests in virtual
+//! time.
 //!
 //! `cargo run -p flovyn-examples --bin pattern -- money_transfer`
 

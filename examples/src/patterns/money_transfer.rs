@@ -1,6 +1,6 @@
-//! Money transfer: withdraw, then deposit, and put the money back if the deposit is impossible.
+//! Money transfer: withdraw, then deposit, and refund if the deposit is impossible.
 //!
-//! Both tasks pass their idempotency key on, because an attempt that seems to fail may have moved the money.
+//! Both tasks pass their idempotency key to the bank, because an attempt that seems to fail may have moved the money.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,7 +17,7 @@ pub struct Transfer {
     pub cents: i64,
 }
 
-/// A bank in memory, which carries out each request once, whatever it is asked twice.
+/// An in-memory bank. It carries out a request once, however often it is repeated.
 #[derive(Debug, Clone, Default)]
 pub struct Bank(Arc<Mutex<Books>>);
 
@@ -49,7 +49,7 @@ impl Bank {
         }
         *balance += cents;
         books.done.insert(ctx.idempotency_key().to_owned());
-        // The money has moved, and the answer gets lost: the next attempt must not move it again.
+        // The money has moved, but the answer is lost: the next attempt must not move it again.
         if ctx.attempt() == 1 { Err(Error::failed("the bank does not answer")) } else { Ok(()) }
     }
 }
@@ -66,7 +66,7 @@ impl Bank {
         self.book(&ctx, &transfer.to, transfer.cents)
     }
 
-    /// Gives the money back. It has to succeed some day.
+    /// Refunds the money. It is retried until it succeeds.
     #[task(max_retries = 1_000, retry_initial_ms = 100)]
     async fn refund(&self, ctx: TaskContext, transfer: Transfer) -> Result<()> {
         self.book(&ctx, &transfer.from, transfer.cents)
@@ -77,7 +77,7 @@ impl Bank {
 pub async fn transfer_money(ctx: WorkflowContext, transfer: Transfer) -> Result<String> {
     ctx.schedule::<Withdraw>(transfer.clone()).await?;
     if let Err(error) = ctx.schedule::<Deposit>(transfer.clone()).await {
-        // Behind the shield: also when somebody has cancelled the transfer.
+        // Shielded, so that it also runs if the transfer was cancelled.
         ctx.shielded().schedule::<Refund>(transfer).await?;
         return Err(error);
     }

@@ -1,7 +1,7 @@
-//! Polling an external job: start it, ask how it stands with growing pauses, give up after a day, and stop it when
-//! nobody wants the result any more.
+//! Polling an external job: start the job, poll its state with growing delays, and give up after a day. The job is
+//! stopped if the workflow gives up or is cancelled.
 //!
-//! The pauses are timers of the server: no worker has to live while the job runs.
+//! The delays are timers of the server: no worker needs to run while the job runs.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -39,10 +39,10 @@ pub async fn render_video(ctx: WorkflowContext, video: Video) -> Result<String> 
     rendered
 }
 
-/// A service somewhere else that renders videos.
+/// An external service that renders videos.
 #[derive(Debug)]
 pub struct Renderer {
-    /// How often it says "not yet".
+    /// How often the service answers "not yet".
     asked_in_vain: AtomicU32,
 }
 
@@ -50,7 +50,7 @@ pub struct Renderer {
 impl Renderer {
     #[task]
     async fn start_job(&self, ctx: TaskContext, video: String) -> Result<String> {
-        // The service is given a key, so that a second attempt finds the job of the first.
+        // The key lets a second attempt find the job of the first.
         println!("task      start a job for {video}");
         Ok(format!("job-{}", &ctx.idempotency_key()[..4]))
     }

@@ -1,7 +1,8 @@
-//! Start over REST and wait for the result in the same request, as a web shop's back end does that knows nothing of workflows.
+//! Start over REST and wait for the result in the same request, like the back end of a web shop that does not use an
+//! SDK.
 //!
-//! `wait` has an end. A client that gets no result in time asks again with the same idempotency key, and finds the
-//! same execution.
+//! `wait` has a time limit. A client that gets no result in time repeats the request with the same idempotency key,
+//! and finds the same execution.
 
 use std::time::Duration;
 
@@ -36,7 +37,7 @@ pub async fn shipping_quote(ctx: WorkflowContext, question: Question) -> Result<
     Ok(Quote { cents })
 }
 
-/// Asks for a quote until there is one. Any HTTP client does; this one needs no dependency.
+/// Requests a quote until the result is there. Any HTTP client can do this; this one needs no dependency.
 async fn quote(server: &Connection, key: &str, question: &Question) -> Result<Quote> {
     loop {
         let body = json!({ "input": question, "idempotencyKey": key });

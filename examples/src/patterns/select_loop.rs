@@ -1,7 +1,7 @@
-//! A select loop: a printer that takes jobs, prints one at a time, can be paused, and goes to sleep when it is idle.
+//! A select loop: a printer that accepts jobs, prints one at a time, can be paused, and stops when it is idle.
 //!
-//! Everything it waits for is in one `select!`. What goes on over several rounds (a job that prints, a signal that is waited for)
-//! is kept outside of the loop and lent to it as `&mut`: a branch that loses its round is not cancelled.
+//! Everything the workflow waits for is in one `select!`. Futures that live for several iterations (a job that
+//! prints, a signal) are created outside the loop and passed as `&mut`, so that a losing branch is not cancelled.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -60,14 +60,15 @@ pub async fn printer(ctx: WorkflowContext, idle_for: Duration) -> Result<Vec<Str
             }
         }
     }
-    // What is on paper halfway is printed to its end.
+    // A job that has begun is printed to its end.
     if let Some(last) = printing {
         printed.push(last.await?);
     }
     Ok(printed)
 }
 
-/// The job that is being printed: `select!` evaluates all branches, those too whose condition does not hold.
+/// The current job. It is a function because `select!` evaluates all branches, including those whose condition is
+/// false.
 async fn next(printing: &mut Option<TaskFuture<String>>) -> Result<String> {
     match printing {
         Some(printing) => printing.await,
@@ -136,7 +137,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_being_printed_when_it_is_stopped_is_finished() -> Result<()> {
-        // Nobody prints: the task stays open.
+        // No mock for printing, so the task stays open.
         let mut run = TestEnvironment::new().start(Printer, HOUR);
         run.signal("job", "one").await?;
         run.signal("job", "two").await?;

@@ -1,8 +1,8 @@
-//! A shopping cart as an entity: one execution per customer, found by its key and talked to by signals. It lives until
-//! checkout, or until nobody has touched it for a day.
+//! A shopping cart as an entity: one execution per customer, with a workflow key and controlled by signals. It lives
+//! until checkout, or until it has not changed for a day.
 //!
-//! A cart of thousands of changes would have to continue as a new execution with an empty history, which a workflow cannot yet.
-//! So the number of changes has a limit.
+//! A cart with thousands of changes would have to continue as a new execution with an empty history. Workflows do not
+//! support this yet, so the number of changes is limited.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::{Connection, PATIENCE};
 const ABANDONED_AFTER: Duration = Duration::from_secs(24 * 3_600);
 const MAX_CHANGES: usize = 1_000;
 
-/// All that can be asked of a cart. One signal for all of it: what is sent first is done first.
+/// The changes of a cart. All use one signal, so that they are applied in the order in which they are sent.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum Change {
     Add { item: String, count: u32 },
@@ -33,7 +33,7 @@ pub struct Receipt {
 pub async fn cart(ctx: WorkflowContext, _customer: String) -> Result<Receipt> {
     let mut receipt = Receipt::default();
     for _ in 0..MAX_CHANGES {
-        // A change that comes together with the checkout still counts.
+        // A change that arrives together with the checkout still counts.
         if receipt.checked_out && !ctx.has_signal("change") {
             break;
         }
@@ -49,10 +49,10 @@ pub async fn cart(ctx: WorkflowContext, _customer: String) -> Result<Receipt> {
     Ok(receipt)
 }
 
-/// Sends a change to the customer's cart, which it starts if there is none.
+/// Sends a change to the customer's cart. Starts the cart if there is none.
 ///
 /// # Errors
-/// When the server refuses it or cannot be reached.
+/// Fails if the server refuses the request or cannot be reached.
 pub async fn change(client: &Client, customer: &str, change: &Change) -> Result<WorkflowHandle<Receipt>> {
     let key = format!("cart/{customer}");
     client.signal_with_start::<Cart, _>(&key, customer.to_owned(), "change", change).await

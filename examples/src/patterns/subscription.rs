@@ -1,8 +1,8 @@
-//! Subscription billing: a charge each period until the customer cancels, and a price that may change meanwhile.
+//! Subscription billing: a charge each period until the customer cancels. The price may change in between.
 //!
-//! The history of an execution must not grow without end, and a workflow cannot yet continue as a new one with an empty history.
-//! So an execution lasts twelve periods, and its last task starts the next one under a key of its own. Somebody who
-//! wants to signal a subscription needs that key: `subscription/CUSTOMER/YEAR`.
+//! The history of an execution must not grow without limit, and a workflow cannot yet continue as a new execution
+//! with an empty history. So an execution lasts twelve periods, and its last task starts the next execution with its
+//! own key. To signal a subscription, use that key: `subscription/CUSTOMER/YEAR`.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ pub struct Plan {
     pub customer: String,
     pub cents: u32,
     pub period: Duration,
-    /// From 1.
+    /// Starts at 1.
     pub year: u32,
 }
 
@@ -42,7 +42,7 @@ pub async fn subscription(ctx: WorkflowContext, mut plan: Plan) -> Result<String
     ctx.schedule::<StartYear>(plan).await
 }
 
-/// The tasks, and the client with which one of them starts an execution.
+/// The tasks, with a client because one of them starts an execution.
 #[derive(Debug)]
 pub struct Billing {
     client: Client,

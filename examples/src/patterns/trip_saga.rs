@@ -1,7 +1,8 @@
-//! A saga over child workflows: each part of a trip is a workflow of its own, and what was booked is undone in reverse order when
-//! a later part fails or somebody cancels.
+//! A saga with child workflows: each part of a trip is a child workflow. If a later part fails or the trip is
+//! cancelled, the bookings are undone in reverse order.
 //!
-//! Clean-up after a cancel request goes through the shield. Its children are ordinary workflows, which nobody has cancelled.
+//! Clean-up after a cancel request uses the shielded context. Its children are ordinary workflows that are not
+//! cancelled.
 
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use crate::{Connection, PATIENCE, until_state};
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Part {
     pub what: String,
-    /// Some hotels want an hour to answer.
+    /// Some hotels need an hour to confirm.
     pub answers_after: Duration,
 }
 
@@ -32,7 +33,7 @@ pub async fn release(_: TaskContext, part: Part) -> Result<()> {
     Ok(())
 }
 
-/// One part: reserved, and confirmed after a while.
+/// Books one part: reserves it, then waits for the confirmation.
 #[workflow]
 pub async fn book(ctx: WorkflowContext, part: Part) -> Result<String> {
     let reserved = ctx.schedule::<Reserve>(part.clone()).await?;
@@ -40,7 +41,7 @@ pub async fn book(ctx: WorkflowContext, part: Part) -> Result<String> {
     Ok(reserved)
 }
 
-/// Undoes a part that may or may not have been booked.
+/// Undoes a part, whether or not it was booked.
 #[workflow]
 pub async fn unbook(ctx: WorkflowContext, part: Part) -> Result<()> {
     ctx.schedule::<Release>(part).await
@@ -66,7 +67,7 @@ async fn book_all<'a>(
 ) -> Result<Vec<String>> {
     let mut booked = Vec::new();
     for part in parts {
-        // Before the child starts: one that fails may have reserved something.
+        // Recorded before the child starts, because a child that fails may have reserved something.
         begun.push(part);
         booked.push(ctx.schedule_workflow::<Book>(&format!("book {}", part.what), part.clone()).await?);
         ctx.set_state("booked", &part.what)?;
@@ -146,7 +147,7 @@ mod tests {
 
     #[tokio::test]
     async fn who_cancels_gets_everything_undone() -> Result<()> {
-        // Nobody answers the bookings: the first one stays open.
+        // The bookings have no mock, so the first one stays open.
         let environment = TestEnvironment::new().mock_workflow::<Unbook>(|_| Ok(()));
         let mut run =
             environment.start(Trip, parts(&[("flight", Duration::ZERO), ("hotel", Duration::ZERO)]));

@@ -1,4 +1,5 @@
-//! Typed errors: a workflow that decides by the kind of a task's failure, and whoever waits for it sees kind and details.
+//! Typed errors: a workflow decides by the kind of a task's failure, and its client receives the kind and the
+//! details.
 
 use flovyn_sdk::{Error, Result, TaskContext, WorkflowContext, task, workflow};
 use serde::{Deserialize, Serialize};
@@ -31,7 +32,7 @@ pub async fn charge(ctx: TaskContext, card: String) -> Result<String> {
 pub async fn pay(ctx: WorkflowContext, cards: Vec<String>) -> Result<String> {
     for card in cards {
         match ctx.schedule::<Charge>(card).await {
-            // All attempts failed: perhaps another card is with another bank.
+            // All attempts failed: another card may belong to another bank.
             Err(error) if error.kind() == BUSY => {}
             charged => return charged,
         }

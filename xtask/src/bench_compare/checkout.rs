@@ -1,4 +1,4 @@
-//! The two sides of a comparison: where their sources are, and how they are built.
+//! The two sides of a comparison: their sources, and how they are built.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -6,7 +6,7 @@ use std::process::Command;
 use crate::Outcome;
 use crate::run;
 
-/// One side: its sources, and what was built of them.
+/// One side: its sources, and its build.
 pub(super) struct Side {
     name: &'static str,
     sources: PathBuf,
@@ -16,8 +16,8 @@ pub(super) struct Side {
 }
 
 impl Side {
-    /// The commit to compare with, checked out below the build folder. It is kept there, so that a second comparison need not build
-    /// it again.
+    /// The base commit, checked out inside the build folder. It is kept there, so that a second comparison need not
+    /// build it again.
     pub(super) fn base(commit: &str) -> Outcome<Self> {
         let revision = git(&["rev-parse", "--short=10", "--verify", &format!("{commit}^{{commit}}")])?;
         let sources = run::target().join("bench-compare").join(&revision);
@@ -30,7 +30,7 @@ impl Side {
         Ok(Self::at("base", sources, target, revision))
     }
 
-    /// This checkout, with whatever is not committed.
+    /// This checkout, including uncommitted changes.
     pub(super) fn this() -> Self {
         let revision =
             git(&["describe", "--always", "--dirty", "--abbrev=10"]).unwrap_or_else(|_| "unknown".into());
@@ -50,7 +50,7 @@ impl Side {
         &self.revision
     }
 
-    /// The program that measures. It runs the server and the worker of its own build.
+    /// The measuring program. It runs the server and the worker of its own build.
     pub(super) fn bench(&self) -> &Path {
         &self.bench
     }
@@ -63,7 +63,7 @@ impl Side {
     }
 }
 
-/// What git prints, without the end of the line.
+/// The output of git, without the line break at the end.
 fn git(arguments: &[&str]) -> Outcome<String> {
     let mut command = Command::new("git");
     command.args(arguments).current_dir(run::repository());

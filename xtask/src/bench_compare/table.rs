@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use serde_json::Value;
 
-/// What is compared: a key of the JSON line, its name, and whether more is better.
+/// The compared figures: a key of the JSON line, its name, and whether more is better.
 const FIGURES: &[(&str, &str, bool)] = &[
     ("workflows_per_s", "workflows/s", true),
     ("tasks_per_s", "tasks/s", true),
@@ -39,14 +39,14 @@ impl Table {
         }
         let Some((_, figures)) = self.workloads.last_mut() else { return };
         for ((key, ..), pairs) in FIGURES.iter().zip(figures) {
-            // A workload without tasks has a rate of zero: there is nothing to compare.
+            // A workload without tasks has a rate of zero, which is not compared.
             if let Some(value) = line[key].as_f64().filter(|value| *value > 0.0) {
                 if side == "base" { pairs.base.push(value) } else { pairs.this.push(value) }
             }
         }
     }
 
-    /// As Markdown. A ratio above 1 says that this checkout is better, whatever the figure.
+    /// The table as Markdown. A ratio above 1 means that this checkout is better, for every figure.
     pub(super) fn show(&self) -> String {
         let mut text = String::from(
             "| store | workload | in flight | figure | base | this | ratio | lowest | highest |\n|---|---|---|---|---|---|---|---|---|",
@@ -83,7 +83,7 @@ fn shown(value: f64) -> String {
     if value >= 100.0 { format!("{value:.0}") } else { format!("{value:.2}") }
 }
 
-/// The mean of the middle two where their number is even; 0 of none.
+/// For an even number of values, the mean of the middle two. 0 if there are no values.
 fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);

@@ -1,8 +1,8 @@
-"""Sends bodies that are made to hurt to every operation that takes one: oversize, compressed, deeply nested, cut off.
+"""Sends hostile bodies to every operation that takes a body: oversize, compressed, deeply nested, cut off.
 
-Called by `cargo xtask fuzz` with the server's URL, its data directory, its process number and the file for its report. It is
-wrong if an answer is no refusal where it must be one, if any answer is a fault of the server, or if the server's memory grows
-beyond bounds.
+Called by `cargo xtask fuzz` with the server's URL, its data directory, its process id and the file for its report. A
+finding is an answer that should be a refusal but is not, any server error, or growth of the server's memory beyond its
+limit.
 """
 
 import gzip
@@ -15,7 +15,7 @@ import zlib
 import credential
 
 MIB = 1 << 20
-# All bodies are sent one after the other: a few of the largest may be in memory at once, not all of them.
+# All bodies are sent one after the other: a few of the largest may be in memory at once, but not all of them.
 MAX_GROWTH_KIB = 256 * 1024
 DEEP = 10_000
 BOMB = gzip.compress(b" " * (256 * MIB), 9)
@@ -34,7 +34,7 @@ def call(method, path, body=None, encoding=None, headers=()):
     try:
         connection.request(method, path, body, sent)
     except (BrokenPipeError, ConnectionResetError):
-        # The server has answered before it read everything.
+        # The server answered before it had read the whole body.
         pass
     try:
         answer = connection.getresponse()
@@ -78,7 +78,7 @@ def bodies(example):
 
 def main():
     document = json.loads(call("GET", "/api/docs/openapi.json")[1])
-    # From here on the most is that of these bodies.
+    # From here on the peak is that of these bodies.
     with open(f"/proc/{process}/clear_refs", "w", encoding="ascii") as peak:
         peak.write("5")
     before = memory_kib("VmRSS")
@@ -95,13 +95,13 @@ def main():
             for name, body, encoding, must_refuse in bodies(example):
                 status, answer = call(method.upper(), place, body, encoding)
                 sent += 1
-                # A server that hangs up while a body of more than it takes is still being sent has refused it.
+                # If the server hangs up while a body over its limit is still being sent, it has refused the body.
                 cut = status is None and len(body) > 16 * MIB
                 refused = cut or (status is not None and 400 <= status < 500)
                 accepted = status is not None and 200 <= status < 300 and not must_refuse
                 if not (refused or accepted):
                     wrong.append(f"{method} {place}, {name}: {status} {answer[:200]!r}")
-    # It still answers, and what was let in can be read.
+    # The server still answers, and accepted data can be read.
     for path in ("workflow-executions", "tasks", "queues"):
         status, _ = call("GET", f"/api/tenants/default/{path}")
         if status != 200:

@@ -1,6 +1,6 @@
-"""A credential that may do everything, for the server with this data directory.
+"""A credential that permits everything, for the server with this data directory.
 
-The token that `flovyn dev` hands out may neither make tenants nor set quotas. The secret that it is signed with lies beside it.
+The token of `flovyn dev` may neither create tenants nor set quotas. The secret that signed it is in the same directory.
 """
 
 import base64

@@ -1,4 +1,4 @@
-"""Gives the server of `cargo xtask fuzz` something to be asked about, and tells schemathesis its ids.
+"""Fills the server of `cargo xtask fuzz` with data, and writes the ids into the settings of schemathesis.
 
 Called with the server's URL, its data directory and the file to write: settings of schemathesis, for what it cannot know by itself.
 """
@@ -14,7 +14,7 @@ import credential
 url, data_directory, settings = sys.argv[1:]
 token = credential.everything(data_directory)
 TENANT = "default"
-# As in schemathesis.toml.
+# The same name as in schemathesis.toml.
 QUOTA_TENANT = "limited"
 
 
@@ -36,9 +36,9 @@ def create_task(kind, **more):
 
 
 def fill():
-    """Names and ids by the parameter of the path that takes them."""
+    """Names and ids, by the name of the path parameter."""
     call("POST", "", {"slug": QUOTA_TENANT, "name": "Limited"})
-    # The demo has run here: an order with tasks, attempts, a timer and a promise.
+    # The demo has created an order with tasks, attempts, a timer and a promise.
     done = call("GET", f"/{TENANT}/workflow-executions")["executions"][0]["id"]
     tasks = call("GET", f"/{TENANT}/workflow-executions/{done}/tasks")["tasks"]
     labels = {"environment": "fuzz"}
@@ -64,7 +64,7 @@ def fill():
 def main():
     lines = [f'headers = {{ Authorization = "Bearer {token}" }}', "[parameters]", f'tenant = "{TENANT}"', "# Nobody works here: waiting would only take time.", 'wait = "0s"']
     known = fill()
-    # Often enough to get past the 404, and not always.
+    # Often enough to reach more than the 404, but not always.
     lines += [f'"path.{name}" = {{ dictionary = "{name}", probability = 0.7 }}' for name in known]
     for name, values in known.items():
         lines += [f"[dictionaries.{name}]", f"values = {json.dumps(values)}"]

@@ -1,4 +1,4 @@
-//! What a run has found: for people, and as one line of JSON.
+//! The findings of a run, as text and as one line of JSON.
 
 use std::fs;
 use std::path::Path;
@@ -9,13 +9,13 @@ use crate::Outcome;
 
 pub(super) struct Report {
     seed: u64,
-    /// Of schemathesis.
+    /// The report of schemathesis.
     requests: Value,
-    /// Of `bodies.py`.
+    /// The report of `bodies.py`.
     bodies: Value,
     rss_before_kib: u64,
     rss_peak_kib: u64,
-    /// How the server ended, if it did.
+    /// How the server ended. `None`: it is still running.
     ended: Option<String>,
 }
 
@@ -31,7 +31,7 @@ impl Report {
         Ok(Self { seed, requests, bodies, rss_before_kib, rss_peak_kib, ended })
     }
 
-    /// A part that has not run to its end has shown nothing.
+    /// An incomplete part counts as a finding.
     pub(super) fn is_clean(&self) -> bool {
         self.findings().is_empty()
     }
@@ -39,7 +39,7 @@ impl Report {
     fn findings(&self) -> Vec<String> {
         let mut found: Vec<String> = self.ended.iter().cloned().collect();
         if self.requests["complete"] != true || number(&self.requests, "/test_cases/generated") == 0 {
-            found.push("schemathesis did not get to its end".to_owned());
+            found.push("schemathesis did not complete".to_owned());
         }
         for one in ["failures", "errors"].iter().flat_map(|part| list(&self.requests, part)) {
             let operations = list(one, "operations").iter().filter_map(Value::as_str).collect::<Vec<_>>();
@@ -55,7 +55,7 @@ impl Report {
     pub(super) fn summary(&self) -> String {
         let count = |pointer| number(&self.requests, pointer);
         let mut lines = format!(
-            "made up requests: {} of {} operations, {} cases\nbodies made to hurt: {} operations, {} bodies\nmemory of the server: \
+            "generated requests: {} of {} operations, {} cases\nhostile bodies: {} operations, {} bodies\nmemory of the server: \
              {} MiB before, {} MiB at most\n",
             count("/operations/tested"),
             count("/operations/selected"),

@@ -1,4 +1,4 @@
-//! A development server on a throw-away data directory, gone when its guard is dropped.
+//! A development server on a throw-away data directory. It is stopped when its guard is dropped.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -20,12 +20,12 @@ pub(super) struct Server {
     url: String,
 }
 
-/// Leaves a finished order in a new data directory: with tasks, attempts, a timer and a promise.
+/// Creates a new data directory with a finished order: with tasks, attempts, a timer and a promise.
 pub(super) fn run_demo(program: &Path, data: &Path) -> Outcome<()> {
-    // One of a run that was killed: nothing in it is worth keeping.
+    // The directory of a run that was killed contains nothing worth keeping.
     let _ = fs::remove_dir_all(data);
     run::require_success(flovyn(program, "demo", data).arg("--exit").stdout(Stdio::null()))?;
-    // They name the server that has ended.
+    // The credentials name the demo's server, which has ended.
     let _ = fs::remove_file(data.join(CREDENTIALS));
     Ok(())
 }
@@ -38,7 +38,7 @@ fn flovyn(program: &Path, command: &str, data: &Path) -> Command {
 }
 
 impl Server {
-    /// What it says goes to `log`, which stays: it tells why an answer was an error.
+    /// The server's output goes to `log`, which is kept, because it explains errors.
     pub(super) fn start(program: &Path, data: &Path, log: &Path) -> Outcome<Server> {
         let log = File::create(log).map_err(|error| format!("cannot make {}: {error}", log.display()))?;
         let mut command = flovyn(program, "dev", data);
@@ -50,7 +50,7 @@ impl Server {
         Ok(server)
     }
 
-    /// It writes its credentials as soon as it listens.
+    /// The server writes its credentials as soon as it listens.
     fn wait_until_it_answers(&mut self) -> Outcome<()> {
         let begun = Instant::now();
         let file = self.data.join(CREDENTIALS);
@@ -73,7 +73,7 @@ impl Server {
         match self.child.try_wait() {
             Ok(None) => Ok(()),
             Ok(Some(status)) => Err(format!("the server has ended ({status})")),
-            Err(error) => Err(format!("cannot look after the server: {error}")),
+            Err(error) => Err(format!("cannot check the server: {error}")),
         }
     }
 
@@ -89,7 +89,7 @@ impl Server {
         self.child.id()
     }
 
-    /// A line of its `/proc/PID/status`: `VmRSS` is its memory now, `VmHWM` the most it had.
+    /// A line of the server's `/proc/PID/status`: `VmRSS` is its memory now, `VmHWM` its peak.
     pub(super) fn memory_kib(&self, field: &str) -> Outcome<u64> {
         let file = format!("/proc/{}/status", self.process());
         let status = fs::read_to_string(&file).map_err(|error| format!("cannot read {file}: {error}"))?;
@@ -101,7 +101,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It may have ended by itself, and its directory is removed at the next start at the latest.
+        // The server may have ended already. Its directory is removed at the next start at the latest.
         let _ = self.child.kill();
         let _ = self.child.wait();
         let _ = fs::remove_dir_all(&self.data);

@@ -1,10 +1,10 @@
-//! Whom the server runs as: `initdb` and `postgres` refuse to run as root.
+//! The account of the PostgreSQL server: `initdb` and `postgres` refuse to run as root.
 
 use std::process::Command;
 
 use crate::Outcome;
 
-/// The package's own account first, then the one that every system has.
+/// The account of the package first, then an account that every system has.
 const CANDIDATES: [&str; 2] = ["postgres", "nobody"];
 
 #[derive(Clone, Copy)]
@@ -14,7 +14,7 @@ pub(super) struct Account {
 }
 
 impl Account {
-    /// The account to switch to, or none when we are not root and need not switch.
+    /// The account to switch to. `None`: we are not root and need not switch.
     pub(super) fn for_server() -> Outcome<Option<Account>> {
         if !is_root()? {
             return Ok(None);
@@ -38,5 +38,5 @@ fn id(arguments: &[&str]) -> Outcome<u32> {
     let output =
         Command::new("id").args(arguments).output().map_err(|error| format!("cannot run id: {error}"))?;
     let text = String::from_utf8_lossy(&output.stdout);
-    text.trim().parse().map_err(|_| format!("`id {}` does not say a number", arguments.join(" ")))
+    text.trim().parse().map_err(|_| format!("`id {}` does not print a number", arguments.join(" ")))
 }

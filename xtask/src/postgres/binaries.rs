@@ -1,4 +1,4 @@
-//! Where the server's programs are, and how to get them when they are nowhere.
+//! Finds the programs of PostgreSQL, or installs them.
 
 use std::env;
 use std::fs;
@@ -9,7 +9,7 @@ use super::account;
 use crate::Outcome;
 use crate::run;
 
-/// Debian keeps each major version apart, off the PATH.
+/// Debian keeps each major version in its own directory, which is not in PATH.
 const DEBIAN_VERSIONS: &str = "/usr/lib/postgresql";
 
 /// The oldest major version the product supports.
@@ -17,13 +17,13 @@ const OLDEST_MAJOR: u32 = 14;
 
 const NEEDED: [&str; 3] = ["initdb", "pg_ctl", "postgres"];
 
-/// A directory that holds every program we need, of a version we support.
+/// A directory with every program that we need, of a supported version.
 pub(crate) struct Binaries {
     pub(super) directory: PathBuf,
 }
 
 impl Binaries {
-    /// Looks for the programs; where we may, installs them and looks again.
+    /// Looks for the programs. If that is allowed, installs them and looks again.
     pub(crate) fn find_or_install() -> Outcome<Binaries> {
         if let Some(found) = find() {
             return Ok(found);
@@ -47,7 +47,7 @@ fn find() -> Option<Binaries> {
             run::say(&format!("PostgreSQL {version} in {}", directory.display()));
             return Some(Binaries { directory });
         }
-        run::say(&format!("passing over {}: not PostgreSQL {OLDEST_MAJOR} or newer", directory.display()));
+        run::say(&format!("skipping {}: not PostgreSQL {OLDEST_MAJOR} or newer", directory.display()));
     }
     None
 }

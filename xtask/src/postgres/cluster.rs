@@ -1,7 +1,7 @@
-//! One throw-away cluster on a free loopback port, gone when its guard is dropped.
+//! One throw-away cluster on a free loopback port. It is removed when its guard is dropped.
 //!
-//! The server's own tools are never passed a signal (`Command::output`, in a process group of their
-//! own): each takes a moment, and one that is cut short may leave a server that nobody knows of.
+//! PostgreSQL's own tools never receive our signals (`Command::output`, in their own process group). Each takes only a
+//! moment, and an interrupted tool may leave a server running that nobody knows of.
 
 use std::env;
 use std::fs::{self, DirBuilder, OpenOptions};
@@ -20,11 +20,11 @@ use crate::{run, signal};
 /// Another process may take the free port before the server does.
 const START_ATTEMPTS: u32 = 3;
 
-/// Directories left behind by killed runs whose process number we have been given again.
+/// The most directories left by killed runs that had our process id.
 const LEFTOVERS_LIMIT: u32 = 100;
 
-/// What the tests need beyond the defaults. `fsync` stays on: the product promises that what
-/// it has acknowledged survives a crash, and a server without it would be another product.
+/// Settings that the tests need beyond the defaults. `fsync` stays on: the product promises that acknowledged data
+/// survives a crash, so the tests must run with it.
 const SETTINGS: &str = "
 listen_addresses = '127.0.0.1'
 max_connections = 200
@@ -44,7 +44,7 @@ impl Cluster {
     pub(crate) fn start(binaries: &Binaries) -> Outcome<Cluster> {
         let account = Account::for_server()?;
         let directory = create_directory(account)?;
-        // From here on the guard exists: whatever fails, nothing stays behind.
+        // From here on the guard exists, so a failure leaves nothing behind.
         let programs = binaries.directory.clone();
         let mut cluster = Cluster { programs, account, directory, port: 0, removed: false };
         cluster.initialise()?;
@@ -54,7 +54,7 @@ impl Cluster {
         Ok(cluster)
     }
 
-    /// A connection as the superuser, who may create databases.
+    /// The URL of a connection as the superuser, who may create databases.
     pub(crate) fn url(&self) -> String {
         format!("postgres://postgres@127.0.0.1:{}/postgres", self.port)
     }
@@ -66,17 +66,17 @@ impl Cluster {
         }
     }
 
-    /// Stops the server and removes its directory, and says so if it cannot.
+    /// Stops the server and removes its directory. Fails if it cannot.
     pub(crate) fn stop(mut self) -> Outcome<()> {
         self.remove()
     }
 
-    /// Its data, for whoever restarts it.
+    /// The data directory, for tests that restart the server.
     pub(crate) fn data(&self) -> PathBuf {
         self.directory.join("data")
     }
 
-    /// The folder of the server's own tools.
+    /// The folder of PostgreSQL's own tools.
     pub(crate) fn programs(&self) -> &Path {
         &self.programs
     }
@@ -88,7 +88,7 @@ impl Cluster {
     fn initialise(&self) -> Outcome<()> {
         let mut initdb = self.tool("initdb");
         initdb.arg("--pgdata").arg(self.data());
-        // Not synced: before the first start there is nothing to lose.
+        // Without a sync: before the first start there is nothing to lose.
         initdb.args(["--username=postgres", "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync"]);
         finish(&mut initdb)?;
         let file = self.data().join("postgresql.conf");
@@ -121,7 +121,7 @@ impl Cluster {
         }
         self.removed = true;
         let stopped = self.stop_server();
-        // Removed even if the server did not stop: one that misses its files ends by itself.
+        // Removed even if the server did not stop: a server without its files ends by itself.
         let removed = fs::remove_dir_all(&self.directory)
             .map_err(|error| format!("cannot remove {}: {error}", self.directory.display()));
         stopped.and(removed)
@@ -132,14 +132,14 @@ impl Cluster {
             return Ok(());
         }
         let mut stop = self.tool("pg_ctl");
-        // Nobody will read this data again, so there is no point in a clean shutdown.
+        // The data is not needed any more, so there is no point in a clean shutdown.
         stop.args(["stop", "--mode=immediate", "--wait", "--silent", "--pgdata"]).arg(self.data());
         finish(&mut stop)
     }
 
     fn tool(&self, name: &str) -> Command {
         let mut command = Command::new(self.programs.join(name));
-        // In the cluster's directory, because the account may not enter ours.
+        // In the cluster's directory, because the account may not enter the current one.
         command.current_dir(&self.directory).env("LC_ALL", "C").process_group(0);
         if let Some(account) = self.account {
             // Std also drops root's supplementary groups when it changes the user.
@@ -184,7 +184,7 @@ fn free_port() -> Outcome<u16> {
         .map_err(|error| format!("no free port on 127.0.0.1: {error}"))
 }
 
-/// Runs one of the server's tools to its end; what it printed matters only if it failed.
+/// Runs one of PostgreSQL's tools to its end. Its output matters only if it fails.
 fn finish(tool: &mut Command) -> Outcome<()> {
     let name = tool.get_program().display().to_string();
     let output = tool.output().map_err(|error| format!("cannot run {name}: {error}"))?;

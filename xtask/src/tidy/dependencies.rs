@@ -1,5 +1,5 @@
-//! Dependencies: their licences, where they come from, and which must not be among them. The lists are those of `deny.toml`, so that
-//! `cargo deny` checks the same. What only cargo-deny can check is whether a dependency has a known vulnerability.
+//! Dependencies: their licences, their sources, and which are forbidden. The lists are those of `deny.toml`, so that
+//! `cargo deny` checks the same lists. Only cargo-deny can check for known vulnerabilities.
 
 use serde_json::Value;
 
@@ -8,7 +8,7 @@ use super::source::Finding;
 const LISTS: &str = "deny.toml";
 const REGISTRY: &str = "registry+https://github.com/rust-lang/crates.io-index";
 
-/// `metadata` is what `cargo metadata` prints, `lists` the text of `deny.toml`.
+/// `metadata`: the output of `cargo metadata`. `lists`: the text of `deny.toml`.
 pub(super) fn check(metadata: &Value, lists: &str) -> Vec<Finding> {
     let (allowed, denied) = (list(lists, "allow"), list(lists, "deny"));
     let mut findings = Vec::new();
@@ -16,7 +16,8 @@ pub(super) fn check(metadata: &Value, lists: &str) -> Vec<Finding> {
         let text = |key: &str| package[key].as_str().unwrap_or_default();
         let name = format!("{} {}", text("name"), text("version"));
         if denied.iter().any(|denied| denied == text("name")) {
-            findings.push(Finding::in_file(LISTS, format!("{name} is denied here, and something needs it")));
+            findings
+                .push(Finding::in_file(LISTS, format!("{name} is denied here, but a crate depends on it")));
         }
         if package["source"].is_null() {
             continue;
@@ -37,14 +38,14 @@ pub(super) fn check(metadata: &Value, lists: &str) -> Vec<Finding> {
     findings
 }
 
-/// The strings of an array of the file, which has one on each line.
+/// The strings of an array in the file, one per line.
 fn list(text: &str, name: &str) -> Vec<String> {
     let begin = format!("{name} = [");
     let lines = text.lines().skip_while(|line| *line != begin).skip(1).take_while(|line| *line != "]");
     lines.filter_map(|line| line.trim().strip_prefix('"')?.split('"').next().map(str::to_owned)).collect()
 }
 
-/// Whether an SPDX expression can be met with the allowed licences. An exception (`WITH`) only adds rights.
+/// Whether the allowed licences satisfy an SPDX expression. An exception (`WITH`) only adds rights.
 fn is_allowed(expression: &str, allowed: &[String]) -> bool {
     let spaced = expression.replace('(', " ( ").replace(')', " ) ");
     let words: Vec<&str> = spaced.split_whitespace().collect();

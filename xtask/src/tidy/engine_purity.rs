@@ -1,13 +1,13 @@
-//! The engine is a function of its arguments: it must not be able to reach a clock, a thread, a
-//! disk or a network, nor depend on a crate that can.
+//! The engine is a pure function of its arguments: it must not reach a clock, a thread, a disk or a network, nor depend
+//! on a crate that can.
 
 use super::rust::mentions;
 use super::source::{Finding, SourceFile};
 
 const SOURCES: &str = "crates/engine/src/";
 
-/// Crates that only compute. To add one, make sure that it and all it brings along do no I/O and
-/// read neither clock nor random numbers.
+/// Crates that only compute. Before you add one, make sure that it and its dependencies do no I/O and read neither
+/// clock nor random numbers.
 const ALLOWED_CRATES: &[&str] = &[
     "flovyn-engine",
     "bytes",

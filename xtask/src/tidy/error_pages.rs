@@ -1,10 +1,10 @@
-//! Every error code has a page, and every page a code: the code is what a user looks up.
+//! Every error code has a page, and every page has a code, because users look up the code.
 
 use std::collections::BTreeSet;
 
 use super::source::{Finding, SourceFile};
 
-/// Holds the table of codes, with rows like `(1, InvalidPayload, InvalidArgument, "...")`.
+/// Contains the table of codes, with rows like `(1, InvalidPayload, InvalidArgument, "...")`.
 const TABLE: &str = "crates/engine/src/code.rs";
 
 const PAGES: &str = "docs/errors/";
@@ -46,7 +46,7 @@ fn row_number(line: &str) -> Option<u16> {
     number.trim().parse().ok().filter(|_| names_a_variant)
 }
 
-/// The code that a page is about; other files in the directory are not about one.
+/// The code that a page is about. `None`: another file in the directory.
 fn page(path: &str) -> Option<&str> {
     let name = path.strip_prefix(PAGES)?.strip_suffix(".md")?;
     name.starts_with("FLV").then_some(name)

@@ -24,7 +24,8 @@ const RULES: &[(&str, Where, &str)] = &[
     ("time::sleep_until", InTests, SLEEP),
 ];
 
-/// Stands between a process under test and its C library, which cannot be done without. No product code depends on it.
+/// The shim must stand between a process under test and its C library, so it needs `unsafe`. No product code depends on
+/// it.
 const SHIM: &str = "crates/testkit-shim/";
 
 const SLEEP: &str =

@@ -1,10 +1,10 @@
-//! How a source file is laid out: not too long, and opening with what it is for.
+//! The layout of a source file: not too long, and with an introduction.
 
 use super::source::{Finding, SourceFile};
 
 const LINES_LIMIT: usize = 600;
 
-/// Tests are read one by one, so a long file of them hurts less.
+/// Tests are read one by one, so a long file of tests is less of a problem.
 const TEST_LINES_LIMIT: usize = 1000;
 
 pub(super) fn check(files: &[SourceFile]) -> Vec<Finding> {

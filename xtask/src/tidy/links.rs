@@ -1,6 +1,6 @@
-//! Markdown links to files of the repository lead somewhere.
+//! Markdown links to files of the repository must resolve.
 //!
-//! Links to other hosts are not followed: a check that needs the network fails for others' reasons.
+//! Links to other hosts are not checked: such a check needs the network and fails for reasons of others.
 
 use super::source::{Finding, SourceFile};
 
@@ -9,7 +9,7 @@ pub(super) fn check(files: &[SourceFile]) -> Vec<Finding> {
     for file in files.iter().filter(|file| file.path.ends_with(".md")) {
         for (line, target) in targets(&file.text) {
             if local_path(&file.path, &target).is_some_and(|path| !exists(files, &path)) {
-                let message = format!("the link to `{target}` leads nowhere: a reader would be left there");
+                let message = format!("the link to `{target}` leads nowhere: no such file");
                 findings.push(Finding::at_line(&file.path, line, message));
             }
         }
@@ -17,13 +17,13 @@ pub(super) fn check(files: &[SourceFile]) -> Vec<Finding> {
     findings
 }
 
-/// Files are listed; directories are known by what is in them.
+/// Files are listed; a directory exists if it contains a file.
 fn exists(files: &[SourceFile], path: &str) -> bool {
     let directory = format!("{path}/");
     path.is_empty() || files.iter().any(|file| file.path == path || file.path.starts_with(&directory))
 }
 
-/// The link targets of a text, each with its line. Code is not text.
+/// The link targets of a text, each with its line. Links in code do not count.
 fn targets(text: &str) -> Vec<(usize, String)> {
     let mut found = Vec::new();
     let mut fence: Option<&str> = None;
@@ -42,7 +42,7 @@ fn targets(text: &str) -> Vec<(usize, String)> {
     found
 }
 
-/// Drops what stands between backticks.
+/// Removes the text between backticks.
 fn without_code(line: &str) -> String {
     line.split('`').step_by(2).collect::<Vec<_>>().join("``")
 }
@@ -66,7 +66,7 @@ fn first_word(target: &str) -> Option<String> {
     Some(word.trim_matches(['<', '>']).to_owned())
 }
 
-/// Where a link leads from the root of the repository, if it leads to a file at all.
+/// The path that a link names from the root of the repository. `None`: the link is to no file.
 fn local_path(from: &str, target: &str) -> Option<String> {
     let has_scheme = target.split_once(':').is_some_and(|(scheme, _)| !scheme.contains(['/', '.', '#']));
     let path = target.split(['#', '?']).next().unwrap_or_default();
@@ -80,7 +80,7 @@ fn local_path(from: &str, target: &str) -> Option<String> {
     for part in path.split('/') {
         match part {
             "" | "." => {}
-            // Above the root there is no file of ours: such a path is kept, and is found nowhere.
+            // A path above the root is kept, so that no file is found for it.
             ".." if parts.last().is_some_and(|last| *last != "..") => {
                 parts.pop();
             }

@@ -1,18 +1,18 @@
-//! Planted bugs are in no build that anybody runs: their feature is named where it is defined and by the simulator, and
-//! nothing switches it on.
+//! Planted bugs are in no product build: only the engine defines their feature, only the simulator uses it, and nothing
+//! enables it by default.
 
 use super::source::{Finding, SourceFile};
 
 const FEATURE: &str = "planted-bugs";
 
-/// Every line of a manifest that may name the feature.
+/// The lines of manifests that may name the feature.
 const ALLOWED: &[(&str, &str)] = &[
     ("crates/engine/Cargo.toml", "planted-bugs = []"),
     ("crates/sim/Cargo.toml", "planted-bugs = [\"flovyn-engine/planted-bugs\"]"),
     ("crates/sim/Cargo.toml", "required-features = [\"planted-bugs\"]"),
 ];
 
-/// Where the bugs are listed, and what keeps them out of releases.
+/// The file that lists the bugs, and the guard that keeps them out of releases.
 const HOME: &str = "crates/engine/src/planted.rs";
 const GUARD: &str = "#[cfg(all(feature = \"planted-bugs\", not(debug_assertions)))]\ncompile_error!(";
 

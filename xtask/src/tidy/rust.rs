@@ -1,6 +1,6 @@
-//! Just enough of Rust's lexical grammar to tell code from comments and literals.
+//! A minimal lexer for Rust that separates code from comments and literals.
 //!
-//! Without it every rule would trip over its own description. It knows no syntax beyond that.
+//! Without it every rule would find its own description. It does not parse anything else.
 
 /// The text between the quotes of a string literal.
 pub(super) struct Literal {
@@ -8,9 +8,9 @@ pub(super) struct Literal {
     pub(super) text: String,
 }
 
-/// A Rust file taken apart.
+/// A Rust file split into code and literals.
 pub(super) struct Scanned {
-    /// Line by line: code with comments left out and each literal reduced to its quotes.
+    /// Code line by line, without comments and with empty literals.
     pub(super) code: Vec<String>,
     pub(super) literals: Vec<Literal>,
 }
@@ -21,7 +21,7 @@ impl Scanned {
         while !scanner.rest.is_empty() {
             scanner.next_token();
         }
-        // What follows the last line break is not a line.
+        // The text after the last line break is not a line.
         if scanner.code.last().is_some_and(String::is_empty) {
             scanner.code.pop();
         }
@@ -68,7 +68,7 @@ impl Scanner<'_> {
         }
     }
 
-    /// Consumes a character; a line break starts a new line of code wherever it stands.
+    /// Consumes a character. A line break starts a new line of code everywhere.
     fn take(&mut self) -> Option<char> {
         let c = self.rest.chars().next()?;
         self.rest = &self.rest[c.len_utf8()..];
@@ -135,7 +135,7 @@ impl Scanner<'_> {
         while let Some(c) = self.take() {
             match c {
                 '"' => break,
-                // Escapes that are white space matter to whoever looks at how a literal begins.
+                // Rules that look at the beginning of a literal need escapes that are white space.
                 '\\' => match self.take() {
                     Some('n' | 't' | 'r' | '\n') | None => text.push(' '),
                     Some(escaped) => text.push(escaped),

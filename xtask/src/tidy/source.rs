@@ -1,4 +1,4 @@
-//! The files that are checked, and what is found in them.
+//! The checked files, and the findings.
 
 use std::fmt;
 use std::fs;
@@ -8,7 +8,7 @@ use std::process::Command;
 use super::rust::Scanned;
 use crate::Outcome;
 
-/// One thing to repair. Line 0 stands for the file as a whole.
+/// One finding. Line 0 means the whole file.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Finding {
     path: String,
@@ -35,11 +35,11 @@ impl fmt::Display for Finding {
     }
 }
 
-/// A file by its path from the root of the repository. One that is not UTF-8 has an empty text.
+/// A file, with its path from the root of the repository. If it is not UTF-8, its text is empty.
 pub(super) struct SourceFile {
     pub(super) path: String,
     pub(super) text: String,
-    /// Of Rust files only.
+    /// `None`: not a Rust file.
     pub(super) rust: Option<Scanned>,
 }
 
@@ -49,7 +49,7 @@ impl SourceFile {
         SourceFile { path: path.to_owned(), text: text.to_owned(), rust }
     }
 
-    /// Whether all of the file is test code.
+    /// Whether the whole file is test code.
     pub(super) fn is_test_file(&self) -> bool {
         self.is_in_tests_directory() || self.path.ends_with("/tests.rs")
     }
@@ -58,8 +58,8 @@ impl SourceFile {
         self.path.starts_with("tests/") || self.path.contains("/tests/")
     }
 
-    /// The lines of Rust code from 1, without comments and the text of literals, each with whether
-    /// it is test code: in a test file, or from the file's test module to its end.
+    /// The lines of Rust code, counted from 1, without comments and the text of literals. The flag says whether the
+    /// line is test code: in a test file, or from the file's test module to its end.
     pub(super) fn code_lines(&self) -> impl Iterator<Item = (usize, &str, bool)> {
         let lines = self.rust.as_ref().map_or(&[][..], |rust| &rust.code);
         let tests_from = if self.is_test_file() { 0 } else { test_module_start(lines) };
@@ -67,8 +67,8 @@ impl SourceFile {
     }
 }
 
-/// The index of the line that opens an inline test module. `#[cfg(test)]` on anything else, such as
-/// `mod tests;`, does not make tests of the rest of the file.
+/// The index of the line that opens an inline test module. `#[cfg(test)]` on other items, such as `mod tests;`, does
+/// not make the rest of the file test code.
 fn test_module_start(lines: &[String]) -> usize {
     let opens_module = |line: &str| {
         let words: Vec<&str> = line.split_whitespace().collect();
@@ -80,7 +80,7 @@ fn test_module_start(lines: &[String]) -> usize {
     found.unwrap_or(lines.len())
 }
 
-/// Every file that git tracks or would track.
+/// Every file that git tracks, or would track.
 pub(super) fn load(repository: &Path) -> Outcome<Vec<SourceFile>> {
     let mut git = Command::new("git");
     git.current_dir(repository).args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]);

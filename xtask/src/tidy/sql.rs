@@ -1,5 +1,4 @@
-//! SQL is written in the store and nowhere else: whoever changes a table must find every statement
-//! in one place.
+//! SQL may only be written in the store, so that all statements that use a table are in one place.
 
 use super::source::{Finding, SourceFile};
 
@@ -14,8 +13,8 @@ pub(super) fn check(files: &[SourceFile]) -> Vec<Finding> {
         for literal in file.rust.iter().flat_map(|rust| &rust.literals) {
             if let Some(statement) = statement(&literal.text) {
                 let message = format!(
-                    "a {statement} statement outside the store: put it in crates/store, where whoever \
-                     changes a table looks for statements"
+                    "a {statement} statement outside the store: put it in crates/store, so that all \
+                     statements are in one place"
                 );
                 findings.push(Finding::at_line(&file.path, literal.line, message));
             }
@@ -28,7 +27,7 @@ fn may_hold_sql(file: &SourceFile) -> bool {
     file.is_in_tests_directory() || HOMES.iter().any(|home| file.path.starts_with(home))
 }
 
-/// Upper case only: a sentence may well begin with "Select".
+/// Upper case only, because a sentence may begin with "Select".
 fn statement(text: &str) -> Option<&'static str> {
     let begins = |statement: &&&str| {
         let rest = text.trim_start().strip_prefix(**statement);

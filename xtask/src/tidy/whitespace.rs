@@ -1,9 +1,9 @@
-//! White space that nobody sees but every diff shows.
+//! White space that is invisible but appears in diffs.
 
 use super::source::{Finding, SourceFile};
 
 pub(super) fn check(files: &[SourceFile]) -> Vec<Finding> {
-    // Snapshots hold what a program printed, to the letter.
+    // Snapshots contain the exact output of a program.
     files.iter().filter(|file| !file.path.ends_with(".snap")).flat_map(check_file).collect()
 }
 

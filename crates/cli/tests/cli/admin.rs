@@ -102,6 +102,6 @@ fn most_servers_have_no_clock_to_move() {
     let world = World::new();
     let ran = world.run(&["clock", "advance", "30d"]);
     assert_eq!(ran.code, 3, "{}", ran.err);
-    let todo = "Check the address.\n  Only `flovyn dev --virtual-clock` has a clock that can be moved.";
+    let todo = "Check the address.\n  Only the clock of `flovyn dev --virtual-clock` can be advanced.";
     assert_eq!(ran.err, format!("flovyn: there is nothing at /_/clock/advance (FLV0082)\n  {todo}\n"));
 }

@@ -171,6 +171,6 @@ fn a_clock_that_takes_its_time_says_how_far_it_is() {
     server.join().unwrap();
     assert_eq!((ran.code, ran.out.as_str()), (0, "1970-01-11T00:00:00.000Z\n"), "{}", ran.err);
     let told: Vec<&str> = ran.err.lines().collect();
-    assert_eq!(told[0], "the clock is at 1970-01-03T00:00:00.000Z");
-    assert_eq!(told[1], "the clock is at 1970-01-04T00:00:00.000Z");
+    assert_eq!(told[0], "the clock has reached 1970-01-03T00:00:00.000Z");
+    assert_eq!(told[1], "the clock has reached 1970-01-04T00:00:00.000Z");
 }

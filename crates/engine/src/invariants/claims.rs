@@ -62,9 +62,7 @@ fn check_workflow_keys(view: &mut View<'_>) {
         let key = view.work_keys.get(&(row.tenant_id, name.clone()));
         let problem = match key {
             Some(key) if key.holder_id != row.id => format!("is held by {}", key.holder_id),
-            Some(key) if key.ttl_after_end_ms.is_none() => {
-                "expires although the execution is open".to_owned()
-            }
+            Some(key) if key.ttl_after_end_ms.is_none() => "can expire".to_owned(),
             Some(_) => continue,
             None => "is free".to_owned(),
         };

@@ -2,7 +2,7 @@
 //!
 //! | the execution | is force-stopped |
 //! |---|---|
-//! | has a grace of its own | when the grace is over, counted from the request, whatever the workflow does |
+//! | has its own grace | when the grace is over, counted from the request, whatever the workflow does |
 //! | waits for a task, timer or child of its clean-up | never: clean-up has the time it needs |
 //! | makes another kind of progress | the idle limit after its last progress |
 //! | ignores the request | the idle limit after the request |

@@ -150,8 +150,8 @@ fn activation(
 }
 
 /// Counts an activation that failed with this code. After too many equal refusals in a row the execution fails: returns
-/// `true`, and the caller has nothing left to do. Only refusals of this server count. Failures that a worker reports are
-/// retried without a limit.
+/// `true`, and the caller has nothing left to do. Only refusals of this server count. Failures that a worker reports
+/// are retried without a limit.
 pub(super) fn fail_after_equal(
     work: &mut Work<'_>,
     execution: &mut Execution,

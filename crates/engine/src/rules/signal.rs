@@ -94,7 +94,7 @@ fn signal(
     }
     if execution.runs_again >= work.limits.deferred_ends {
         let message = format!(
-            "the end of execution {} was deferred {} times for new signals: signals are refused until it ends or continues",
+            "the end of execution {} was deferred {} times for new signals; it refuses signals until it ends or continues",
             execution.id, execution.runs_again
         );
         return Err(Refusal::new(Code::TooManySignals, message));

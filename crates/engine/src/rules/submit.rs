@@ -382,7 +382,7 @@ fn was_asked_often(execution: &Execution, limits: &Limits) -> bool {
     execution.runs_again >= limits.deferred_ends && execution.buffered_signals == execution.delivered_signals
 }
 
-/// Ends the claim and requeues the execution: its events are delivered again, whoever sent this activation.
+/// Ends the claim and requeues the execution: its events are delivered again.
 fn run_again(work: &mut Work<'_>, mut execution: Execution) -> Reply {
     execution.runs_again += 1;
     execution::make_pending(work, &mut execution);

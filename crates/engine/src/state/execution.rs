@@ -109,8 +109,7 @@ pub struct Execution {
     pub failure_message: Option<Text>,
     /// Builds that have failed on it since its last accepted activation (`lifecycle/held_back.rs`). `None`: none known.
     pub failure_build: Option<Text>,
-    /// How often in a row the server refused an activation with `failure_code`. 0: the last failure was no such
-    /// refusal.
+    /// How often in a row the server refused an activation with `failure_code`. 0: none.
     pub equal_refusals: i64,
 
     // Counts of open items, for limits and for the answer to what it waits for.

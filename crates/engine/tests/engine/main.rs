@@ -1,6 +1,6 @@
 //! The rules on the memory tables, one rule or promise per file: no clock, no thread, no database.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails right there")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot continue fails there")]
 
 mod audit;
 mod backoff;

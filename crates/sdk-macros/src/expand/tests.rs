@@ -1,4 +1,4 @@
-//! What the attributes make, and what they say when they cannot.
+//! The generated code of the attributes, and their errors.
 
 use super::*;
 
@@ -12,7 +12,7 @@ fn workflow_error(options: &str, item: &str) -> String {
 
 const GOOD: &str = "async fn charge_card(ctx: TaskContext, input: Order) -> Result<Receipt> { Ok(Receipt) }";
 
-/// Without the spaces, which are not ours.
+/// Without white space, which the formatter of tokens chooses.
 fn task_code(options: &str, item: &str) -> String {
     let code = expand_task(options.parse().unwrap(), item.parse().unwrap()).unwrap();
     code.to_string().split_whitespace().collect()
@@ -79,14 +79,14 @@ fn an_impl_block_that_cannot_be_tasks_is_refused() {
             "impl<T> Bank<T> {}",
             "#[tasks] cannot be generic: its tasks are kinds, known to the server by their names",
         ),
-        ("impl Bank { fn helper(&self) {} }", "#[tasks] finds no task here: write #[task] on its methods"),
+        ("impl Bank { fn helper(&self) {} }", "#[tasks] found no task: write #[task] on its methods"),
         (
             "impl Bank { #[task] async fn pay(ctx: TaskContext, n: u8) -> Result<u8> {} }",
             "a task of #[tasks] takes `&self` first; without it, write #[task] on a free function",
         ),
         (
             "impl Bank { #[task] async fn pay(&mut self, ctx: TaskContext, n: u8) -> Result<u8> {} }",
-            "#[task] takes `&self`: attempts run side by side",
+            "#[task] takes `&self`: attempts run in parallel",
         ),
         (
             "impl Bank { #[task(retries = 1)] async fn pay(&self, ctx: TaskContext, n: u8) -> Result<u8> {} }",
@@ -101,7 +101,7 @@ fn an_impl_block_that_cannot_be_tasks_is_refused() {
     for (item, message) in cases {
         assert!(tasks_error("", item).starts_with(message), "{item}: {}", tasks_error("", item));
     }
-    let message = "#[tasks] has no options: they belong into the #[task] of a method";
+    let message = "#[tasks] has no options: options belong in the #[task] of a method";
     assert_eq!(tasks_error("kind = \"a\"", "impl Bank {}"), message);
 }
 
@@ -139,7 +139,7 @@ fn functions_that_cannot_be_one_are_refused() {
         ("struct F;", "#[task] belongs on an async function: expected `fn`"),
         (
             "async fn _1(ctx: TaskContext, n: u8) -> Result<u8> {}",
-            "`_1` makes no name for the definition: add `name = ...`",
+            "cannot derive a name for the definition from `_1`: add `name = ...`",
         ),
     ];
     for (item, message) in cases {
@@ -166,7 +166,10 @@ fn options_that_cannot_be_are_refused() {
              total_timeout_secs, schedule_to_start_secs, heartbeat_timeout_secs, retry_initial_ms, retry_factor, \
              retry_cap_ms",
         ),
-        ("retry_factor = 0.5", "this must be from 1 to 100: each delay is so many times the one before"),
+        (
+            "retry_factor = 0.5",
+            "this must be from 1 to 100: each delay is the previous one times this factor",
+        ),
         ("retry_factor = \"2\"", "expected a number such as `2` or `1.5`"),
         ("retry_initial_ms = 0", "this must be at least 1; leave the option out for its default"),
         ("kind = \"a\", kind = \"b\"", "`kind` is given twice: remove one"),

@@ -1,5 +1,5 @@
-//! Fills a database with runs in flight: some of every status, with timers, promises, keys, children, and claims whose
-//! worker goes away without a word. Fixtures are made with it (see `crates/cli/tests/upkeep/fixtures/README.md`).
+//! Fills a database with in-flight work: executions of every status, timers, promises, keys, children, and claims of
+//! a worker that disappears. Test fixtures are created with it (see `crates/cli/tests/upkeep/fixtures/README.md`).
 //!
 //! `FLOVYN_GRPC_URL=... FLOVYN_WORKER_TOKEN=... cargo run -p flovyn-sdk --example in_flight`
 
@@ -56,7 +56,7 @@ async fn fill(url: &str, token: &str) -> Result<()> {
     until(&client.start::<BetweenAttempts>(1).await?, "WAITING").await?;
     until(&client.start::<InStep>(5).await?, "RUNNING").await?;
     client.submit_task::<Slow>(10).await?;
-    // Given to the worker before it goes.
+    // Handed to the worker before it disappears.
     tokio::time::sleep(Duration::from_secs(2)).await;
     worker.abort();
 
@@ -73,7 +73,7 @@ async fn fill(url: &str, token: &str) -> Result<()> {
 async fn main() {
     let variable = |name| std::env::var(name).unwrap_or_else(|_| panic!("set {name}"));
     let done = fill(&variable("FLOVYN_GRPC_URL"), &variable("FLOVYN_WORKER_TOKEN")).await;
-    // At once: nobody says goodbye.
+    // Exits without a graceful stop.
     std::process::exit(match done {
         Ok(()) => 0,
         Err(error) => {

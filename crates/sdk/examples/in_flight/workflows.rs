@@ -1,5 +1,5 @@
-//! Workflows that stop at every point at which one can stop, and the tasks they use. Fixtures of databases are full of
-//! them, and tests finish them: their code must not change.
+//! Workflows that stop at every possible point, and their tasks. Database fixtures contain their histories, and tests
+//! finish them, so their code must not change.
 
 use std::future::pending;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,7 +10,7 @@ use flovyn_sdk::{Error, PromiseOptions, Result, TaskContext, WorkflowContext, ta
 
 const DAY: Duration = Duration::from_secs(24 * 3_600);
 
-/// Whether what can stand still does so.
+/// Whether the blocking tasks and steps still block.
 pub(crate) static STAND_STILL: AtomicBool = AtomicBool::new(false);
 
 async fn stand_still() {
@@ -24,14 +24,14 @@ pub(crate) async fn double(_: TaskContext, number: u32) -> Result<u32> {
     Ok(number * 2)
 }
 
-/// RUNNING for as long as it stands still.
+/// Stays RUNNING while it blocks.
 #[task]
 pub(crate) async fn slow(_: TaskContext, number: u32) -> Result<u32> {
     stand_still().await;
     Ok(number + 1)
 }
 
-/// Between two attempts for as long as it stands still.
+/// Stays between two attempts while it blocks.
 #[task]
 pub(crate) async fn flaky(_: TaskContext, number: u32) -> Result<u32> {
     if STAND_STILL.load(Ordering::SeqCst) {
@@ -40,7 +40,7 @@ pub(crate) async fn flaky(_: TaskContext, number: u32) -> Result<u32> {
     Ok(number + 2)
 }
 
-/// Finishes.
+/// Completes.
 #[workflow]
 pub(crate) async fn quick(ctx: WorkflowContext, number: u32) -> Result<u32> {
     ctx.schedule::<Double>(number).await
@@ -53,7 +53,7 @@ pub(crate) async fn broken(ctx: WorkflowContext, number: u32) -> Result<u32> {
     Err(Error::failed(format!("{doubled} is too much")))
 }
 
-/// Waits for somebody's answer, with a timer and a state beside it.
+/// Waits for an answer to a promise, with a timer and a state value.
 #[workflow]
 pub(crate) async fn waiting(ctx: WorkflowContext, key: String) -> Result<String> {
     let options = PromiseOptions { timeout: Some(3_000 * DAY), key: Some(key.clone()) };
@@ -79,7 +79,7 @@ pub(crate) async fn sleeping(ctx: WorkflowContext, seconds: u64) -> Result<Strin
     Ok("awake".into())
 }
 
-/// Waits for a task that a worker has.
+/// Waits for a task that runs on a worker.
 #[workflow]
 pub(crate) async fn in_task(ctx: WorkflowContext, number: u32) -> Result<u32> {
     ctx.schedule::<Slow>(number).await
@@ -91,7 +91,7 @@ pub(crate) async fn between_attempts(ctx: WorkflowContext, number: u32) -> Resul
     ctx.schedule::<Flaky>(number).await
 }
 
-/// Is on a worker itself.
+/// Runs a step, so the execution itself stays on a worker.
 #[workflow]
 pub(crate) async fn in_step(ctx: WorkflowContext, number: u32) -> Result<u32> {
     ctx.run_async("stand still", move || async move {
@@ -101,7 +101,7 @@ pub(crate) async fn in_step(ctx: WorkflowContext, number: u32) -> Result<u32> {
     .await
 }
 
-/// A worker for all of them.
+/// A worker with all of these workflows and tasks.
 pub(crate) fn all(worker: WorkerBuilder) -> WorkerBuilder {
     worker
         .workflow(Quick)

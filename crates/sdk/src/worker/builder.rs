@@ -1,4 +1,4 @@
-//! What a worker can run, and how much of it at a time.
+//! The builder of a worker: its definitions, limits and hooks.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -100,15 +100,16 @@ impl WorkerBuilder {
         self
     }
 
-    /// Registers a workflow. Several versions of one kind may be registered: an execution that names a version runs on that
-    /// one. An execution that names none runs on the definition without a version, or else on the first that was registered.
+    /// Registers a workflow. Several versions of one kind may be registered: an execution that names a version runs
+    /// on that version. An execution without a version runs on the definition without a version, or else on the
+    /// definition that was registered first.
     #[must_use]
     pub fn workflow<W: WorkflowDefinition>(mut self, workflow: W) -> Self {
         self.registry.add_workflow(W::KIND, W::VERSION, W::schemas(), Arc::new(workflow));
         self
     }
 
-    /// Registers a workflow made of a closure, with JSON values as input and output.
+    /// Registers a workflow made from a closure, with JSON values as input and output.
     #[must_use]
     pub fn workflow_fn<F, R>(mut self, kind: &str, run: F) -> Self
     where
@@ -125,7 +126,7 @@ impl WorkerBuilder {
         self
     }
 
-    /// Registers all tasks of a set, which share what they need: see [`#[tasks]`](macro@crate::tasks).
+    /// Registers all tasks of a set, which share a dependency: see [`#[tasks]`](macro@crate::tasks).
     #[must_use]
     pub fn tasks<S: TaskSet>(mut self, tasks: S) -> Self {
         for TaskEntry { kind, schemas, definition } in Arc::new(tasks).tasks() {
@@ -134,7 +135,8 @@ impl WorkerBuilder {
         self
     }
 
-    /// Adds a value that all tasks can read by its type with [`TaskContext::extension`]. At most one value of each type.
+    /// Adds a value that all tasks can read by its type with [`TaskContext::extension`]. At most one value of each
+    /// type.
     #[must_use]
     pub fn extension<T: Send + Sync + 'static>(mut self, value: T) -> Self {
         if !self.extensions.add(value) {
@@ -146,7 +148,7 @@ impl WorkerBuilder {
         self
     }
 
-    /// Registers a task made of a closure, with JSON values as input and output.
+    /// Registers a task made from a closure, with JSON values as input and output.
     #[must_use]
     pub fn task_fn<F, R>(mut self, task_type: &str, run: F) -> Self
     where
@@ -171,7 +173,8 @@ impl WorkerBuilder {
         self
     }
 
-    /// Maximum number of waiting workflows kept in memory. With 0 every activation replays its history; results are the same.
+    /// Maximum number of waiting workflows kept in memory. With 0 every activation replays its history; results are
+    /// the same.
     #[must_use]
     pub fn cache_size(mut self, count: usize) -> Self {
         self.cached = count;
@@ -200,17 +203,20 @@ impl WorkerBuilder {
         self
     }
 
-    /// Sets a hook that is called when the server has made the outcome of an attempt durable, success or failure. It receives
-    /// the task's id and the number of the claim, which the task sees as [`TaskContext::fencing_token`].
+    /// Sets a hook that is called when the server has made the outcome of an attempt durable, success or failure. The
+    /// hook receives the task's id and the number of the claim, which the task sees as
+    /// [`TaskContext::fencing_token`].
     #[must_use]
     pub fn on_task_acknowledged(mut self, hook: impl Fn(Uuid, i64) + Send + Sync + 'static) -> Self {
         self.ack_hook = Some(Arc::new(hook));
         self
     }
 
+    /// Builds the worker. It connects when it is started.
+    ///
     /// # Errors
-    /// Fails if nothing is registered, a definition or an extension is registered twice, or the URL, the token or a certificate
-    /// cannot be used.
+    /// Fails if nothing is registered, a definition or an extension is registered twice, or the URL, the token or a
+    /// certificate cannot be used.
     pub fn build(self) -> Result<Worker> {
         self.registry.check()?;
         let session = Uuid::new_v4();

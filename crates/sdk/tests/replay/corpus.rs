@@ -1,8 +1,8 @@
-//! The corpus: recorded histories, each with the workflow it is replayed against and what comes of it. `tests/histories` has
-//! one file for each; a file that is not used, or a workflow that no file uses, fails the test.
+//! The corpus: recorded histories, each with the workflow it is replayed against and the expected result.
+//! `tests/histories` has one file for each. A file that is not used, or a workflow that no file uses, fails the test.
 //!
-//! To make them anew after a wanted change: `UPDATE_HISTORIES=1 cargo test -p flovyn-sdk --test replay corpus`, then read the
-//! diff.
+//! To update the files after an intended change: `UPDATE_HISTORIES=1 cargo test -p flovyn-sdk --test replay corpus`,
+//! then review the diff.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::corpus_workflows::{WORKFLOWS, find};
 use crate::runs::{environment_in_order, replay_strictly};
 
-/// What made a history, and the workflows it is replayed against.
+/// The workflow that produced a history, and the workflows it is replayed against.
 const RECORDED: &[(&str, &[&str])] = &[
     ("operation", &["operation-renamed"]),
     ("operation-dropped-at-the-end", &[]),
@@ -52,7 +52,7 @@ fn folder() -> PathBuf {
 async fn record(name: &str) -> Value {
     let mut run = environment_in_order().start_fn("corpus", find(name).unwrap(), Value::Null);
     run.settle().await.unwrap();
-    // Whatever of this it does not want, it does not see.
+    // A workflow ignores the events that it does not need.
     let _ = run.signal("go", &1).await;
     if name == "cancelled" {
         run.cancel("too late").await.unwrap();

@@ -1,4 +1,4 @@
-//! The workflows of the corpus, by name: those that made the histories, and those that no longer fit them.
+//! The workflows of the corpus, by name: those that produced the histories, and those that no longer match them.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ pub(crate) type Workflow = fn(WorkflowContext, Value) -> BoxFuture<'static, Resu
 
 macro_rules! workflows {
     ($($name:literal: |$context:ident| $body:block)*) => {
-        /// All of them.
+        /// The names of all workflows.
         pub(crate) const WORKFLOWS: &[(&str, Workflow)] = &[$(($name, |$context, _| Box::pin(async move $body))),*];
     };
 }

@@ -1,4 +1,4 @@
-//! Where the rules meet: cancellation, drops, several events in one activation.
+//! Combined cases: cancellation, drops, several events in one activation.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ async fn with_timeout_of_a_cancelled_workflow_is_cancelled_and_not_late() {
     let workflow = |context: WorkflowContext, _: Value| async move {
         let task = context.schedule_raw("endless", Value::Null);
         let first = with_timeout(&context, SECOND, task).await.unwrap_err();
-        // After the request: at once, but what is ready already is returned.
+        // After the request a call fails at once, but a result that is ready is still returned.
         let second = with_timeout(&context, SECOND, std::future::pending::<flovyn_sdk::Result<()>>()).await;
         let third = with_timeout(&context, SECOND, async { Ok(1) }).await;
         let shielded = context.shielded();
@@ -54,7 +54,7 @@ async fn a_resolved_future_ignores_what_comes_later() {
         let task = context.schedule_raw("endless", json!(1));
         context.wait_for_signal::<Value>("go").await?;
         task.cancel();
-        // Its result is in the log behind the cancel; the workflow must not see it.
+        // The result is in the log after the cancel request; the workflow must not see it.
         context.wait_for_signal::<Value>("more").await?;
         Ok(json!(task.await.is_err()))
     };
@@ -71,7 +71,7 @@ async fn a_resolved_future_ignores_what_comes_later() {
     assert_eq!(replay.ended(), Some(Ok(json!(true))));
 }
 
-/// A signal goes to the oldest that is still there: when that one is dropped or cancelled, the next is woken.
+/// A signal goes to the oldest open waiter. When that waiter is dropped or cancelled, the next one is woken.
 #[tokio::test]
 async fn the_next_waiter_gets_the_signal_of_one_that_went_away() {
     for how in ["drop", "cancel"] {
@@ -79,7 +79,7 @@ async fn the_next_waiter_gets_the_signal_of_one_that_went_away() {
             let older = context.wait_for_signal::<i32>("s");
             let mut younger: FuturesUnordered<_> =
                 [context.wait_for_signal::<i32>("s")].into_iter().collect();
-            // It has looked once, and looks again only when it is woken.
+            // It was polled once, and is polled again only after a wake.
             assert!(futures::poll!(younger.next()).is_pending());
             context.sleep(SECOND).await?;
             if how == "drop" {
@@ -156,7 +156,7 @@ async fn cancellation_races_with_others_and_the_shield_holds() {
     }
 }
 
-/// It ends at the first of several events; what comes behind changes nothing, also behind the end.
+/// The workflow ends at the first of several events. Later events change nothing, also after the end.
 #[tokio::test]
 async fn it_may_end_in_the_middle_of_several_events() {
     let workflow = |context: WorkflowContext, _: Value| async move {
@@ -176,10 +176,14 @@ async fn it_may_end_in_the_middle_of_several_events() {
     replay_strictly("w", workflow, &history).await.unwrap();
     let other = |_: WorkflowContext, _: Value| async { Ok(json!(4)) };
     let error = replay_strictly("w", other, &history).await.unwrap_err();
-    assert!(error.to_string().contains("completed with 1, but the workflow completed with 4"), "{error}");
+    assert!(
+        error.to_string().contains("completed with 1, but with this code the workflow completed with 4"),
+        "{error}"
+    );
 }
 
-/// A command that is asked for later than it was would never hear of what came of it: its end is behind it in the log.
+/// A command that is emitted later than in the history could miss its result, because the result precedes it in the
+/// log.
 #[tokio::test]
 async fn a_command_that_comes_too_late_is_named() {
     let recorded = |context: WorkflowContext, _: Value| async move {
@@ -202,7 +206,7 @@ async fn a_command_that_comes_too_late_is_named() {
     assert_eq!(error.to_string(), expected);
 }
 
-/// What a step returned is the same number when it is read back from the log.
+/// The result of a step is the same number when it is read from the log.
 #[test]
 fn floats_survive_the_log() {
     use proptest::prelude::*;

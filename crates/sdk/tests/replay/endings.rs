@@ -1,4 +1,4 @@
-//! An end does not stand while the log has a signal that the workflow had not seen.
+//! An end is deferred while the log has a signal that the workflow had not seen.
 
 use flovyn_sdk::testing::{Replay, TestEnvironment, TestRun, replay_fn};
 use flovyn_sdk::{Result, WorkflowContext};
@@ -11,7 +11,7 @@ fn environments() -> [TestEnvironment; 3] {
     [plain(), plain().evict_always(), plain().go_ahead()]
 }
 
-/// Checks out once nothing more was added: items in order, and what was charged for.
+/// Checks out when nothing more was added. Returns the items in order, and the items that were charged.
 async fn cart(context: WorkflowContext, _: Value) -> Result<Value> {
     let mut items: Vec<u32> = Vec::new();
     let began_ms = context.current_time_millis();
@@ -55,7 +55,7 @@ async fn a_signal_that_comes_while_the_workflow_ends_is_seen() {
     }
 }
 
-/// Returns at the first signal unless it knows of more, and reads all that it knows of.
+/// Returns at the first signal unless it has received more, and reads all signals that it has received.
 async fn greedy(context: WorkflowContext, _: Value) -> Result<Value> {
     let first: u32 = context.wait_for_signal("n").await?;
     let more: Vec<u32> = context.drain_signals("n")?;
@@ -66,7 +66,7 @@ async fn greedy(context: WorkflowContext, _: Value) -> Result<Value> {
 async fn signals_behind_an_end_come_with_its_event_and_keep_their_order() {
     for environment in environments() {
         let mut run = environment.start_fn("greedy", greedy, Value::Null);
-        // All of them come with one activation, or while an end is on its way.
+        // All signals arrive in one activation, or while the end is submitted.
         run.signal_meanwhile("n", &1).unwrap();
         run.signal_meanwhile("n", &2).unwrap();
         run.signal_meanwhile("n", &3).unwrap();

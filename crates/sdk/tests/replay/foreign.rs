@@ -1,4 +1,4 @@
-//! Ids come from the log: a history whose ids another formula or another SDK has made replays as any other.
+//! Ids come from the log: a history whose ids come from another formula or another SDK replays like any other.
 
 use flovyn_sdk::testing::{Replay, recorded_commands};
 use flovyn_sdk::{Either, WorkflowContext};
@@ -8,7 +8,7 @@ use uuid::Uuid;
 use crate::corpus_workflows::find;
 use crate::runs::{environment_in_order, replay_strictly};
 
-/// The same history with other ids of tasks, children, promises and timers.
+/// The same history with different ids of tasks, children, promises and timers.
 fn with_foreign_ids(history: &Value) -> (Value, usize) {
     let mut text = history["events"].to_string();
     let mut changed = 0;
@@ -35,7 +35,7 @@ fn with_foreign_ids(history: &Value) -> (Value, usize) {
 async fn recorded(name: &str) -> Value {
     let mut run = environment_in_order().start_fn("corpus", find(name).unwrap(), Value::Null);
     run.settle().await.unwrap();
-    // Whatever of this it does not want, it does not see.
+    // A workflow ignores the events that it does not need.
     let _ = run.signal("go", &1).await;
     let _ = run.resolve_promise("p", &2).await;
     run.finish().await.unwrap();
@@ -63,7 +63,7 @@ async fn foreign_histories_replay_as_a_whole_and_cut_at_every_event() {
         replay_strictly("corpus", find(name).unwrap(), &history)
             .await
             .unwrap_or_else(|e| panic!("{name}: {e}"));
-        // Asked for before its row is read, as by a worker that has the workflow in memory.
+        // Emitted before its row is read, as on a worker that has the workflow in its cache.
         let count = history["events"].as_array().unwrap().len();
         for first in 1..count {
             let mut replay = Replay::new("corpus", find(name).unwrap(), &history).unwrap().strict();
@@ -109,7 +109,7 @@ async fn a_cancel_has_to_be_of_the_same_task() {
     assert!(error.contains("the history has cancel of task f0e1"), "{error}");
 }
 
-/// The counter goes on, and makes no id that the log has used for something else.
+/// The counter continues, and never generates an id that the log uses for something else.
 #[tokio::test]
 async fn what_follows_has_ids_of_its_own() {
     let three = |ctx: WorkflowContext, _: Value| async move {
@@ -128,7 +128,8 @@ async fn what_follows_has_ids_of_its_own() {
     run.finish().await.unwrap();
     let own: Vec<String> = serde_json::from_value(run.output().unwrap().clone()).unwrap();
     let history = run.recording();
-    // The first task of the log has the id that we would make for the second, and the first timer its name.
+    // The first task in the log has the id that this SDK would generate for the second task. The first timer has the
+    // name of the second timer.
     let text = history["events"].to_string();
     let text = text.replace(&own[0], &own[1]).replace("timer-1", "timer-2");
     let mut foreign = history.clone();

@@ -1,5 +1,5 @@
-//! Runs a random program as a workflow. It writes down all that it sees, and gives what it has seen to its tasks, so that a
-//! decision made differently shows in the log.
+//! Runs a random program as a workflow. The workflow records everything it sees and passes the record to its tasks,
+//! so that a different decision shows in the log.
 
 use std::future::Future;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -66,7 +66,7 @@ struct Machine {
     seen: Vec<String>,
 }
 
-/// The program as a workflow.
+/// Returns the program as a workflow.
 pub(crate) fn workflow(
     program: &Program,
 ) -> impl Fn(WorkflowContext, Value) -> futures::future::BoxFuture<'static, Result<Value>>
@@ -234,7 +234,7 @@ impl Machine {
         self.pool.push(if first { b } else { a });
     }
 
-    /// The loser is given away; deep inside of another future it is the same.
+    /// The loser is passed by value. If it is inside another future, the result is the same.
     async fn race(&mut self, a: Held, b: Held, style: Style) {
         let (first, result) = match style {
             Style::Flovyn => flovyn_sdk::select! {

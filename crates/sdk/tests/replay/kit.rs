@@ -1,4 +1,4 @@
-//! The test kit itself: real tasks, retries in virtual time, what a run shows, and what a replay compares.
+//! The test kit itself: real tasks, retries in virtual time, the state of a run, and the comparison of a replay.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -21,7 +21,7 @@ struct Bank {
 
 #[tasks]
 impl Bank {
-    /// Succeeds on its third attempt, from what the second has kept.
+    /// Succeeds on the third attempt, with a value that the second attempt stored.
     #[task(max_retries = 5, retry_initial_ms = 1_000, retry_factor = 3, retry_cap_ms = 60_000)]
     async fn pay(&self, ctx: TaskContext, cents: u32) -> Result<u32> {
         self.calls.fetch_add(1, Ordering::SeqCst);
@@ -226,7 +226,7 @@ struct Old {
     id: u32,
 }
 
-/// What the code has become since.
+/// The code after a later change.
 #[derive(Serialize, Deserialize)]
 struct New {
     id: u32,
@@ -257,7 +257,7 @@ async fn a_new_field_is_a_violation_only_for_the_strict() {
     let error = Replay::of(NewOrder, &history).unwrap().strict().to_the_end().await.unwrap_err().to_string();
     assert!(error.contains("{\"id\":1,\"note\":\"\"}"), "{error}");
     Replay::of(OldOrder, &history).unwrap().strict().to_the_end().await.unwrap();
-    // What a worker compares is compared all the same.
+    // Everything that a worker compares is still compared.
     let other_task = |ctx: WorkflowContext, _: Value| async move {
         ctx.schedule_raw("bad", Value::Null).await?;
         ctx.sleep(SECOND).await?;

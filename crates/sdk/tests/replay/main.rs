@@ -1,5 +1,5 @@
-//! The replay model: random programs, recorded histories, and a test for each way in which this kind of engine is known to
-//! break. Everything in-process, by the test kit that the SDK ships.
+//! The replay model: random programs, recorded histories, and a test for each known pitfall of this kind of engine.
+//! Everything runs in-process, with the test kit of the SDK.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails right there")]
 

@@ -1,6 +1,7 @@
-//! One test for each way in which this kind of engine is known to break, by number. Elsewhere: 28 and 29
+//! One test for each known pitfall of this kind of engine, by number. Elsewhere: 28 and 29
 //! `properties::a_history_cut_anywhere_goes_on_as_it_did`; 34 and 35 `golden`; against a real server: 36
-//! `sdk::worker::slow_tasks_do_not_wait_for_each_other`, 37 `sdk::worker::heartbeat_details_reach_the_next_attempt_and_state_is_kept`.
+//! `sdk::worker::slow_tasks_do_not_wait_for_each_other`, 37
+//! `sdk::worker::heartbeat_details_reach_the_next_attempt_and_state_is_kept`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,8 +15,8 @@ use crate::runs::{environment_in_order, replay_strictly};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// 27e: results of steps are known at once on replay, and yet what follows from them comes in the same order; a step whose
-/// future was dropped counts.
+/// 27e: on replay the results of steps are known at once, but must be delivered in the same order. A step whose
+/// future was dropped counts too.
 #[tokio::test]
 async fn p27e_steps_are_delivered_at_rest_also_on_replay() {
     let workflow = |context: WorkflowContext, _: Value| async move {
@@ -26,7 +27,7 @@ async fn p27e_steps_are_delivered_at_rest_also_on_replay() {
         let told = |future: flovyn_sdk::context::OperationFuture<String>| {
             let (context, order) = (&context, &order);
             async move {
-                // Nothing is ready before the workflow has come to rest once.
+                // No result is delivered before the workflow has waited once.
                 let name = future.await?;
                 order.lock().unwrap().push(name.clone());
                 context.schedule_raw("good", json!(name)).await
@@ -44,7 +45,7 @@ async fn p27e_steps_are_delivered_at_rest_also_on_replay() {
     replay_strictly("w", workflow, &run.recording()).await.unwrap();
 }
 
-/// 28: each kind counts for itself, also over a replay.
+/// 28: each kind of command has its own counter, also after a replay.
 #[tokio::test]
 async fn p28_ids_go_on_counting_after_a_replay() {
     let workflow = |context: WorkflowContext, _: Value| async move {
@@ -68,7 +69,7 @@ async fn p28_ids_go_on_counting_after_a_replay() {
     }
 }
 
-/// 29: on replay the workflow sees no more than it saw.
+/// 29: on replay the workflow sees no more events than live.
 #[tokio::test]
 async fn p29_nothing_of_the_future_is_seen() {
     let workflow = |context: WorkflowContext, _: Value| async move {
@@ -89,7 +90,7 @@ async fn p29_nothing_of_the_future_is_seen() {
     replay_strictly("w", workflow, &run.recording()).await.unwrap();
 }
 
-/// 30: waiting is no error that could be caught.
+/// 30: waiting is not an error that the workflow could catch.
 #[tokio::test]
 async fn p30_a_workflow_that_swallows_every_error_waits() {
     let workflow = |context: WorkflowContext, _: Value| async move {
@@ -103,7 +104,7 @@ async fn p30_a_workflow_that_swallows_every_error_waits() {
     assert!(run.is_waiting());
 }
 
-/// 31: whatever is not of the context is named: alone, beside a task, and when it wakes from another thread.
+/// 31: a future from outside the context is reported: alone, beside a task, and when another thread wakes it.
 #[tokio::test]
 async fn p31_a_foreign_await_is_named() {
     let alone = |_: WorkflowContext, _: Value| async { std::future::pending().await };
@@ -112,7 +113,7 @@ async fn p31_a_foreign_await_is_named() {
     let beside = |context: WorkflowContext, _: Value| async move {
         let (answer, answered) = tokio::sync::oneshot::channel::<()>();
         let task = context.schedule_raw("good", Value::Null);
-        // The step ends long after the workflow waits; its answer wakes the workflow behind the driver's back.
+        // The step ends long after the workflow waits. Its answer wakes the workflow from outside the driver.
         let step = context.run_async("step", move || async move {
             tokio::task::yield_now().await;
             let _ = answer.send(());
@@ -129,7 +130,7 @@ async fn p31_a_foreign_await_is_named() {
     );
 }
 
-/// 31: a wake from another thread while the workflow is being polled is foreign as well.
+/// 31: a wake from another thread while the workflow is polled is foreign too.
 #[tokio::test]
 async fn p31_a_wake_of_another_thread_during_a_poll_is_foreign() {
     let workflow = |context: WorkflowContext, _: Value| async move {
@@ -150,7 +151,7 @@ async fn p31_a_wake_of_another_thread_during_a_poll_is_foreign() {
     assert!(error.to_string().contains("FOREIGN_AWAIT"), "{error}");
 }
 
-/// 32: a step that is recorded does not run again, also if nobody waited for it and the workflow ended at once.
+/// 32: a recorded step does not run again, even if the workflow did not await it and ended at once.
 #[tokio::test]
 async fn p32_a_recorded_step_does_not_run_again() {
     let count = Arc::new(AtomicUsize::new(0));
@@ -171,7 +172,7 @@ async fn p32_a_recorded_step_does_not_run_again() {
     assert_eq!(count.load(Ordering::SeqCst), 2);
 }
 
-/// 32: `cancel()` does something: here at once, and for the server by command.
+/// 32: `cancel()` takes effect: locally at once, and on the server by a command.
 #[tokio::test]
 async fn p32_cancel_cancels() {
     let workflow = |context: WorkflowContext, _: Value| async move {
@@ -198,7 +199,7 @@ async fn p32_cancel_cancels() {
     assert_eq!(ends.count(), 0);
 }
 
-/// 33: timers are numbered among timers, whatever else there is and wherever it was cut.
+/// 33: timers have their own numbers, regardless of other commands and of where the history is cut.
 #[tokio::test]
 async fn p33_timers_keep_their_names() {
     let workflow = |context: WorkflowContext, _: Value| async move {
@@ -216,7 +217,7 @@ async fn p33_timers_keep_their_names() {
     assert_eq!(replay.feed(5).await.unwrap()[0].split(" with").next().unwrap(), r#"task "good""#);
 }
 
-/// 38: a panic in user code is named with its message, wherever it is.
+/// 38: a panic in user code is reported with its message, wherever it occurs.
 #[tokio::test]
 async fn p38_panics_are_named() {
     async fn fails<R: Future<Output = flovyn_sdk::Result<Value>> + Send + 'static>(
@@ -228,7 +229,7 @@ async fn p38_panics_are_named() {
     }
     let inside = fails(|_, _| async { panic!("inside") }).await;
     assert_eq!(inside, "PANIC at event 1: inside");
-    // Before its async block: this must not hurt the worker either.
+    // A panic before the async block must not affect the worker either.
     let outside = fails(|_, _| {
         assert!(std::hint::black_box(false), "before");
         async { Ok(Value::Null) }

@@ -1,19 +1,19 @@
-//! Random programs: what a workflow may do, as data, and proptest's way to make it up.
+//! Random programs: the actions of a workflow as data, with a proptest strategy that generates them.
 
 use proptest::prelude::*;
 
-/// What the context can start. Each gives a future that goes into the pool.
+/// Commands of the context. Each adds its future to the pool.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Start {
-    /// A blocking step, or an async one.
+    /// A blocking step, or an async step.
     Run(u8, bool),
     /// 0 succeeds, 1 fails, 2 never ends.
     Task(u8),
     Timer(u8),
     Signal(u8),
-    /// As tasks.
+    /// 0 succeeds, 1 fails, 2 never ends, as for tasks.
     Child(u8),
-    /// With a timeout or without.
+    /// With or without a timeout.
     Promise(u8, bool),
     Cancellation,
 }
@@ -28,19 +28,19 @@ pub(crate) enum Style {
 
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Step {
-    /// Starts something, behind the shield or not.
+    /// Emits a command, with a shielded context or without.
     Start(Start, bool),
     Await(u8),
     Drop(u8),
     Cancel(u8),
-    /// Polls once and puts it back.
+    /// Polls a future once and keeps it.
     Peek(u8),
-    /// The loser is kept, or given away: cancelled, or dropped where it is no function of the SDK.
+    /// The loser is kept or passed by value. By value, the SDK's functions cancel it; other functions drop it.
     Select(u8, u8, Style, bool),
     Join(u8, u8, Style),
-    /// Awaits some of the whole pool in the order they come; the rest is dropped.
+    /// Awaits several futures of the whole pool in the order in which they complete, and drops the rest.
     Unordered(u8),
-    /// The future is kept or given.
+    /// The future is kept or passed by value.
     WithTimeout(u8, u8, bool),
     SetState(u8),
     ClearState(u8),
@@ -50,18 +50,18 @@ pub(crate) enum Step {
     Now,
     HasSignal(u8),
     Drain(u8),
-    /// Which way depends on everything seen so far.
+    /// The branch depends on everything seen so far.
     Branch(Vec<Step>, Vec<Step>),
 }
 
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Program {
     pub steps: Vec<Step>,
-    /// Whether a program that was asked to cancel ends as cancelled.
+    /// Whether a program ends as cancelled after a cancel request.
     pub obeys: bool,
 }
 
-/// What happens to it from outside.
+/// Events from outside.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Outside {
     Signal(u8),
@@ -70,7 +70,7 @@ pub(crate) enum Outside {
     Cancel,
     CancelMeanwhile,
     Settle,
-    /// Lets time pass.
+    /// Advances virtual time.
     Finish,
 }
 

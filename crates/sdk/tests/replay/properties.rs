@@ -1,4 +1,4 @@
-//! What holds for every program in every world.
+//! Properties that hold for every program with every sequence of outside events.
 
 use flovyn_sdk::Error;
 use flovyn_sdk::testing::{Replay, recorded_commands};
@@ -9,7 +9,7 @@ use crate::interpreter::workflow;
 use crate::program::{Outside, Program, Start, Step, outside, program, step};
 use crate::runs::{KIND, block_on, environment, replay_strictly, run, seen};
 
-/// Recorded, and read back from its text as from a server.
+/// Recorded, serialized and parsed, like a history from a server.
 async fn record(program: &Program, outside: &[Outside], seed: u64) -> (Value, Option<Value>) {
     let run = run(&environment(seed), program, outside).await;
     let text = run.recording().to_string();
@@ -21,7 +21,7 @@ fn ended(replay: &Replay) -> Option<Value> {
     replay.ended().map(|result| result.unwrap_or_else(|error| json!(error.to_string())))
 }
 
-/// Commands behind the first `count` events.
+/// The commands after the first `count` events.
 fn commands_after(history: &Value, count: usize) -> Vec<String> {
     let rows = recorded_commands(history).unwrap().into_iter();
     rows.filter(|(sequence, _)| *sequence > i64::try_from(count).unwrap()).map(|(_, row)| row).collect()
@@ -31,13 +31,13 @@ fn is_deferral(event: &Value) -> bool {
     event["eventType"] == "WORKFLOW_SUSPENDED"
 }
 
-/// How many events there are up to the last end that did not stand.
+/// The number of events up to the last deferred end.
 fn last_deferral(history: &Value) -> usize {
     let events = history["events"].as_array().unwrap();
     events.iter().rposition(is_deferral).map_or(0, |place| place + 1)
 }
 
-/// More of them: `PROPTEST_CASES=10000 cargo test -p flovyn-sdk --test replay`.
+/// To run more cases: `PROPTEST_CASES=10000 cargo test -p flovyn-sdk --test replay`.
 fn cases() -> u32 {
     std::env::var("PROPTEST_CASES").map_or(500, |count| count.parse().expect("a number of cases"))
 }
@@ -75,7 +75,7 @@ proptest! {
                 let mut replay = Replay::new(KIND, workflow(&program), &history).unwrap().strict();
                 let new = replay.feed(cut).await.unwrap();
                 let after = commands_after(&history, cut);
-                // An end that did not stand takes what was asked for in its activation along.
+                // A deferred end discards the commands of its activation.
                 let void = replay.ended().is_some() && cut < last_deferral(&history);
                 prop_assert!(void || after.starts_with(&new), "cut at {}: {:?} is no beginning of {:?}", cut, new, after);
                 let again = replay.feed(length).await.unwrap();
@@ -97,7 +97,7 @@ proptest! {
                 let asked = replay.feed(1).await.unwrap();
                 let fed = length - replay.left();
                 if is_deferral(&history["events"][fed - 1]) {
-                    // What was asked for since the last accepted step is void: it is asked for anew.
+                    // Commands since the last accepted step were discarded and are emitted again.
                     let rows = recorded_commands(&history).unwrap().into_iter();
                     let accepted = rows.filter(|(sequence, _)| usize::try_from(*sequence).unwrap() <= fed);
                     commands = accepted.map(|(_, row)| row).collect();
@@ -144,7 +144,8 @@ proptest! {
     }
 }
 
-/// Answers of promises carry ids that only the server makes, so the check below, which has no rows, could not read them.
+/// Answers of promises contain ids that only the server generates. The check below has no rows, so it cannot resolve
+/// them.
 fn without_promises(program: &Program) -> Program {
     fn clean(steps: &[Step]) -> Vec<Step> {
         let steps = steps.iter().map(|step| match step {
@@ -157,8 +158,8 @@ fn without_promises(program: &Program) -> Program {
     Program { steps: clean(&program.steps), obeys: program.obeys }
 }
 
-/// Whether a program does what the history says, found out in another way: it is given only what came from outside, and what
-/// it asks for by itself is compared with the rows, kind by kind.
+/// Checks a program against its history in a second, independent way. The program receives only the external events,
+/// and its commands are compared with the rows, kind by kind.
 async fn fits(program: &Program, history: &Value) -> Result<(), String> {
     let all = history["events"].as_array().unwrap();
     let mut bare = history.clone();
@@ -173,7 +174,7 @@ async fn fits(program: &Program, history: &Value) -> Result<(), String> {
         }
         let new = replay.feed(1).await.map_err(|error| error.to_string())?;
         if is_deferral(event) {
-            // It has run again, from the beginning.
+            // The workflow was replayed from the beginning.
             asked.clear();
         }
         asked.extend(new);
@@ -195,7 +196,7 @@ async fn fits(program: &Program, history: &Value) -> Result<(), String> {
     Ok(())
 }
 
-/// Every row before a sequence was asked for, and what was asked for is what the rows say.
+/// Every row before a sequence has its command, and the commands match the rows.
 fn covers(asked: &[String], rows: &[(i64, String)], before: i64) -> Result<(), String> {
     for kind in [
         "operation",

@@ -1,4 +1,4 @@
-//! Futures that have ended, and futures that have lost: one rule for all kinds, live and on replay.
+//! Futures that have ended, and futures that have lost a race: one rule for all kinds, live and on replay.
 
 use std::time::Duration;
 
@@ -11,10 +11,10 @@ use crate::runs::{environment_in_order, replay_strictly};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Every kind of future that a context makes.
+/// Every kind of future that a context creates.
 const KINDS: [&str; 7] = ["task", "timer", "child", "promise", "step", "signal", "cancellation"];
 
-/// Polls whatever it is given, again and again; `map` and the like would have rules of their own.
+/// Polls the given future again after its end. `map` and similar combinators would panic themselves.
 struct Again<F>(F);
 
 impl<F: Future + Unpin> Again<F> {
@@ -24,7 +24,7 @@ impl<F: Future + Unpin> Again<F> {
     }
 }
 
-/// The panic that a workflow fails with which awaits a future of this kind twice.
+/// The panic of a workflow that awaits a future of this kind twice.
 async fn awaited_twice(environment: &TestEnvironment, kind: &'static str) -> String {
     let workflow = move |context: WorkflowContext, _: Value| async move {
         match kind {
@@ -79,7 +79,7 @@ async fn a_future_that_is_polled_after_it_has_ended_panics_with_its_name() {
     }
 }
 
-/// What a workflow asks for, live, without memory, and on replay of its log.
+/// The commands of a workflow: live, without a cache, and on replay of its log.
 async fn commands<F, R>(workflow: F) -> (Vec<String>, Value)
 where
     F: Fn(WorkflowContext, Value) -> R + Send + Sync + Clone + 'static,
@@ -103,7 +103,7 @@ fn cancels(commands: &[String]) -> Vec<&str> {
 
 const ALL_THREE: [&str; 3] = ["cancel of task ", "cancel of timer", "cancel of child"];
 
-/// A task that never ends, a timer of a day and a child that never ends.
+/// A task that never ends, a timer of one day and a child that never ends.
 async fn endless(context: &WorkflowContext) -> Value {
     let task = context.schedule_raw("endless", Value::Null);
     let timer = context.sleep(86_400 * SECOND);
@@ -158,7 +158,7 @@ async fn what_is_passed_by_reference_is_kept_and_can_be_awaited_again() {
     assert_eq!(cancels(&asked), [""; 0]);
 }
 
-/// A winner stops the timer of `with_timeout`, and nothing else is cancelled.
+/// If the future wins, `with_timeout` cancels its timer and nothing else.
 #[tokio::test]
 async fn who_wins_cancels_the_others_and_is_not_cancelled() {
     let (asked, output) = commands(|context, _| async move {
@@ -174,7 +174,7 @@ async fn who_wins_cancels_the_others_and_is_not_cancelled() {
     assert_eq!(cancels(&asked), ["cancel of timer"; 2]);
 }
 
-/// A race that nobody has won cancels nothing when it is dropped.
+/// Dropping an undecided race cancels nothing.
 #[tokio::test]
 async fn a_race_that_is_dropped_undecided_cancels_nothing() {
     let (asked, _) = commands(|context, _| async move {
@@ -192,7 +192,8 @@ async fn a_race_that_is_dropped_undecided_cancels_nothing() {
     assert_eq!(cancels(&asked), [""; 0]);
 }
 
-/// The deadline of a promise and the patience of whoever waits are told apart: after the first, nobody can answer any more.
+/// The timeout of a promise differs from a time limit on waiting: after the promise's own timeout it can no longer be
+/// resolved.
 #[tokio::test]
 async fn the_deadline_of_a_promise_is_not_the_limit_of_a_wait() {
     let reminders = |context: WorkflowContext, _: Value| async move {
@@ -211,7 +212,7 @@ async fn the_deadline_of_a_promise_is_not_the_limit_of_a_wait() {
     assert!(output == json!(2) || output == json!(3), "{output}");
 }
 
-/// All forms of a branch that `tokio::select!` knows.
+/// All forms of a branch that `tokio::select!` accepts.
 #[tokio::test]
 async fn every_form_of_a_branch_is_taken() {
     let (_, output) = commands(|context, _| async move {

@@ -1,4 +1,4 @@
-//! Runs a random program in a random world.
+//! Runs a random program with random outside events.
 
 use flovyn_sdk::testing::{Replay, TestEnvironment, TestRun};
 use flovyn_sdk::{Error, Result, WorkflowContext};
@@ -17,7 +17,7 @@ pub(crate) fn environment(seed: u64) -> TestEnvironment {
     environment_in_order().shuffle(seed)
 }
 
-/// Good and bad ones answer, endless ones do not.
+/// Mocks for succeeding and failing tasks. Endless tasks have none.
 pub(crate) fn environment_in_order() -> TestEnvironment {
     TestEnvironment::new()
         .mock_task("good", Ok)
@@ -26,7 +26,7 @@ pub(crate) fn environment_in_order() -> TestEnvironment {
         .mock_child("bad", |input| Err(Error::failed(format!("child {input} broke"))))
 }
 
-/// Runs it to wherever it comes. An activation that fails fails the test.
+/// Runs the program as far as possible. An activation that fails fails the test.
 pub(crate) async fn run(environment: &TestEnvironment, program: &Program, outside: &[Outside]) -> TestRun {
     let mut run = environment.start_fn(KIND, workflow(program), Value::Null);
     for (number, what) in outside.iter().enumerate() {
@@ -44,7 +44,7 @@ pub(crate) async fn run(environment: &TestEnvironment, program: &Program, outsid
             Outside::Finish => run.finish().await,
         };
         match happened {
-            // There is no such promise, or the workflow has finished.
+            // The promise does not exist, or the workflow has finished.
             Ok(()) | Err(Error::Failed(_)) => {}
             Err(error) => panic!("{what:?}: {error}"),
         }
@@ -53,7 +53,7 @@ pub(crate) async fn run(environment: &TestEnvironment, program: &Program, outsid
     run
 }
 
-/// Replays a history and compares everything, inputs and results too.
+/// Replays a history and compares everything, including inputs and results.
 pub(crate) async fn replay_strictly<F, R>(kind: &str, workflow: F, history: &Value) -> Result<()>
 where
     F: Fn(WorkflowContext, Value) -> R + Send + Sync + 'static,
@@ -62,7 +62,7 @@ where
     Replay::new(kind, workflow, history)?.strict().to_the_end().await
 }
 
-/// What can be compared of a run.
+/// The comparable parts of a run.
 pub(crate) fn seen(run: &TestRun) -> Value {
     let error = run.error().map(|error| format!("{error:?}"));
     json!({ "commands": run.commands(), "output": run.output(), "error": error, "log": run.recording() })

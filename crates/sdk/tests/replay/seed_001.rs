@@ -9,7 +9,8 @@
 //! Integration
 //! - single task: `sdk::workflows::timers_children_promises_signals_state_and_steps`, `corpus` (`task`)
 //! - parallel, `join!`: `join_and_join_all`
-//! - dynamic parallelism, `join_all`: `join_and_join_all`, `sdk::workflows::tasks_run_side_by_side_and_their_results_come_back`
+//! - dynamic parallelism, `join_all`: `join_and_join_all`,
+//!   `sdk::workflows::tasks_run_side_by_side_and_their_results_come_back`
 //! - task cancellation: `sdk::worker::a_cancelled_task_is_told_to_stop`, `pitfalls::p32_cancel_cancels`
 //! - replay with client-generated ids: `corpus`, `pitfalls::p28_ids_go_on_counting_after_a_replay`
 //!
@@ -33,7 +34,7 @@ async fn numbers_are_given_when_it_is_asked() {
     let workflow = |context: WorkflowContext, _: Value| async move {
         let tasks: Vec<_> = (0..3).map(|n| context.schedule_raw("t", json!(n))).collect();
         let ids: Vec<String> = tasks.iter().map(|task| task.task_id().to_string()).collect();
-        // Awaited in another order than asked for.
+        // Awaited in a different order than scheduled.
         for task in tasks.into_iter().rev() {
             futures::poll!(Box::pin(task)).is_pending().then_some(()).ok_or("it cannot be ready")?;
         }

@@ -1,4 +1,4 @@
-//! Two builds of a worker, connected at once: what the old one fails on is for the new one.
+//! Two builds of a worker, connected at the same time: executions that fail on the old build go to the new build.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -20,7 +20,7 @@ async fn fits(context: WorkflowContext, _: Value) -> Result<Value> {
     context.wait_for_signal("go").await
 }
 
-/// It asks for a timer where the histories have a state.
+/// It starts a timer where the histories have a state event.
 async fn changed(context: WorkflowContext, _: Value) -> Result<Value> {
     context.sleep(Duration::from_secs(1)).await?;
     context.wait_for_signal("go").await
@@ -51,7 +51,7 @@ async fn another_build_gets_what_is_held_back(server: TestServer) {
     for handle in &handles {
         handle.signal("go", &"now").await.unwrap();
     }
-    // Until the delay is long enough for the other worker to be there within it.
+    // Wait until the delay is long enough for the other worker to connect within it.
     let failed_thrice = || {
         let failures = failures.lock().unwrap();
         failures.len() == RUNS && failures.values().all(|messages| messages.len() >= 3)

@@ -1,4 +1,4 @@
-//! A cart that is checked out while something is added to it: no item whose adding was acknowledged is lost.
+//! A cart is checked out while items are added: no acknowledged item is lost.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -30,7 +30,7 @@ async fn cart(context: WorkflowContext, _: Value) -> Result<Value> {
     Ok(json!(items))
 }
 
-/// Whether it was acknowledged. One that comes after the end is refused, and its caller knows.
+/// Whether the signal was acknowledged. A signal after the end is refused, and its sender receives the error.
 async fn signal(handle: &WorkflowHandle<Value>, name: &str, value: u64) -> bool {
     match handle.signal(name, &value).await {
         Ok(_) => true,
@@ -68,7 +68,7 @@ async fn round(client: &Client, number: u64, figures: &Figures) {
 }
 
 async fn checkout_against_add(server: TestServer) {
-    // With memory and without: the one goes on from what it knows, the other replays.
+    // With and without a cache: cached workflows continue, others are replayed.
     let workers = [100, 0].map(|size| {
         let worker = server.worker().workflow_fn("cart", cart).cache_size(size);
         worker.max_workflows(8).build().unwrap().start()

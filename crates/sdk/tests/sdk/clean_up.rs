@@ -6,7 +6,7 @@ use flovyn_sdk::{Error, Result, StartOptions, TaskContext, WorkflowContext, Work
 
 use crate::common::{Database, PATIENCE, TestServer};
 
-/// How long a workflow may ignore a cancel request here.
+/// How long a workflow may ignore a cancel request in this test.
 const IDLE: Duration = Duration::from_secs(2);
 
 #[task]
@@ -14,7 +14,7 @@ async fn undo(_: TaskContext, what: String) -> Result<String> {
     Ok(what)
 }
 
-/// Each undo waits for longer than a workflow may be idle.
+/// Each undo task takes longer than a workflow may ignore the request.
 #[workflow]
 async fn saga(ctx: WorkflowContext, _: ()) -> Result<()> {
     let waited = ctx.wait_for_signal("packed").await;
@@ -33,7 +33,7 @@ async fn ignores(ctx: WorkflowContext, _: ()) -> Result<()> {
     ctx.shielded().wait_for_signal("never").await
 }
 
-/// Its clean-up would go on for an hour.
+/// Its clean-up would take an hour.
 #[workflow(cancel_grace = "1s")]
 async fn impatient(ctx: WorkflowContext, _: ()) -> Result<()> {
     let waited = ctx.wait_for_signal("never").await;

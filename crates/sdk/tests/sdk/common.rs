@@ -13,7 +13,7 @@ use tempfile::TempDir;
 
 pub(crate) const TOKEN: &str = "fwt_sdk-tests-0123456789abcdef0123456789";
 
-/// Longer than anything here takes.
+/// Longer than any step takes.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 #[derive(Debug, Clone, Copy)]
@@ -22,7 +22,7 @@ pub(crate) enum Database {
     Postgres,
 }
 
-/// Where the data lies; lives as long as the test.
+/// The directory of the database; deleted at the end of the test.
 enum Place {
     Folder(TempDir),
     Database(TestDatabase),
@@ -39,12 +39,12 @@ impl TestServer {
         Self::start_with(database, |_| ()).await
     }
 
-    /// The same with another configuration.
+    /// Starts a server with another configuration.
     pub(crate) async fn start_with(database: Database, change: impl FnOnce(&mut Config)) -> Self {
         Self::start_as(database, change, |_| ()).await
     }
 
-    /// The same with other limits.
+    /// Starts a server with other limits.
     pub(crate) async fn start_limited(database: Database, limits: fn(&mut Limits)) -> Self {
         Self::start_as(database, |_| (), limits).await
     }
@@ -72,12 +72,12 @@ impl TestServer {
         Self { server, config, _place: place }
     }
 
-    /// Stops it and starts it again on the same database and port.
+    /// Restarts the server on the same database and port.
     pub(crate) async fn restart(self) -> Self {
         let Self { server, mut config, _place } = self;
         config.grpc.address = server.grpc_addr();
         server.stop().await;
-        // The port is one of those that the system gives to connections: somebody may hold it for a moment.
+        // The system may give this port to an outgoing connection, so it may be in use for a moment.
         let mut server = Server::start(ServerOptions::new(config.clone())).await;
         for _ in 0..100 {
             if server.is_ok() {

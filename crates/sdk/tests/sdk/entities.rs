@@ -1,4 +1,5 @@
-//! Entities: executions that are known by a key. However many call one, and whenever it ends, each request is answered once.
+//! Entities: executions with a workflow key. However many clients call an entity, and whenever it ends, each request
+//! is answered once.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,13 +17,13 @@ on_both!(
 
 const CALLERS: u64 = 64;
 const REQUESTS: u64 = 5;
-/// After each round all entities end, so that the next one begins with new ones.
+/// After each round all entities end, so that the next round starts new ones.
 const ROUNDS: u64 = 2;
 const KEYS: u64 = 6;
-/// An entity ends when it has answered so many.
+/// An entity ends after this many answers.
 const ANSWERS: usize = 5;
 
-/// Answers requests until it has had its number of them, and then whatever else has come.
+/// Answers requests up to its limit, and then all further requests that have arrived.
 async fn entity(context: WorkflowContext, _: Value) -> Result<Value> {
     let mut answered: Vec<u64> = Vec::new();
     let mut open = true;
@@ -42,7 +43,7 @@ fn key(number: u64) -> String {
     format!("entity/{}", number % KEYS)
 }
 
-/// Until it is acknowledged: an entity that is about to end may take no more signals for a moment.
+/// Retries until the signal is acknowledged: an entity that is about to end may refuse signals for a moment.
 async fn ask(client: &Client, number: u64) {
     loop {
         let options = StartOptions::default();
@@ -57,7 +58,7 @@ async fn ask(client: &Client, number: u64) {
     }
 }
 
-/// Ends the entity that a key leads to, unless it has ended already.
+/// Ends the entity with this key, unless it has ended already.
 async fn close(client: &Client, key: &str) {
     let last: WorkflowHandle<Value> = client.handle_by_key(key).await.unwrap();
     match last.signal("close", &json!(null)).await {
@@ -137,7 +138,7 @@ async fn a_start_by_signal_takes_all_options(server: TestServer) {
     let row = server.execution(handle.id()).await;
     assert_eq!((row.workflow_version.as_deref(), row.priority_seconds), (Some("7"), -5));
     assert!(row.deadline_ms.is_some_and(|at| at > row.created_ms));
-    // A moment that has not come: nobody is handed it before.
+    // A time in the future: it is not handed out before.
     let later = StartOptions { scheduled_at_ms: Some(row.created_ms + 3_600_000), ..StartOptions::default() };
     let sent = client.signal_with_start_raw("entity", "later", json!(1), "ask", json!(1), later).await;
     assert!(server.execution(sent.unwrap().id()).await.not_before_ms.is_some());

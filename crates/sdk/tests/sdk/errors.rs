@@ -1,4 +1,4 @@
-//! Workflows that go wrong end in a visible, named state, and go on when a fixed build connects.
+//! Workflows that fail wait in a visible state with an error code, and continue when a fixed build connects.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ on_both!(
     a_kind_that_no_worker_has_says_so,
 );
 
-/// Runs `broken` until the server names `code`, then lets `fixed` finish the same execution.
+/// Runs `broken` until the server reports `code`, then lets `fixed` finish the same execution.
 async fn held_back_then_fixed<F, R>(server: TestServer, code: &str, broken: F)
 where
     F: Fn(WorkflowContext, Value) -> R + Send + Sync + 'static,
@@ -129,7 +129,7 @@ async fn a_kind_that_no_worker_has_says_so(server: TestServer) {
     let handle = server.client().start_raw("nobody", Value::Null, StartOptions::default()).await.unwrap();
     let waiting = handle.describe().await.unwrap().waiting_on;
     assert!(waiting[0].contains("no live worker has nobody"), "{waiting:?}");
-    // It is not lost: the first worker that has it runs it.
+    // It is not lost: the first worker that implements it runs it.
     let late = |_: WorkflowContext, _: Value| async { Ok(json!("at last")) };
     let worker = server.worker().workflow_fn("nobody", late).build().unwrap().start();
     assert_eq!(handle.result(PATIENCE).await.unwrap(), json!("at last"));

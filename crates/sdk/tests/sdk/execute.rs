@@ -31,7 +31,7 @@ async fn everybody_gets_the_result_of_their_own(server: TestServer) {
     worker.stop().await;
 }
 
-/// Together more than one message may hold; and one that fits into none hurts nobody else.
+/// Together these starts exceed one message. A start that exceeds a message by itself must not affect the others.
 async fn large_starts_at_once_all_come_through(server: TestServer) {
     let worker = server
         .worker()
@@ -66,7 +66,7 @@ async fn failures_and_refusals_come_back_as_errors(server: TestServer) {
     worker.stop().await;
 }
 
-/// The stream breaks with the server; the execution does not, and its result still comes.
+/// The server restart breaks the stream, but the execution continues and its result arrives.
 async fn a_result_outlives_the_stream(server: TestServer) {
     let (begun, go) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
     let (told, awaited) = (begun.clone(), go.clone());
@@ -88,13 +88,14 @@ async fn a_result_outlives_the_stream(server: TestServer) {
         async move { client.execute_raw("w", Value::Null, StartOptions::default(), PATIENCE).await }
     });
     begun.notified().await;
-    // Its worker may have heard of it before the client has: what comes after it on the stream tells that it has come.
+    // The worker may receive the execution before the client knows its id. A later answer on the stream shows that
+    // the id has arrived.
     let quick = client.execute_raw("quick", Value::Null, StartOptions::default(), PATIENCE).await;
     assert_eq!(quick.unwrap(), Value::Null);
     let _server = server.restart().await;
     go.notify_one();
     assert_eq!(running.await.unwrap().unwrap(), json!("late but there"));
-    // The next one opens a new stream.
+    // The next call opens a new stream.
     go.notify_one();
     let again = client.execute_raw("w", Value::Null, StartOptions::default(), PATIENCE).await;
     assert_eq!(again.unwrap(), json!("late but there"));

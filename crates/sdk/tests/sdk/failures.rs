@@ -1,4 +1,4 @@
-//! A failure is of the same kind, with the same details, wherever it is seen.
+//! A failure has the same kind and details everywhere.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -61,7 +61,7 @@ async fn a_kind_and_details_reach_the_workflow_its_parent_and_the_client(server:
     let error = handle.result(PATIENCE).await.unwrap_err();
     is_declined(&error);
     assert_eq!(error.to_string(), "child workflow payment failed: no funds");
-    // The same by the stream of many starts.
+    // Also over the execute stream.
     let executed = client.execute_raw("parent", Value::Null, StartOptions::default(), PATIENCE).await;
     assert_eq!(executed.unwrap_err(), error);
     let described = handle.describe().await.unwrap();
@@ -84,7 +84,7 @@ async fn a_failed_task_says_whether_it_gave_up_and_how_often_it_ran(server: Test
     for (input, expected) in [(Value::Null, json!([true, 3])), (json!("give up"), json!([false, 1]))] {
         let ran = client.execute_raw("w", input.clone(), StartOptions::default(), PATIENCE).await;
         assert_eq!(ran, Ok(expected.clone()));
-        // A standalone task says the same.
+        // A standalone task reports the same failure.
         let task = client.submit_task_raw("charge", input, quickly(3)).await.unwrap();
         let error = client.task::<Value>(task).result(PATIENCE).await.unwrap_err();
         is_declined(&error);
@@ -111,7 +111,7 @@ async fn an_error_of_another_library_keeps_its_causes(server: TestServer) {
     worker.stop().await;
 }
 
-/// The policy waits for days; the task does not.
+/// The policy has a delay of days; the task overrides it.
 async fn the_task_says_when_it_wants_to_be_tried_again(server: TestServer) {
     let calls = Arc::new(AtomicU32::new(0));
     let counts = calls.clone();

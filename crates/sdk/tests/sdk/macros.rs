@@ -25,7 +25,7 @@ struct Receipt {
     attempt: u32,
 }
 
-/// Named apart from its input.
+/// Its definition has another name than its input type.
 #[task(kind = "charge-the-card", name = ChargeCard, max_retries = 5, timeout_secs = 30, queue = "bank")]
 async fn charge(ctx: TaskContext, Charge { cents }: Charge) -> Result<Receipt> {
     Ok(Receipt { charged: cents, attempt: ctx.attempt() })
@@ -44,7 +44,7 @@ async fn checkout(ctx: WorkflowContext, order: Charge) -> Result<Receipt> {
     Ok(receipt)
 }
 
-/// Its function is called by another workflow's: it is a function like any other.
+/// Another workflow calls this function directly, because it stays a normal function.
 #[workflow(kind = "check-out-twice", name = Twice)]
 async fn input(ctx: WorkflowContext, order: Charge) -> Result<Vec<Receipt>> {
     Ok(vec![checkout(ctx.clone(), order.clone()).await?, checkout(ctx, order).await?])

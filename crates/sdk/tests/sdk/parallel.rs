@@ -1,4 +1,4 @@
-//! Tasks side by side, and a server that goes away under them.
+//! Parallel tasks during a server restart.
 
 use std::sync::Arc;
 

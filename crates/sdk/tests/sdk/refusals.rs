@@ -1,4 +1,4 @@
-//! A server that cannot take results for the moment, or is not there: what a worker sends and logs meanwhile.
+//! A server that temporarily refuses results, or is unavailable: the requests and logs of a worker.
 
 use std::io;
 use std::net::SocketAddr;
@@ -16,10 +16,10 @@ use tokio_stream::wrappers::{ReceiverStream, TcpListenerStream};
 use tonic::{Request, Response, Status, Streaming};
 use tracing_subscriber::fmt::MakeWriter;
 
-/// How often it refuses before it accepts.
+/// How often the server refuses before it accepts.
 const REFUSALS: usize = 4;
 
-/// Hands out one task, and refuses its result for the moment a few times.
+/// Hands out one task and temporarily refuses its result a few times.
 #[derive(Clone, Default)]
 struct Reluctant {
     results: Arc<AtomicUsize>,
@@ -79,7 +79,7 @@ impl Reluctant {
     }
 
     async fn serve(&self, address: &str) -> SocketAddr {
-        // A port that the system gives to connections: the worker itself may hold it for a moment.
+        // The system may give this port to an outgoing connection of the worker, so it may be in use for a moment.
         let listener = loop {
             match TcpListener::bind(address).await {
                 Ok(listener) => break listener,
@@ -93,7 +93,7 @@ impl Reluctant {
     }
 }
 
-/// Keeps what is logged.
+/// Records the log output.
 #[derive(Clone, Default)]
 struct Lines(Arc<Mutex<Vec<u8>>>);
 
@@ -117,7 +117,7 @@ impl<'a> MakeWriter<'a> for Lines {
 }
 
 impl Lines {
-    /// What this thread logs from now on. The tests have a runtime of one thread each.
+    /// Records the log of this thread from now on. Each test has a runtime with one thread.
     fn collect() -> (Self, tracing::subscriber::DefaultGuard) {
         let lines = Self::default();
         let subscriber = tracing_subscriber::fmt()
@@ -160,7 +160,7 @@ async fn a_result_that_is_refused_for_the_moment_gets_through_with_one_warning()
 #[tokio::test]
 async fn a_server_that_is_away_is_one_warning_however_often_it_is_tried() {
     let (lines, _guard) = Lines::collect();
-    // A port on which nobody listens.
+    // A port without a listener.
     let address = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
     let (told, mut tells) = mpsc::unbounded_channel();
     let builder =

@@ -1,4 +1,4 @@
-//! Tasks with dependencies: methods of a value, and values that the worker lends to all tasks.
+//! Tasks with dependencies: methods of a value, and extensions of the worker.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -18,7 +18,7 @@ on_both!(
     a_missing_extension_is_named,
 );
 
-/// In place of a database.
+/// A substitute for a database.
 #[derive(Debug, Default)]
 struct Ledger {
     sum: AtomicU32,
@@ -34,7 +34,7 @@ impl Bank {
         Self { ledger }
     }
 
-    /// Takes the money.
+    /// Charges the amount.
     #[task(max_retries = 7, retry_initial_ms = 1, retry_factor = 1.5, retry_cap_ms = 20)]
     async fn pay(&self, ctx: TaskContext, cents: u32) -> Result<u32> {
         if ctx.attempt() < 3 {
@@ -87,7 +87,7 @@ async fn a_missing_extension_is_named(server: TestServer) {
     let worker = server.worker().workflow_fn("w", workflow).task(Greet).build().unwrap().start();
     let handle = server.client().start_raw("w", Value::Null, StartOptions::default()).await.unwrap();
     let error = handle.result(PATIENCE).await.unwrap_err().to_string();
-    assert!(error.contains("Greeting`: give it one with `.extension(...)`"), "{error}");
+    assert!(error.contains("Greeting`: add one with `.extension(...)`"), "{error}");
     worker.stop().await;
 }
 

@@ -1,5 +1,5 @@
-//! Workers and clients over TLS: with a CA of one's own, with the system's, with a client certificate; and what they say when
-//! it does not work.
+//! Workers and clients over TLS: with a private CA, with the system's CAs, with a client certificate; and the error
+//! messages.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -23,10 +23,10 @@ use tokio_rustls::rustls::{RootCertStore, ServerConfig};
 
 use crate::common::{Database, PATIENCE, TOKEN, TestServer};
 
-/// Tells the child process of a test where the server is.
+/// Passes the server's address to the child process of a test.
 const URL_FOR_CHILD: &str = "FLOVYN_SDK_TEST_TLS_URL";
 
-/// A CA and what it has signed, as PEM files.
+/// A CA and the certificates that it has signed, as PEM files.
 struct Authority {
     folder: TempDir,
     issuer: Issuer<'static, KeyPair>,
@@ -93,14 +93,14 @@ async fn works(url: &str, tls: Option<Tls>) {
     worker.stop().await;
 }
 
-/// What a client and a worker say that cannot connect.
+/// The errors of a client and a worker that cannot connect.
 async fn complaints(url: &str, tls: Option<Tls>) -> [String; 3] {
     let client = match &tls {
         Some(tls) => Client::with_tls(url, TOKEN, tls.clone()).unwrap(),
         None => Client::new(url, TOKEN).unwrap(),
     };
     let start = client.start_raw("echo", Value::Null, StartOptions::default()).await.unwrap_err();
-    // Waiting for a result goes on while a server is away. A certificate that is not trusted stays so.
+    // Waiting for a result continues while a server is unavailable. An untrusted certificate is a permanent error.
     let result = client.handle::<Value>(uuid::Uuid::nil()).result(PATIENCE).await.unwrap_err();
     let (told, mut tells) = mpsc::unbounded_channel();
     let builder = Worker::builder(url, TOKEN).task_fn("t", |_, input| async move { Ok(input) });
@@ -135,7 +135,7 @@ async fn a_ca_of_ones_own_is_trusted_and_another_is_not() {
     }
 }
 
-/// The roots of the system can only be changed by the environment, so this test runs itself again in another process.
+/// The system's CAs can only be changed by environment variables, so this test runs itself in another process.
 #[tokio::test(flavor = "multi_thread")]
 async fn without_configuration_the_file_of_ssl_cert_file_is_trusted() {
     if let Ok(url) = std::env::var(URL_FOR_CHILD) {
@@ -164,7 +164,7 @@ async fn without_configuration_the_file_of_ssl_cert_file_is_trusted() {
     }
 }
 
-/// Stands before the server and asks every client for a certificate of the authority. Ends with the test's runtime.
+/// A proxy in front of the server that requires a client certificate of the CA. It ends with the test's runtime.
 async fn proxy(authority: &Authority, server: SocketAddr) -> SocketAddr {
     let provider = Arc::new(ring::default_provider());
     let mut roots = RootCertStore::empty();
@@ -189,7 +189,7 @@ async fn proxy(authority: &Authority, server: SocketAddr) -> SocketAddr {
         while let Ok((stream, _)) = listener.accept().await {
             let acceptor = acceptor.clone();
             tokio::spawn(async move {
-                // Whoever shows no certificate is refused here.
+                // A client without a certificate is refused here.
                 let Ok(mut client) = acceptor.accept(stream).await else { return };
                 let mut server = TcpStream::connect(server).await.unwrap();
                 drop(tokio::io::copy_bidirectional(&mut client, &mut server).await);

@@ -1,4 +1,5 @@
-//! What is larger than the server takes: each shape of it ends with a code, its worker says why, and other work goes on.
+//! Data that exceeds the server's limits: each case fails with a code, the worker reports why, and other work
+//! continues.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -61,7 +62,7 @@ async fn start(server: &TestServer, kind: &str) -> WorkflowHandle<Value> {
     server.client().start_raw(kind, json!(null), StartOptions::default()).await.unwrap()
 }
 
-/// Its failure, as its history and whoever waits for it have it.
+/// The failure in the history and in the client's result.
 async fn failure(handle: &WorkflowHandle<Value>, code: &str) -> String {
     let error = handle.result(PATIENCE).await.unwrap_err().to_string();
     assert!(error.contains(&format!("{code}: ")), "{error}");
@@ -71,7 +72,7 @@ async fn failure(handle: &WorkflowHandle<Value>, code: &str) -> String {
     error
 }
 
-/// A workflow that is refused whenever it is tried: five times, each of which its worker has said.
+/// A workflow that is refused on every retry: five times, and the worker reports each.
 async fn fails_after_refusals<F, R>(server: TestServer, workflow: F, code: &str, what: &str)
 where
     F: Fn(WorkflowContext, Value) -> R + Send + Sync + 'static,
@@ -87,7 +88,7 @@ where
     let handle = start(&server, "w").await;
     let error = failure(&handle, code).await;
     assert!(error.contains(what), "{error}");
-    // Other work of the same connection was not harmed.
+    // Other work on the same connection was not affected.
     beside.signal("go", &1).await.unwrap();
     assert_eq!(beside.result(PATIENCE).await, Ok(json!("gone")));
     assert_eq!(worker.metrics().connections(), 1);
@@ -112,7 +113,7 @@ async fn a_state_of_2_mib_is_an_error_at_the_call(server: TestServer) {
     let handle = start(&server, "w").await;
     let error = failure(&handle, "FLV0020").await;
     assert!(error.contains("the state \"k\" has 2097154 bytes, the limit is 1048576"), "{error}");
-    // It was nothing but the workflow's own failure.
+    // Only the workflow itself has failed.
     assert_eq!((worker.metrics().activations(), worker.metrics().activations_refused()), (1, 0));
     worker.stop().await;
 }
@@ -192,7 +193,7 @@ async fn an_activation_that_no_frame_takes(server: TestServer) {
     fails_after_refusals(server, workflow, "FLV0020", "the activation has 5").await;
 }
 
-/// A workflow that returns the error of its task, whose attempts are counted.
+/// A workflow that returns the error of its task. The task's attempts are counted.
 async fn task_fails<F, R>(server: TestServer, task: F, code: &str, what: &str)
 where
     F: Fn() -> R + Send + Sync + 'static,

@@ -15,7 +15,7 @@ async fn greeting_one(ctx: WorkflowContext, name: String) -> Result<String> {
     Ok(format!("one: {word}, {name}"))
 }
 
-/// Takes and returns something else than the first.
+/// Has another input and output than the first version.
 #[workflow(kind = "greeting", version = "2")]
 async fn greeting_two(ctx: WorkflowContext, names: Vec<String>) -> Result<Vec<String>> {
     ctx.set_state("names", &names.len())?;
@@ -58,7 +58,7 @@ async fn waits<T>(handle: &WorkflowHandle<T>) {
 
 async fn a_run_stays_with_the_version_it_named(server: TestServer) {
     let client = server.client();
-    // Nothing stays in memory: what follows the signal is replayed, on whatever the worker has for it.
+    // Without a cache: after the signal, the workflow is replayed with the definition that the worker chooses.
     let first = server.worker().workflow(GreetingOne).cache_size(0).build().unwrap().start();
     let (typed, unnamed) =
         (client.start::<GreetingOne>("Ada".into()).await.unwrap(), by_name(&client, None).await);

@@ -1,4 +1,4 @@
-//! What workers do with their connection and their slots.
+//! How workers use their connection and their slots.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -23,7 +23,7 @@ on_both!(
     what_happens_meanwhile_is_not_overlooked,
 );
 
-/// A worker with a task that returns its input, and this workflow.
+/// A worker with this workflow and a task that returns its input.
 fn with_echo<F, R>(server: &TestServer, workflow: F) -> WorkerHandle
 where
     F: Fn(WorkflowContext, Value) -> R + Send + Sync + 'static,
@@ -47,7 +47,7 @@ async fn a_worker_goes_on_with_what_its_own_tasks_came_to(server: TestServer) {
             sum += context.schedule_raw("echo", json!(number)).await?.as_i64().unwrap_or_default();
             context.set_state("sum", &sum)?;
         }
-        // Several at a time, and then again one.
+        // Several at a time, and then one again.
         let both = [context.schedule_raw("echo", json!(1)), context.schedule_raw("echo", json!(2))];
         for task in both {
             sum += task.await?.as_i64().unwrap_or_default();
@@ -101,7 +101,7 @@ async fn what_happens_meanwhile_is_not_overlooked(server: TestServer) {
     };
     let workflow = |context: WorkflowContext, _: Value| async move {
         let output = context.schedule_raw("slow", Value::Null).await?;
-        // The signal came first, so it is there by now, whoever goes on with the workflow.
+        // The signal was sent first, so the log has it, whichever worker continues the workflow.
         Ok(json!([output, context.has_signal("stop")]))
     };
     let worker = server.worker().workflow_fn("w", workflow).task_fn("slow", slow).build().unwrap().start();
@@ -115,7 +115,7 @@ async fn what_happens_meanwhile_is_not_overlooked(server: TestServer) {
 
 async fn slow_tasks_do_not_wait_for_each_other(server: TestServer) {
     const TASKS: usize = 20;
-    // Nobody passes before all have come: with fewer slots than tasks this would never end.
+    // The tasks wait for each other: with fewer slots than tasks this would never end.
     let all = Arc::new(Barrier::new(TASKS));
     let slow = move |_: TaskContext, _: Value| {
         let all = all.clone();
@@ -155,7 +155,7 @@ async fn a_restart_of_the_server_loses_nothing_and_burns_no_attempt(server: Test
     let worker = server.worker().workflow_fn("w", workflow).task_fn("long", long).build().unwrap().start();
     let handle = server.client().start_raw("w", Value::Null, StartOptions::default()).await.unwrap();
     begun.notified().await;
-    // Somebody who waits for the result waits on.
+    // A client that waits for the result keeps waiting.
     let waiting = tokio::spawn({
         let handle = handle.clone();
         async move { handle.result(PATIENCE).await }
@@ -260,7 +260,7 @@ async fn an_aborted_worker_holds_on_to_nothing(server: TestServer) {
     let handle = server.client().start_raw("w", Value::Null, StartOptions::default()).await.unwrap();
     while handle.query::<String>("step").await.unwrap().is_none() {}
     first.abort();
-    // The server may think for a moment that the first one is there, but not for as long as somebody sends heartbeats for it.
+    // The server may consider the first worker alive for a while, but not as long as it would with heartbeats.
     handle.signal("go", &json!("on")).await.unwrap();
     let second = worker();
     assert_eq!(handle.result(PATIENCE).await.unwrap(), json!("on"));

@@ -1,4 +1,4 @@
-//! What workflows can do.
+//! The features of workflows.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -98,7 +98,7 @@ async fn timers_children_promises_signals_state_and_steps(server: TestServer) {
     assert_eq!(handle.query::<String>("never set").await, Ok(None));
     let nobody = client.handle::<Value>(uuid::Uuid::from_u128(7));
     assert!(matches!(nobody.query::<String>("phase").await, Err(Error::Server { .. })));
-    // Replayed from the start at every step, and yet the step ran once.
+    // Replayed from the start at every step, but the step ran once.
     assert_eq!(steps.load(Ordering::SeqCst), 1);
     assert!(worker.metrics().cold_starts() > 3);
     worker.stop().await;

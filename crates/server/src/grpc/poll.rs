@@ -113,7 +113,7 @@ async fn deliver(
 }
 
 /// Waits for work until the time `until`, or until `cut` completes. If `claim` is `None`, the worker has registered but
-/// runs nothing of this class: its poll waits instead of returning at once, so that it does not poll in a busy loop.
+/// runs nothing of this class. Its poll waits as well, so that the worker does not poll in a busy loop.
 async fn hold(
     call: &Call,
     claim: Option<Claim>,

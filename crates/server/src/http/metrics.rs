@@ -15,7 +15,7 @@ use crate::metrics::catalog::{BUILD, DRAINING, FILE_CHECKED, POLLERS, UPTIME};
 use crate::metrics::{CONTENT_TYPE, recorder};
 use crate::peer;
 
-const NOT_YOURS: &str = "these are the figures of all tenants: send the scrape token or a credential of the role \
+const NOT_YOURS: &str = "these are the metrics of all tenants: send the scrape token or a credential of the role \
                          server-admin; those of one tenant are at /api/tenants/{tenant}/metrics";
 /// Headers of a proxy on this machine that forwards requests of others.
 const FORWARDED: &[&str] = &["forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip", "via"];

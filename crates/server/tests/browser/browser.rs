@@ -1,4 +1,4 @@
-//! Somebody in front of a browser: looks, clicks, types, waits for what must come.
+//! A user at a browser: looks, clicks, types, and waits for expected content.
 
 use std::panic::resume_unwind;
 use std::sync::Arc;
@@ -13,8 +13,8 @@ use crate::world::World;
 
 static TURN: Mutex<()> = Mutex::const_new(());
 
-/// One browser at a time: each wants a whole processor. To be taken before anything is set up, since workers that wait for
-/// their turn would fall silent.
+/// One browser at a time, because each needs a whole processor. Take the lock before anything is set up: workers that
+/// wait for it would fall silent.
 pub(crate) async fn turn() -> MutexGuard<'static, ()> {
     TURN.lock().await
 }
@@ -24,19 +24,19 @@ pub(crate) struct Browser {
     pub(crate) server: String,
 }
 
-/// Runs a test with a browser, which is closed whatever becomes of the test.
+/// Runs a test with a browser, and closes the browser even if the test fails.
 pub(crate) async fn with_browser<F>(world: &World, test: impl FnOnce(Arc<Browser>) -> F)
 where
     F: Future<Output = ()> + Send + 'static,
 {
     if std::env::var("FLOVYN_TEST_BROWSER").is_ok_and(|value| value == "none") {
-        eprintln!("LEFT OUT: there is no browser here (FLOVYN_TEST_BROWSER=none)");
+        eprintln!("SKIPPED: there is no browser here (FLOVYN_TEST_BROWSER=none)");
         return;
     }
     let server = format!("http://{}", world.server.server.http_addr());
     let browser = Arc::new(Browser { driver: Driver::start().await, server });
     let ended = tokio::spawn(test(browser.clone())).await;
-    // Whoever has it now is done with it.
+    // No other task uses the browser now.
     if let Some(browser) = Arc::into_inner(browser) {
         browser.driver.stop().await;
     }
@@ -72,7 +72,7 @@ impl Browser {
         self.value(&expression).await.as_str().unwrap().to_owned()
     }
 
-    /// Waits in the page, so that no time is lost; a page that goes away meanwhile is asked again.
+    /// Waits inside the page, so that no time is lost. If the page is replaced in the meantime, the new page is asked.
     pub(crate) async fn until(&self, condition: &str) {
         let script = format!(
             "const done = arguments[arguments.length - 1]; const end = performance.now() + 1000; const look = () => {{ \
@@ -91,7 +91,7 @@ impl Browser {
         }
     }
 
-    /// Waits until an element says something.
+    /// Waits until an element contains a text.
     pub(crate) async fn until_says(&self, selector: &str, words: &str) {
         let (selector, words) = (json!(selector), json!(words));
         self.until(&format!("document.querySelector({selector})?.innerText.includes({words})")).await;
@@ -102,14 +102,14 @@ impl Browser {
         self.driver.post(&format!("{element}/click"), json!({})).await.unwrap();
     }
 
-    /// Types into a field, after what is in it has gone.
+    /// Replaces the text of a field.
     pub(crate) async fn write(&self, selector: &str, text: &str) {
         let element = self.shown(selector).await;
         self.driver.post(&format!("{element}/clear"), json!({})).await.unwrap();
         self.driver.post(&format!("{element}/value"), json!({ "text": text })).await.unwrap();
     }
 
-    /// Presses keys where the focus is.
+    /// Presses keys in the focused element.
     pub(crate) async fn press(&self, keys: &str) {
         let element = self.driver.get("/element/active").await.unwrap();
         let id = element.as_object().unwrap().values().next().unwrap().as_str().unwrap().to_owned();
@@ -122,7 +122,7 @@ impl Browser {
         self.driver.element(selector).await.unwrap()
     }
 
-    /// As large as a screen, and as light as a room.
+    /// Sets the size of the window and the colour scheme.
     pub(crate) async fn look_like(&self, width: u32, height: u32, scheme: &str) {
         let size = json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": false });
         self.driver.chromium("Emulation.setDeviceMetricsOverride", size).await;
@@ -133,7 +133,7 @@ impl Browser {
         self.driver.chromium("Emulation.setEmulatedMedia", features).await;
     }
 
-    /// What can be seen, as PNG in base 64.
+    /// A screenshot of the visible part, as PNG in base64.
     pub(crate) async fn picture(&self) -> String {
         self.driver.get("/screenshot").await.unwrap().as_str().unwrap().to_owned()
     }

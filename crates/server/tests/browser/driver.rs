@@ -1,4 +1,5 @@
-//! ChromeDriver as a process, and a session of Chromium in it. WebDriver is JSON over HTTP: the few calls that tests need.
+//! ChromeDriver as a process, with one session of Chromium. WebDriver is JSON over HTTP; this module has the few calls
+//! that tests need.
 
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
@@ -9,7 +10,7 @@ use tempfile::TempDir;
 
 use crate::http::Http;
 
-/// The key that an element has in JSON, by the standard.
+/// The JSON key of an element, defined by the WebDriver standard.
 const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
 const ARGUMENTS: &[&str] = &[
     "--headless=new",
@@ -29,7 +30,7 @@ const ARGUMENTS: &[&str] = &[
 #[derive(Debug)]
 pub(crate) struct Driver {
     process: Child,
-    /// Kept open: a driver that cannot write ends.
+    /// Kept open, because a driver that cannot write its output ends.
     _output: BufReader<ChildStdout>,
     http: Http,
     session: String,
@@ -57,7 +58,7 @@ impl Driver {
         driver
     }
 
-    /// The value of an answer, or what is wrong.
+    /// The value of an answer, or the error.
     async fn call(&self, method: &str, path: &str, body: Value) -> Result<Value, String> {
         let headers = [("content-type", "application/json")];
         let body = if method == "GET" { String::new() } else { body.to_string() };
@@ -78,19 +79,19 @@ impl Driver {
         self.call("GET", &format!("/session/{}{path}", self.session), Value::Null).await
     }
 
-    /// A command of Chromium's own protocol.
+    /// A command of Chromium's own protocol (CDP).
     pub(crate) async fn chromium(&self, command: &str, parameters: Value) {
         let body = json!({ "cmd": command, "params": parameters });
         self.post("/goog/cdp/execute", body).await.unwrap();
     }
 
-    /// The address of an element, by a selector of CSS.
+    /// The id of an element, found by a CSS selector.
     pub(crate) async fn element(&self, selector: &str) -> Result<String, String> {
         let found = self.post("/element", json!({ "using": "css selector", "value": selector })).await?;
         Ok(format!("/element/{}", found[ELEMENT].as_str().unwrap_or_default()))
     }
 
-    /// Closes the browser, then its driver.
+    /// Closes the browser and then its driver.
     pub(crate) async fn stop(mut self) {
         let _ = self.call("DELETE", &format!("/session/{}", self.session), json!({})).await;
         let _ = self.process.kill();
@@ -98,7 +99,7 @@ impl Driver {
     }
 }
 
-/// "ChromeDriver was started successfully on port 34567."
+/// Reads the port from "ChromeDriver was started successfully on port 34567."
 fn port(output: &mut BufReader<ChildStdout>) -> u16 {
     let mut line = String::new();
     while output.read_line(&mut line).unwrap() > 0 {

@@ -1,4 +1,4 @@
-//! What workers name and send is shown in a real browser, and nothing of it runs.
+//! Hostile names and payloads of workers are shown in a real browser, and nothing in them runs.
 
 use serde_json::json;
 
@@ -7,10 +7,10 @@ use crate::common::Database;
 use crate::set_up::hostile::Hostile;
 use crate::world::World;
 
-/// Everything that a script of ours did not put there.
+/// Selects elements that the pages themselves do not create.
 const FOREIGN: &str =
     "document.querySelectorAll('main script, main img, main [onmouseover], main [onerror]').length";
-/// Marks that turn text around, anywhere in what can be read.
+/// Finds marks that change the text direction, anywhere in readable text.
 const TURNED: &str =
     "/[\\u202a-\\u202e\\u2066-\\u2069]/.test(document.documentElement.innerText + document.title)";
 
@@ -45,7 +45,7 @@ async fn nothing_that_workers_send_runs() {
             let wide = "document.documentElement.scrollWidth > document.documentElement.clientWidth";
             assert_eq!(browser.value(wide).await, json!(false), "{path}");
         }
-        // On the page of the task, what is swapped in and what is streamed is as harmless.
+        // On the page of the task, swapped and streamed content is harmless too.
         browser.until_says("[data-part=log]", "line</title></code><script>").await;
         hostile.stream().await;
         browser.until_says("[data-streamed]", "datum</title></code><script>").await;
@@ -54,7 +54,7 @@ async fn nothing_that_workers_send_runs() {
         browser.until_says("[data-part=attempts]", "<script>window.hacked=4</script>\\u202e").await;
         assert_eq!(browser.value("window.hacked === undefined").await, json!(true));
         assert_eq!((browser.value(FOREIGN).await, browser.value(TURNED).await), (json!(0), json!(false)));
-        // So is the row of an event that is opened beside the log.
+        // The same holds for the row of an event that is opened beside the log.
         browser.open(&own).await;
         browser.click(".log-row").await;
         browser.until_says("[data-log-detail]", "WORKFLOW_STARTED").await;

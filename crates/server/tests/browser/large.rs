@@ -1,4 +1,4 @@
-//! A history of 50,000 events: its page is there at once, and its log can be scrolled from end to end.
+//! A history of 50,000 events: its page appears at once, and its log can be scrolled from end to end.
 
 use flovyn_proto::v1;
 use flovyn_proto::v1::workflow_command::CommandData;
@@ -13,13 +13,13 @@ use crate::world::World;
 const EVENTS: i64 = 50_000;
 const PER_ACTIVATION: i64 = 5_000;
 
-/// An execution that has recorded so many operations.
+/// An execution that has recorded `EVENTS` operations.
 async fn long_history(world: &World, worker: &mut Worker) -> String {
     let id = world.start_order().await;
     let mut written = 1;
     while written < EVENTS {
         let activation = worker.activation().await;
-        // A signal wakes it for the next round, and is an event too.
+        // A signal wakes the workflow for the next round, and is an event too.
         let count = PER_ACTIVATION.min(EVENTS - written);
         let record = |number: i64| {
             let data = v1::RecordOperationCommand {
@@ -56,7 +56,7 @@ async fn fifty_thousand_events() {
         let paint = "performance.getEntriesByName('first-contentful-paint')[0]?.startTime";
         browser.until(paint).await;
         println!("first paint of {EVENTS} events: {} ms after the click", browser.value(paint).await);
-        // The newest at once, and no more rows than can be seen.
+        // The newest events appear at once, with no more rows than are visible.
         let visible = |sequence: i64| {
             format!(
                 "(() => {{ const row = document.querySelector('.log-row[data-sequence=\"{sequence}\"]'); if (!row) return false; \
@@ -67,7 +67,7 @@ async fn fifty_thousand_events() {
         browser.until(&visible(EVENTS)).await;
         let rows = "document.querySelectorAll('.log-row').length <= 500";
         assert_eq!(browser.value(rows).await, json!(true));
-        // To the start by its button, and back by a key.
+        // Go to the start with the button, and back with a key.
         browser.click("[data-log-start]").await;
         browser.until(&visible(1)).await;
         browser.until_says(".log", "Workflow started").await;
@@ -75,10 +75,10 @@ async fn fifty_thousand_events() {
         browser.value("document.querySelector('.log').focus()").await;
         browser.press("\u{e010}").await;
         browser.until(&visible(EVENTS)).await;
-        // To the middle, as with the bar at the side.
+        // Go to the middle, as with the scroll bar.
         browser.value("document.querySelector('.log').scrollTop = document.querySelector('.log').scrollHeight / 2").await;
         browser.until("document.querySelector('.log-row[data-sequence=\"25000\"]')").await;
-        // What happens meanwhile comes at the end, for those who are there.
+        // New events appear at the end, if the visitor is there.
         browser.click("[data-log-end]").await;
         let answer = http.send("POST", &signal, &[("authorization", &bearer)], r#"{"name":"late"}"#).await;
         answer.ok(202);

@@ -1,16 +1,16 @@
 //! The web pages in a real browser: Chromium, driven over WebDriver.
 //!
-//! - `work`: starting, watching, cancelling, answering, reading an error, filtering, keys.
-//! - `payloads`: whatever is in a payload is shown and not run; one's own tenant only.
-//! - `hostile`: what workers name and send is shown and not run.
+//! - `work`: start, watch, cancel, answer, read an error, filter, keys.
+//! - `payloads`: payloads are shown and not run; only the visitor's own tenant is shown.
+//! - `hostile`: names and payloads of workers are shown and not run.
 //! - `large`: a history of 50,000 events.
 //! - `pictures`: every page, light and dark, wide and narrow, for the documentation.
 //!
-//! They need Debian's packages `chromium` and `chromium-driver`, which `cargo xtask test` installs where it may. Where it
-//! may not it says so, sets `FLOVYN_TEST_BROWSER=none`, and these tests are left out.
+//! They need Debian's packages `chromium` and `chromium-driver`, which `cargo xtask test` installs if it can. If it
+//! cannot, it prints a message and sets `FLOVYN_TEST_BROWSER=none`, and these tests are skipped.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails right there")]
-#![allow(clippy::print_stdout, reason = "figures that nothing is held to")]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot continue fails at that line")]
+#![allow(clippy::print_stdout, reason = "printed figures are not checked")]
 
 mod browser;
 mod driver;

@@ -1,4 +1,4 @@
-//! Whatever is in a payload is shown and not run; and only one's own tenant is there.
+//! Payloads are shown and not run, and only the visitor's own tenant is visible.
 
 use serde_json::json;
 
@@ -41,7 +41,7 @@ async fn payloads_are_shown_and_not_run() {
             assert!(shown.contains(word), "{word} in {shown}");
         }
         assert_eq!(browser.text("h1").await, kind);
-        // The row of an event opens beside the log, and is as harmless.
+        // The row of an event opens beside the log, and is harmless too.
         browser.click(".log-row").await;
         browser.until_says("[data-log-detail]", "WORKFLOW_STARTED").await;
         assert_eq!(browser.value("window.hacked === undefined").await, json!(true));

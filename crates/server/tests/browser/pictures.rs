@@ -1,4 +1,5 @@
-//! Every page, light and dark, wide and narrow. With `UPDATE_SCREENSHOTS=1` they become the pictures of the documentation.
+//! Every page, light and dark, wide and narrow. With `UPDATE_SCREENSHOTS=1`, the screenshots replace the pictures of
+//! the documentation.
 
 use std::path::Path;
 use std::time::Duration;
@@ -62,7 +63,7 @@ fn is_updating() -> bool {
     std::env::var_os("UPDATE_SCREENSHOTS").is_some()
 }
 
-/// A minute of work that comes in waves, so that the plots of the documentation have something to show.
+/// A minute of work in waves, so that the plots of the documentation show something.
 async fn busy(world: &World, worker: &mut Worker) {
     let mut often = tokio::time::interval(Duration::from_millis(250));
     for step in 0..240_u32 {
@@ -100,7 +101,7 @@ fn refused() -> v1::WorkflowCommand {
     command(v1::CommandType::FailWorkflow, CommandData::FailWorkflow(data))
 }
 
-/// A shop at work: one of everything. Says which execution and which task to look at.
+/// Fills a shop with one of everything. Returns the execution and the task to look at.
 async fn shop(world: &World) -> (String, String) {
     let types = ["charge-card", "reserve-stock", "send-email", "render-report"];
     let mut greeting = hello(Uuid::new_v4());
@@ -189,7 +190,7 @@ async fn shop(world: &World) -> (String, String) {
     tasks.report_progress(signed(progress)).await.unwrap();
     world.post("/queues/media/pause", &json!({})).await;
     world.post("/worker-tokens", &json!({ "name": "shop-worker" })).await.ok(201);
-    // The worker stays, and is heard of, until the pictures are taken.
+    // The worker stays connected and sends heartbeats until the screenshots are taken.
     tokio::spawn(async move {
         let mut often = tokio::time::interval(Duration::from_secs(5));
         loop {
@@ -241,7 +242,7 @@ async fn every_page_fits_every_screen() {
         }
         browser.look_like(1440, 900, "light").await;
         browser.sign_in(&admin).await;
-        // The plots need a sample or two.
+        // The plots need one or two samples.
         browser.until("document.querySelector('.plot-line')?.getAttribute('d')").await;
         for (screen, width, height) in SCREENS {
             for scheme in ["light", "dark"] {

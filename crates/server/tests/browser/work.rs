@@ -1,4 +1,4 @@
-//! What people do: start, watch, cancel, answer, read an error, filter. Nothing here loads a page again by hand.
+//! The usual actions: start, watch, cancel, answer, read an error, filter. No test reloads a page.
 
 use flovyn_proto::v1;
 use flovyn_proto::v1::task_execution_client::TaskExecutionClient;
@@ -16,7 +16,7 @@ async fn world() -> World {
     World::start(Database::Sqlite).await
 }
 
-/// A mark on the page, which is gone once the page is loaded again.
+/// A mark on the page, which is lost if the page is reloaded.
 const MARK: &str = "(window.kept = true)";
 const KEPT: &str = "window.kept === true";
 
@@ -30,7 +30,7 @@ async fn start_a_workflow_and_watch_it_finish() {
         browser.sign_in(&admin).await;
         browser.open("/t/one/executions").await;
         browser.click("[popovertarget=start]").await;
-        // A mistake is told where it was made, and nothing typed is lost.
+        // A mistake is reported where it was made, and the typed text is kept.
         browser.write("#start input[name=kind]", "order").await;
         browser.write("#start textarea", "{\"order\": ").await;
         browser.click("#start .primary").await;
@@ -53,7 +53,7 @@ async fn start_a_workflow_and_watch_it_finish() {
         browser.until_says("[data-part=payloads]", "99").await;
         browser.until_says(".log", "Workflow completed").await;
         browser.until_says("[data-part=timeline]", "charge").await;
-        assert_eq!(browser.value(KEPT).await, json!(true), "the page was not loaded again");
+        assert_eq!(browser.value(KEPT).await, json!(true), "the page was not reloaded");
     })
     .await;
 }
@@ -84,8 +84,8 @@ async fn cancel_one_and_resolve_a_promise() {
         let next = worker.activation().await;
         worker.submit(&next, vec![], v1::WorkflowStatus::Suspended).await;
         browser.until_says("[data-part=waiting]", "waiting for a signal").await;
-        assert_eq!(browser.value(KEPT).await, json!(true), "the page was not loaded again");
-        // One that no worker has yet.
+        assert_eq!(browser.value(KEPT).await, json!(true), "the page was not reloaded");
+        // An execution without a worker for its kind.
         browser.open(&format!("/t/one/executions/{lonely}")).await;
         browser.value(MARK).await;
         browser.until_says("[data-part=waiting]", "no live worker has lonely").await;
@@ -95,7 +95,7 @@ async fn cancel_one_and_resolve_a_promise() {
         browser.until_says("[data-part=head] .status", "Cancelled").await;
         browser.until_says("[data-part=payloads]", "not needed").await;
         browser.until("document.querySelector('[popovertarget=retry]')?.checkVisibility()").await;
-        assert_eq!(browser.value(KEPT).await, json!(true), "the page was not loaded again");
+        assert_eq!(browser.value(KEPT).await, json!(true), "the page was not reloaded");
     })
     .await;
 }
@@ -123,7 +123,7 @@ async fn read_the_error_of_an_attempt_and_retry() {
         browser.click("[data-part=head] .primary").await;
         let claimed = worker.task().await;
         browser.until_says("[data-part=head] .status", "Running").await;
-        // What happens in the task is seen while it happens.
+        // Progress of the task is shown while it runs.
         let mut tasks = TaskExecutionClient::new(channel);
         let progress = v1::ReportProgressRequest {
             task_execution_id: id.clone(),
@@ -153,7 +153,7 @@ async fn read_the_error_of_an_attempt_and_retry() {
         browser.until_says("[data-streamed]", "hello").await;
         worker.complete_task(&claimed, "7").await;
         browser.until_says("[data-part=head] .status", "Completed").await;
-        assert_eq!(browser.value(KEPT).await, json!(true), "the page was not loaded again");
+        assert_eq!(browser.value(KEPT).await, json!(true), "the page was not reloaded");
     })
     .await;
 }
@@ -177,7 +177,7 @@ async fn filter_executions_and_go_by_keys() {
         browser.until("location.search === '?status=FAILED' && document.documentElement.dataset.ready").await;
         assert_eq!(browser.value(ROWS).await, json!([failed]));
         browser.open("/t/one/executions").await;
-        // By keys: search, then down to the row, then in.
+        // With keys: search, go down to the row, open it.
         browser.press("/").await;
         browser.press("team:shop\u{e007}").await;
         browser.until("location.search === '?q=team%3Ashop' && document.documentElement.dataset.ready").await;
@@ -194,7 +194,7 @@ async fn filter_executions_and_go_by_keys() {
         browser.press("g").await;
         browser.press("q").await;
         browser.until("location.pathname === '/t/one/queues' && document.documentElement.dataset.ready").await;
-        assert_eq!(browser.value("document.documentElement.dataset.theme").await, theme, "what was chosen stays");
+        assert_eq!(browser.value("document.documentElement.dataset.theme").await, theme, "the choice is kept");
         // A new execution appears in the list by itself.
         browser.open("/t/one/executions").await;
         browser.value(MARK).await;
@@ -205,7 +205,7 @@ async fn filter_executions_and_go_by_keys() {
     .await;
 }
 
-/// Starts one over REST, as somebody else would.
+/// Starts an execution over REST, as another user would.
 async fn world_start(server: &str, token: &str) -> serde_json::Value {
     let http = crate::http::Http::new(server.strip_prefix("http://").unwrap().parse().unwrap());
     let bearer = format!("Bearer {token}");

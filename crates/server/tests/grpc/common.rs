@@ -1,4 +1,4 @@
-//! A server to talk to: two tenants, a worker token each, on a database of its own.
+//! A server for tests: two tenants with a worker token each, on its own database.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ pub(crate) enum Database {
     Postgres,
 }
 
-/// Where the data lies; lives as long as the test.
+/// The storage of the data. It is deleted with the test.
 enum Place {
     Folder(TempDir),
     Database(TestDatabase),
@@ -39,12 +39,12 @@ impl TestServer {
         Self::start_with(database, |_| {}).await
     }
 
-    /// With changes to the configuration.
+    /// Starts with a changed configuration.
     pub(crate) async fn start_with(database: Database, change: impl FnOnce(&mut Config)) -> Self {
         Self::start_limited(database, change, |_| ()).await
     }
 
-    /// With changes to the product's limits too.
+    /// Starts with a changed configuration and changed product limits.
     pub(crate) async fn start_limited(
         database: Database,
         change: impl FnOnce(&mut Config),
@@ -60,7 +60,7 @@ impl TestServer {
         };
         let mut config = Config::local(url);
         config.tenants = vec![tenant(TENANT, "one", TOKEN), tenant(OTHER_TENANT, "two", OTHER_TOKEN)];
-        // Tests of what is refused try much from one address.
+        // Tests of refusals send many invalid credentials from one address.
         config.auth.failed_tries_per_minute = 1_000_000;
         change(&mut config);
         let options = ServerOptions { limits, ..ServerOptions::new(config.clone()) };
@@ -68,7 +68,7 @@ impl TestServer {
         Self { server, config, _place: Arc::new(place) }
     }
 
-    /// Another one on the same database, which must be able to serve both.
+    /// Another server on the same database.
     pub(crate) async fn beside(&self) -> Self {
         let server = Server::start(ServerOptions::new(self.config.clone())).await.unwrap();
         Self { server, config: self.config.clone(), _place: self._place.clone() }
@@ -87,7 +87,7 @@ impl TestServer {
         self.server.grpc_addr()
     }
 
-    /// A connection that is made when it is first used, and again when it broke.
+    /// A connection that is opened on first use, and again after it broke.
     pub(crate) fn channel(&self) -> Channel {
         Endpoint::from_shared(format!("http://{}", self.grpc_addr())).unwrap().connect_lazy()
     }
@@ -122,7 +122,7 @@ macro_rules! on_both {
 }
 pub(crate) use on_both;
 
-/// The same on servers with other limits.
+/// Like `on_both!`, with other limits.
 macro_rules! on_both_limited {
     ($limits:expr; $($name:ident),* $(,)?) => {
         mod limited_sqlite {

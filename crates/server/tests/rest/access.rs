@@ -1,4 +1,4 @@
-//! Every route, with whoever may not. The routes come from the router's own table.
+//! Every route with every caller that may not use it. The routes come from the router's own table.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use uuid::Uuid;
 use crate::common::{Database, TOKEN};
 use crate::world::{FAR, World, text};
 
-/// What somebody who may only read can call.
+/// The routes that a viewer may use.
 const READS: &[&str] = &[
     "",
     "/workflows/{name}/status",
@@ -48,7 +48,7 @@ fn reads(method: &str, path: &str) -> bool {
     method == "GET" && (path == "/api/me" || below(path).is_some_and(|path| READS.contains(&path)))
 }
 
-/// The path with a tenant and ids in it.
+/// The path with a tenant and ids filled in.
 fn filled(path: &str, tenant: &str, id: &str) -> String {
     path.replace("{tenant}", tenant).replace("{name}", id).replace("{promise}", id)
 }
@@ -65,7 +65,7 @@ async fn rows(world: &World) -> String {
 async fn the_table_is_what_the_router_answers() {
     let world = world().await;
     let known: BTreeSet<_> = ROUTES.iter().collect();
-    assert_eq!(known.len(), ROUTES.len(), "a route stands twice in the table");
+    assert_eq!(known.len(), ROUTES.len(), "a route is twice in the table");
     let id = Uuid::new_v4().to_string();
     let paths: BTreeSet<&str> = ROUTES.iter().map(|(_, path)| *path).collect();
     for read in READS {
@@ -78,7 +78,7 @@ async fn the_table_is_what_the_router_answers() {
                 if known.contains(&(method, path)) {
                     answer.refused(401, "FLV0080");
                 } else if answer.status != 401 {
-                    // Literal segments also match the routes with a name in their place.
+                    // Literal segments also match the routes with a parameter in their place.
                     answer.refused(405, "FLV0082");
                 }
             }
@@ -155,14 +155,14 @@ async fn a_viewer_reads_and_does_nothing_else() {
     let viewer = world.token(&["one"], "viewer");
     for (method, path) in ROUTES {
         if reads(method, path) {
-            // What it names may be of another sort, but it may ask.
+            // The id that the path names may be of another type, but the caller is allowed.
             if !path.ends_with("/stream") {
                 let answer = world.call(&viewer, method, &filled(path, "one", &id), "").await;
                 assert!([200, 404].contains(&answer.status), "{method} {path}: {answer:?}");
             }
             continue;
         }
-        // Whatever it sends: who may not is not told what is wrong with it.
+        // Whatever the body is, a caller without permission gets no details about it.
         for body in ["", "{}", "nonsense"] {
             world.call(&viewer, method, &filled(path, "one", &id), body).await.refused(403, "FLV0081");
         }
@@ -180,7 +180,7 @@ async fn foreign_ids_are_absent_ids() {
     let other = world.token(&["two"], "admin");
     let absent = Uuid::new_v4().to_string();
     let named = ROUTES.iter().filter(|(_, path)| path.contains("{name}") || path.contains("{promise}"));
-    // Names of kinds and queues belong to nobody.
+    // Names of kinds and queues belong to no tenant.
     let named = named.filter(|(_, path)| !path.ends_with("/trigger") && !path.contains("/queues/"));
     for (method, path) in named {
         let body = match path.rsplit('/').next() {

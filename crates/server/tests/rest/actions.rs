@@ -1,4 +1,4 @@
-//! Acting on executions.
+//! Actions on executions.
 
 use flovyn_proto::v1;
 use serde_json::json;
@@ -21,7 +21,7 @@ async fn cancelling(world: World) {
         worker.submit(&activation, Vec::new(), v1::WorkflowStatus::Suspended).await;
         let body = world.post(&format!("/{path}/{id}/cancel"), &json!({ "reason": "enough" })).await.ok(200);
         assert_eq!(body["workflowExecutionId"], json!(id));
-        // The worker is asked, and may clean up first.
+        // The worker is asked to stop, and may clean up first.
         let asked = worker.activation().await;
         assert_eq!(asked.events.last().unwrap().event_type, "CANCELLATION_REQUESTED");
         let found = world.get(&format!("/workflow-executions/{id}")).await.ok(200);
@@ -67,7 +67,7 @@ async fn releasing(world: World) {
     assert!(text(&why["message"]).contains("(build build-1)"), "{why}");
     let body = world.post(&path, &json!({})).await.ok(200);
     assert_eq!(body, json!({ "workflowExecutionId": id, "status": "PENDING" }));
-    // The same worker has it again, sooner than its delay.
+    // The same worker receives it again, before its delay has ended.
     let again = worker.activation().await;
     assert_eq!(again.id, id);
     world.post(&path, &json!({})).await.refused(409, "FLV0060");
@@ -88,7 +88,7 @@ async fn retrying(world: World) {
     assert_eq!(body["retryOf"], json!(id));
     let again = world.call(&world.admin, "GET", &text(&body["links"]["self"]), "").await.ok(200);
     assert_eq!((&again["retryOf"], &again["input"]), (&json!(id), &json!({ "order": 1 })));
-    // With a key it is one retry, however many ask at once.
+    // With a key there is one retry, however many requests arrive at once.
     let (bearer, whole) = (format!("Bearer {}", world.admin), format!("/api/tenants/one{path}"));
     let headers = [("authorization", bearer.as_str()), ("idempotency-key", "button")];
     let send = || world.http.send("POST", &whole, &headers, "");
@@ -147,7 +147,7 @@ async fn signal_with_start(world: World) {
     let second = world.post(path, &request).await.ok(200);
     assert_eq!((&second["workflowCreated"], &second["signalEventSequence"]), (&json!(false), &json!(3)));
     assert_eq!(first["workflowExecutionId"], second["workflowExecutionId"]);
-    // One that has finished is started anew.
+    // After a finished execution, a new one is started.
     let mut worker = Worker::connect(&world.server).await;
     complete_next(&mut worker, "1").await;
     assert_eq!(status(&world, &text(&first["workflowExecutionId"])).await, "COMPLETED");

@@ -37,7 +37,7 @@ async fn tenants(world: World) {
         assert_eq!(world.call(&root, "GET", &format!("/api/tenants/{name}"), "").await.ok(200), body);
         world.call(&world.admin, "GET", &format!("/api/tenants/{name}"), "").await.refused(404, "FLV0030");
     }
-    // Whoever may make tenants acts only for those its credential names.
+    // A server-admin acts only for the tenants that its credential names.
     let bound = world.token(&["two"], "server-admin");
     world.call(&bound, "GET", "/api/tenants/one", "").await.refused(404, "FLV0030");
     assert_eq!(world.get("").await.ok(200)["id"], json!(TENANT.to_string()));
@@ -58,7 +58,7 @@ async fn worker_tokens(world: World) {
     let (id, token) = (text(&body["id"]), text(&body["token"]));
     assert_eq!((&body["name"], &body["expiresAt"]), (&request["name"], &request["expiresAt"]));
     assert_eq!(start_with(&world, &token).await, Ok(()));
-    // Shown once.
+    // The token is shown only once.
     let listed = world.get("/worker-tokens").await;
     assert!(!listed.text.contains(&token));
     let row = |body: &Value| {
@@ -67,7 +67,7 @@ async fn worker_tokens(world: World) {
     };
     let listed = row(&listed.ok(200));
     assert!(listed.get("token").is_none() && listed.get("revokedAt").is_none(), "{listed}");
-    // For gRPC only.
+    // Worker tokens are for gRPC only.
     world.call(&token, "GET", "/api/tenants/one", "").await.refused(401, "FLV0080");
     let path = format!("/worker-tokens/{id}");
     assert_eq!(world.delete(&path).await.status, 204);

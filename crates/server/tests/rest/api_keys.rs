@@ -56,7 +56,7 @@ async fn roles_and_tenants(database: Database) {
             let bearer = format!("Bearer flv_{name}");
             let answer = http.send(method, path, &[("authorization", &bearer)], body).await;
             assert_eq!(answer.status, expected, "{name} {method} {path}: {}", answer.text);
-            // A tenant that is made twice is there already.
+            // A tenant that is created twice already exists.
             let expected = if expected == 201 && path == "/api/tenants" { 409 } else { expected };
             let answer = http.send(method, path, &[("x-api-key", &format!("flv_{name}"))], body).await;
             assert_eq!(answer.status, expected, "{name} {method} {path}: {}", answer.text);

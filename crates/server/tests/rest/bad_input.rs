@@ -1,4 +1,4 @@
-//! Whatever is sent: a refusal with a code, never a fault of the server.
+//! Any input leads to an answer or to a refusal with a code, never to an internal error.
 
 use flovyn_server::rest::ROUTES;
 use serde_json::json;
@@ -11,7 +11,7 @@ on_both!(bodies, deep_nesting, deep_payloads, oversize, compressed, paths, stran
 /// Routes that take a body.
 fn writing() -> impl Iterator<Item = String> {
     let paths = ROUTES.iter().filter(|(method, path)| *method == "POST" && path.contains("{tenant}"));
-    // These look at none.
+    // These routes ignore the body.
     let paths = paths.filter(|(_, path)| !path.ends_with("/retry") && !path.ends_with("/release"));
     let paths = paths.filter(|(_, path)| !path.contains("/queues/"));
     let id = "0190aaaa-0000-7000-8000-000000000001";
@@ -80,7 +80,7 @@ async fn deep_nesting(world: World) {
         is_refused(&raw(&world, &path, deep.clone().into_bytes()).await, &path);
         is_refused(&raw(&world, &path, "[".repeat(100_000).into_bytes()).await, &path);
     }
-    // As a payload it is refused, or kept and given back; nobody falls over it.
+    // As a payload, the document is refused, or stored and returned; nothing crashes.
     let body = format!(r#"{{"input":{deep}}}"#);
     let answer = raw(&world, "/api/tenants/one/workflows/order/trigger", body.into_bytes()).await;
     assert!(answer.status == 201 || answer.status == 400, "{answer:?}");
@@ -103,7 +103,7 @@ async fn oversize(world: World) {
     raw(&world, "/api/tenants/one/workflows/order/trigger", vec![b' '; 16 << 20]).await.ok(201);
 }
 
-/// Nothing is unpacked, so a small body cannot become a large one, and no example of what is packed is believed.
+/// Bodies are not decompressed, so a small body cannot become a large one.
 async fn compressed(world: World) {
     let bearer = format!("Bearer {}", world.admin);
     for path in writing() {
@@ -123,7 +123,7 @@ async fn compressed(world: World) {
     assert_eq!(world.executions().await, 1);
 }
 
-/// Wherever a payload may stand: it is refused, or kept as it is and given back.
+/// Wherever a payload is allowed, the document is refused, or stored and returned unchanged.
 async fn deep_payloads(world: World) {
     let text =
         |opening: &str, closing: &str| format!("{}1{}", opening.repeat(10_000), closing.repeat(10_000));
@@ -143,7 +143,7 @@ async fn deep_payloads(world: World) {
             ("/tasks".to_owned(), format!(r#"{{"task_type":"t","input":{deep}}}"#)),
             ("/tasks/batch".to_owned(), format!(r#"{{"tasks":[{{"task_type":"t","input":{deep}}}]}}"#)),
             ("/promises/key:none/resolve".to_owned(), format!(r#"{{"value":{deep}}}"#)),
-            // Where no payload belongs it is refused.
+            // Where no payload is allowed, the document is refused.
             ("/workflows/deep/trigger".to_owned(), format!(r#"{{"labels":{deep}}}"#)),
             ("/tasks".to_owned(), format!(r#"{{"task_type":"t","retry_policy":{deep}}}"#)),
         ];
@@ -221,7 +221,7 @@ async fn strange_texts(world: World) {
         assert!(answer.status < 500, "{task}: {answer:?}");
         assert!(answer.status == 201 || answer.body["code"].is_string(), "{task}: {answer:?}");
     }
-    // The listings still work with whatever was let in.
+    // The listings still work with everything that was accepted.
     world.get("/workflow-executions").await.ok(200);
     world.get("/tasks").await.ok(200);
     world.get("/queues").await.ok(200);

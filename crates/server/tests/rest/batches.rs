@@ -1,4 +1,4 @@
-//! Many starts at once: all of them, or none.
+//! Many starts at once: all of them or none.
 
 use serde_json::{Value, json};
 
@@ -64,7 +64,7 @@ async fn keys_within_a_batch(world: World) {
     assert_eq!(world.executions().await, 1);
 }
 
-/// 201 as long as anything is new.
+/// The status is 201 if anything is new.
 async fn what_was_there_already(world: World) {
     let item = |key: &str| json!({ "kind": "k", "idempotencyKey": key });
     for (keys, status) in [(["a", "b"], 201), (["a", "b"], 200), (["b", "c"], 201), (["c", "a"], 200)] {

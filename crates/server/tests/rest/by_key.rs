@@ -30,7 +30,7 @@ async fn signal_state_and_cancel(world: World) {
     assert_eq!(sent, json!({ "workflowExecutionId": id, "signalEventSequence": 3 }));
     world.post(&format!("{path}/signal"), &json!({ "name": "" })).await.refused(400, "FLV0003");
     assert_eq!(world.get(&format!("{path}/state")).await.ok(200), json!({}));
-    // Nobody runs it: a cancel ends it at once.
+    // No worker runs it, so a cancel ends it at once.
     let cancelled = world.post(&format!("{path}/cancel"), &json!({ "reason": "enough" })).await.ok(200);
     assert_eq!(cancelled, json!({ "workflowExecutionId": id, "status": "CANCELLED" }));
     let next = entity(&world, "cart-ada").await;
@@ -79,7 +79,7 @@ async fn the_last_one_is_found_after_its_end(world: World) {
     assert_eq!((&found["id"], &found["status"]), (&json!(first), &json!("COMPLETED")));
     let second = entity(&world, "cart").await;
     world.post(&format!("{path}/terminate"), &json!({})).await.ok(200);
-    // Its end has freed the key: nobody has it any more.
+    // Its end has freed the key: no execution holds it now.
     let found = world.get(path).await.ok(200);
     assert_eq!((&found["id"], &found["status"]), (&json!(second), &json!("CANCELLED")));
 }

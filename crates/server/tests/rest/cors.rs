@@ -1,4 +1,4 @@
-//! Pages of other origins: not answered unless they were named.
+//! Pages of other origins: refused unless they are configured.
 
 use flovyn_server::config::Cors;
 
@@ -57,11 +57,11 @@ async fn named_origins_are_allowed_and_no_others() {
         assert!(["get", "post", "delete"].iter().all(|method| methods.contains(method)), "{methods}");
         let wanted = ["authorization", "content-type", "x-api-key", "idempotency-key", "last-event-id"];
         assert!(wanted.iter().all(|header| headers.contains(header)), "{headers}");
-        // The page may also read why it was refused, and when to come back.
+        // The page may also read why it was refused, and when to retry.
         let answer = http.send("GET", PATH, &[("origin", origin)], "").await;
         assert_eq!((answer.status, allowed(&answer)), (401, Some(origin)));
         assert_eq!(header(&answer, "access-control-expose-headers"), Some("retry-after"));
-        assert!(header(&answer, "vary").unwrap().contains("origin"), "caches must tell pages apart");
+        assert!(header(&answer, "vary").unwrap().contains("origin"), "caches must distinguish origins");
     }
     let others = [
         "https://evil.example",
@@ -74,7 +74,7 @@ async fn named_origins_are_allowed_and_no_others() {
         assert_eq!(allowed(&preflight(&http, PATH, origin).await), None, "{origin}");
         assert_eq!(allowed(&http.send("GET", PATH, &[("origin", origin)], "").await), None, "{origin}");
     }
-    // Only the REST API is for pages.
+    // Only the REST API is available to other origins.
     assert_eq!(allowed(&preflight(&http, "/_/metrics", PAGE).await), None);
     assert_eq!(allowed(&http.send("GET", "/_/health", &[("origin", PAGE)], "").await), None);
 }

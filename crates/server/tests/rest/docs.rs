@@ -1,4 +1,4 @@
-//! The documentation that the server brings along, and who may read it.
+//! The documentation inside the server, and who may read it.
 
 use crate::common::Database;
 use crate::world::World;
@@ -29,7 +29,7 @@ async fn on_this_machine_anybody_may_read_it() {
     let script = world.http.send("GET", "/api/docs/swagger-initializer.js", &[], "").await.text;
     assert!(script.contains(r#""validatorUrl": "none""#), "{script}");
     assert_eq!(world.http.send("GET", "/api/docs", &[], "").await.status, 308);
-    // Nothing of this server is shown within a page of another site, whatever answers.
+    // No page of another site may embed any answer of this server.
     for path in
         ["/api/docs", "/api/docs/nothing.js", "/api/me", "/_/health", "/_/metrics", "/login", "/nowhere"]
     {

@@ -1,4 +1,4 @@
-//! Looking at executions: one, many, and what lies below them.
+//! Reads executions: one, many, and their tasks and children.
 
 use flovyn_proto::v1;
 use flovyn_proto::v1::workflow_command::CommandData;
@@ -114,7 +114,7 @@ async fn what_lies_below(world: World) {
     assert_eq!(world.get(&below("state")).await.ok(200), json!({ "step": { "n": 1 } }));
     let by_parent = world.get(&format!("/workflow-executions?parentId={id}")).await.ok(200);
     assert_eq!(by_parent["executions"], children["executions"]);
-    // A workflow's task is no standalone one.
+    // A task of a workflow is not a standalone task.
     world.get(&format!("/tasks/{task}")).await.refused(404, "FLV0032");
     assert_eq!(world.get("/tasks").await.ok(200)["total"], 0);
     let found = world.get(&format!("/workflow-executions/{id}")).await.ok(200);
@@ -170,7 +170,7 @@ async fn history_in_pages(world: World) {
     }
 }
 
-/// Runs the next workflow in one activation that records so many operations and ends.
+/// Runs the next workflow in one activation that records this many operations and ends.
 async fn run_in_steps(world: &World, id: &str, operations: usize) {
     let mut worker = WorkflowDispatchClient::new(world.server.channel());
     let poll =
@@ -192,7 +192,8 @@ async fn run_in_steps(world: &World, id: &str, operations: usize) {
     worker.submit_workflow_commands(signed(submit)).await.unwrap();
 }
 
-/// They ask once and look for the end in what they get: without a limit it is all of it. With one it is a page.
+/// These clients ask once and search the answer for the end: without a limit they get the whole history, with a limit a
+/// page.
 async fn a_whole_history_for_clients_of_the_public_protocol(world: World) {
     const EVENTS: usize = 5_000;
     let id = world.start_order().await;
@@ -208,7 +209,7 @@ async fn a_whole_history_for_clients_of_the_public_protocol(world: World) {
     let sequences: Vec<_> = events.iter().map(|event| event["sequence"].as_u64().unwrap()).collect();
     assert_eq!(sequences, (1..=EVENTS as u64).collect::<Vec<_>>());
     assert_eq!(events.last().unwrap()["eventType"], json!("WORKFLOW_COMPLETED"));
-    // The same fields as a page, and the same events.
+    // The same fields and the same events as a page.
     let page = world.get(&format!("{path}?limit=1000")).await.ok(200);
     assert_eq!((&whole["executionId"], &whole["createdAtMs"]), (&page["executionId"], &page["createdAtMs"]));
     assert_eq!(events[..1_000], page["events"].as_array().unwrap()[..]);

@@ -1,4 +1,4 @@
-//! Following an execution or a task: nothing is missed, nothing comes twice.
+//! Follows an execution or a task: no event is missed or repeated.
 
 use flovyn_proto::v1;
 use flovyn_proto::v1::task_execution_client::TaskExecutionClient;
@@ -51,7 +51,7 @@ async fn from_where_it_broke_off(world: World) {
     signal(&world, &id).await;
     let mut events = open(&world, &id, Some("4")).await;
     assert_eq!(events.next().await.unwrap().0, 5);
-    // What is no number is no place: from the beginning.
+    // Text that is not a number means from the beginning.
     for strange in ["nonsense", "-7"] {
         assert_eq!(open(&world, &id, Some(strange)).await.next().await.unwrap().0, 1);
     }
@@ -84,5 +84,5 @@ async fn a_task_and_what_it_streams(world: World) {
     worker.complete_task(&claimed, "7").await;
     let (_, _, data) = events.next().await.unwrap();
     assert_eq!((&data["status"], &data["output"]), (&json!("COMPLETED"), &json!(7)));
-    assert!(events.next().await.is_none(), "it ends with the task");
+    assert!(events.next().await.is_none(), "the stream ends with the task");
 }

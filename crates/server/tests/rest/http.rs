@@ -1,4 +1,4 @@
-//! A client of HTTP, as small as it can be.
+//! A minimal HTTP client.
 
 use std::net::SocketAddr;
 
@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use crate::worker::PATIENCE;
 
-/// What came back. A body that is no JSON is null.
+/// The answer. `body` is null if it is not JSON.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -21,19 +21,19 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    /// Seconds after which it may be worth another try.
+    /// The seconds to wait before a retry. `None`: the header is missing.
     pub(crate) fn retry_after(&self) -> Option<i64> {
         self.headers.get("retry-after").map(|value| value.to_str().unwrap().parse().unwrap())
     }
 
-    /// The body, if the status is this one.
+    /// The body, which must come with this status.
     #[track_caller]
     pub(crate) fn ok(self, status: u16) -> Value {
         assert_eq!(self.status, status, "{}", self.text);
         self.body
     }
 
-    /// A refusal with a code and a page, or the test fails.
+    /// Checks that the answer is a refusal with this code and a page.
     #[track_caller]
     pub(crate) fn refused(self, status: u16, code: &str) -> Value {
         assert_eq!((self.status, self.body["code"].as_str()), (status, Some(code)), "{}", self.text);
@@ -104,11 +104,11 @@ pub(crate) struct Events {
     text: String,
 }
 
-/// Its id, its type, its data.
+/// The id, the type and the data of an event.
 pub(crate) type Event = (i64, String, Value);
 
 impl Events {
-    /// None: the stream has ended.
+    /// The next event. `None`: the stream has ended.
     pub(crate) async fn next(&mut self) -> Option<Event> {
         loop {
             if let Some((block, rest)) = self.text.split_once("\n\n") {

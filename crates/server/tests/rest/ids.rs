@@ -1,4 +1,4 @@
-//! Ids and times that say what they mean, but not in the one way that is understood.
+//! Valid ids and times in spellings that are not accepted.
 
 use flovyn_server::rest::ROUTES;
 use serde_json::json;
@@ -6,11 +6,11 @@ use serde_json::json;
 use crate::common::{Database, TENANT};
 use crate::world::{World, in_a_year, text};
 
-/// The same id as others would write it.
+/// The same id in other spellings.
 fn other_spellings(id: &str) -> Vec<String> {
     let simple = id.replace('-', "");
     let all = vec![id.to_uppercase(), simple, format!("%7B{id}%7D"), format!("urn:uuid:{id}")];
-    // One of digits alone is the same in capital letters.
+    // An id of digits alone does not change in capital letters.
     all.into_iter().filter(|other| other != id).collect()
 }
 
@@ -21,7 +21,7 @@ async fn an_id_has_one_spelling_in_every_path() {
     let task = text(&world.post("/tasks", &json!({ "task_type": "t" })).await.ok(201)["id"]);
     let token = text(&world.post("/worker-tokens", &json!({ "name": "ci" })).await.ok(201)["id"]);
     let named = ROUTES.iter().filter(|(_, path)| path.contains("{name}") || path.contains("{promise}"));
-    // These name kinds, queues and keys.
+    // These paths have names of kinds, queues and keys.
     let names =
         |path: &str| path.ends_with("/trigger") || path.contains("/queues/") || path.contains("/by-key/");
     let named = named.filter(|(_, path)| !names(path));
@@ -36,13 +36,13 @@ async fn an_id_has_one_spelling_in_every_path() {
         for other in other_spellings(id) {
             let path = path.replace("{tenant}", "one").replace("{name}", &other).replace("{promise}", &other);
             let refused = world.call(&world.admin, method, &path, body).await.refused(400, "FLV0004");
-            assert!(refused["error"].as_str().unwrap().contains("small letters"), "{refused}");
+            assert!(refused["error"].as_str().unwrap().contains("lower case"), "{refused}");
         }
     }
     let tenant = TENANT.to_string();
     world.call(&world.admin, "GET", &format!("/api/tenants/{tenant}"), "").await.ok(200);
     for other in other_spellings(&tenant) {
-        // What is no id is a slug, and no tenant has this one.
+        // Text that is not an id is a slug, and no tenant has this one.
         world.call(&world.admin, "GET", &format!("/api/tenants/{other}"), "").await.refused(404, "FLV0030");
     }
     for other in other_spellings(&execution) {
@@ -68,7 +68,7 @@ async fn times_are_rfc_3339_to_the_end_of_its_years() {
         let told = refused["error"].as_str().unwrap();
         assert!(told.contains(why) && told.contains("scheduledAt") && told.contains("RFC 3339"), "{told}");
     }
-    // It is a time, but too far away to begin then.
+    // The time is valid, but too far away for a start.
     let far = start("9999-12-31T23:59:59Z").await.refused(400, "FLV0006");
     assert!(far["error"].as_str().unwrap().contains("at most 3653 days ahead"), "{far}");
     let until = "createdBefore=9999-12-31T23:59:59Z&createdAfter=0001-01-01T00:00:00Z";

@@ -1,4 +1,4 @@
-//! An issuer of tokens, with its key set at an address of this machine.
+//! An issuer of tokens that publishes its key set on this machine.
 
 use std::sync::{Arc, Mutex};
 
@@ -37,7 +37,7 @@ impl Signer {
         }
     }
 
-    /// Its public half, for a key set.
+    /// The public key, for a key set.
     pub(crate) fn public(&self) -> Value {
         let pem = self.public_pem();
         let key = match self.algorithm {
@@ -61,7 +61,7 @@ impl Signer {
         jsonwebtoken::encode(header, claims, &self.key()).unwrap()
     }
 
-    /// A good token of an administrator of tenant one.
+    /// A valid token of an administrator of tenant one.
     pub(crate) fn token(&self) -> String {
         self.sign(&self.header(), &claims())
     }
@@ -74,7 +74,7 @@ pub(crate) fn claims() -> Value {
     })
 }
 
-/// What the address answers, and how often it was asked.
+/// The answer of the URL, and the number of requests.
 #[derive(Clone)]
 pub(crate) struct KeyAddress {
     pub(crate) url: String,
@@ -111,10 +111,10 @@ impl KeyAddress {
         *self.asked.borrow()
     }
 
-    /// Waits until it was asked so often.
+    /// Waits until this many requests have arrived.
     pub(crate) async fn until_asked(&self, times: usize) {
         let mut asked = self.asked.subscribe();
         let reached = asked.wait_for(|asked| *asked >= times);
-        tokio::time::timeout(PATIENCE, reached).await.expect("it is asked in time").unwrap();
+        tokio::time::timeout(PATIENCE, reached).await.expect("the requests arrive in time").unwrap();
     }
 }

@@ -1,4 +1,4 @@
-//! Key sets: chosen by name, read again when they change, and never a way in for anybody else.
+//! Key sets: keys are chosen by their `kid`, refreshed when they change, and accept no other issuer.
 
 use std::sync::Arc;
 
@@ -61,7 +61,7 @@ async fn a_new_key_is_found_by_the_first_token_that_names_it() {
     world.keys.publish(&[&old, &new]);
     assert_eq!((world.status(&new.token()).await, world.keys.asked()), (200, 2));
     assert_eq!(world.status(&old.token()).await, 200, "both are in the set");
-    // Anybody can name keys that do not exist: that does not make the server ask again and again.
+    // Any caller can name unknown keys. That must not make the server ask the issuer again and again.
     for _ in 0..5 {
         assert_eq!(world.status(&foreign.token()).await, 401);
     }
@@ -77,7 +77,7 @@ async fn many_tokens_that_name_a_new_key_cause_one_reading() {
     let statuses = futures::future::join_all((0..30).map(|_| world.status(&token))).await;
     assert_eq!(statuses, [200; 30]);
     assert_eq!(world.keys.asked(), 2);
-    assert_eq!(world.status(&old.token()).await, 401, "a key that was taken out is none any more");
+    assert_eq!(world.status(&old.token()).await, 401, "a removed key is not accepted any more");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -86,7 +86,7 @@ async fn keys_that_were_taken_out_go_without_a_token_that_names_a_new_one() {
     let world = World::start_with(&[&old], |jwt| jwt.jwks_refresh_seconds = 1).await;
     assert_eq!(world.status(&old.token()).await, 200);
     world.keys.publish(&[&new]);
-    // One may have been under way; when the one behind it is asked for, the new set is in use.
+    // One request may have been in flight. When the next one arrives, the new set is in use.
     world.keys.until_asked(world.keys.asked() + 2).await;
     assert_eq!(world.status(&old.token()).await, 401);
     assert_eq!(world.status(&new.token()).await, 200);
@@ -171,7 +171,7 @@ async fn a_set_that_cannot_be_used_stops_the_start() {
             "{error}"
         );
     }
-    // Nobody listens there any more.
+    // No server listens there any more.
     let gone = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/keys", gone.local_addr().unwrap());
     drop(gone);
@@ -232,7 +232,7 @@ async fn forged_tokens_are_refused() {
         |key: &[u8]| jsonwebtoken::encode(&secret, &claims(), &EncodingKey::from_secret(key)).unwrap();
     let (pem, public) = (signer.public_pem(), signer.public());
     let mut forged = vec![
-        // The public key as a shared secret, as an attacker may have got it.
+        // The public key as a shared secret, as an attacker may know it.
         with_secret(pem.as_bytes()),
         with_secret(pem.trim_end().as_bytes()),
         with_secret(public["x"].as_str().unwrap().as_bytes()),
@@ -245,14 +245,14 @@ async fn forged_tokens_are_refused() {
         attacker.token(),
         Signer::of("a", jsonwebtoken::Algorithm::ES256).token(),
     ];
-    // A key that the token brings along, or says where to find.
+    // A key that the token contains, or whose URL it names.
     let elsewhere = KeyAddress::start(&[&attacker]).await;
     let brought: Header = serde_json::from_value(json!({
         "alg": "EdDSA", "kid": "a", "jwk": attacker.public(), "jku": elsewhere.url, "x5u": elsewhere.url,
     }))
     .unwrap();
     forged.push(attacker.sign(&brought, &claims()));
-    // Names that would be paths, addresses or statements if they were used as such.
+    // Names that would be paths, URLs or SQL if they were used as such.
     let names = [
         "",
         " a",
@@ -282,7 +282,7 @@ async fn forged_tokens_are_refused() {
 async fn serve_tls(acceptor: TlsAcceptor, listener: TcpListener, document: String) {
     loop {
         let (stream, _) = listener.accept().await.unwrap();
-        // A caller that does not trust the certificate goes away.
+        // A caller that does not trust the certificate disconnects.
         let Ok(mut stream) = acceptor.accept(stream).await else { continue };
         let mut request = [0; 1_024];
         let _ = stream.read(&mut request).await.unwrap();

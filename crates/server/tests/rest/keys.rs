@@ -1,4 +1,4 @@
-//! Idempotency keys: one execution per key, for as long as the key holds.
+//! Idempotency keys: one execution per key, during the lifetime of the key.
 
 use std::collections::BTreeSet;
 use std::time::Instant;
@@ -55,7 +55,7 @@ async fn with_idempotency_key(world: World) {
     assert_eq!((&first["idempotencyKeyNew"], &second["idempotencyKeyNew"]), (&json!(true), &json!(false)));
     assert_eq!(second["idempotencyKeyUsed"], json!(true));
     assert_eq!(first["workflowExecutionId"], second["workflowExecutionId"]);
-    // A completed one keeps its key.
+    // A completed execution keeps its key.
     let mut worker = Worker::connect(&world.server).await;
     complete_next(&mut worker, "1").await;
     let third = world.post(PATH, &request).await.ok(200);
@@ -79,7 +79,7 @@ async fn by_header(world: World) {
     let by_body = world.post(PATH, &json!({ "idempotencyKey": "key" })).await.ok(200);
     assert_eq!(first["workflowExecutionId"], by_body["workflowExecutionId"]);
     trigger_with(&world, "key", &json!({ "idempotencyKey": "key" })).await.ok(200);
-    // One that cannot be read is not passed over.
+    // An unreadable key is not ignored.
     trigger_with(&world, "schl\u{fc}ssel", &json!({})).await.refused(400, "FLV0003");
     let bearer = format!("Bearer {}", world.admin);
     let headers = [("authorization", bearer.as_str()), ("idempotency-key", "schl\u{fc}ssel")];
@@ -92,7 +92,7 @@ async fn idempotency_key_expired(world: World) {
     let request = json!({ "idempotencyKey": "key", "idempotencyKeyTTL": "1s" });
     let first = world.post(PATH, &request).await.ok(201);
     let until = Instant::now() + PATIENCE;
-    // Asking again does not make the key live longer.
+    // A repeated request does not extend the lifetime of the key.
     let second = loop {
         let answer = world.post(PATH, &request).await;
         if answer.status == 201 {
@@ -126,7 +126,7 @@ async fn cancelled_execution_allows_retry(world: World) {
     assert_ne!(first["workflowExecutionId"], second["workflowExecutionId"]);
 }
 
-/// Fifty at once, evenly over these servers: one starts it, the others find it.
+/// Fifty requests at once, distributed over these servers: one starts the execution, the others find it.
 async fn fifty(world: &World, servers: &[Http]) {
     let bearer = format!("Bearer {}", world.admin);
     let headers = [("authorization", bearer.as_str())];

@@ -9,7 +9,7 @@ on_both!(inputs, keys, wide_names, labels);
 const PATH: &str = "/workflows/order/trigger";
 
 async fn inputs(world: World) {
-    // Two quotes make it one MiB exactly.
+    // With its two quotes, the document is exactly 1 MiB.
     let fits = json!({ "input": "x".repeat((1 << 20) - 2) });
     world.post(PATH, &fits).await.ok(201);
     let too_large = json!({ "input": "x".repeat((1 << 20) - 1) });
@@ -20,7 +20,7 @@ async fn inputs(world: World) {
 }
 
 async fn keys(world: World) {
-    // Characters, not bytes.
+    // The limit counts characters, not bytes.
     for letter in ["k", "\u{e9}"] {
         let key = |length: usize| json!({ "idempotencyKey": letter.repeat(length) });
         world.post(PATH, &key(255)).await.ok(201);
@@ -32,7 +32,7 @@ async fn keys(world: World) {
     assert_eq!(world.executions().await, 2);
 }
 
-/// As many characters of four bytes, in no order that a database could shorten.
+/// This many characters of four bytes, in an order that a database cannot compress.
 fn wide(seed: u32, length: usize) -> String {
     let mut state = seed;
     let mut next = || {
@@ -46,7 +46,7 @@ fn in_path(text: &str) -> String {
     text.bytes().map(|byte| format!("%{byte:02X}")).collect()
 }
 
-/// Every name that is looked up by an index takes 255 characters, whatever their width.
+/// Every indexed name accepts 255 characters, whatever their width.
 async fn wide_names(world: World) {
     let (kind, queue, key, version) = (wide(1, 255), wide(2, 255), wide(3, 255), wide(4, 128));
     let path = format!("/workflows/{}/trigger", in_path(&kind));
@@ -65,7 +65,7 @@ async fn wide_names(world: World) {
     for wrong in [json!({ "taskQueue": wide(2, 256) }), json!({ "idempotencyKey": wide(3, 256) })] {
         world.post(PATH, &wrong).await.refused(400, "FLV0003");
     }
-    // A version stands in one index entry with a kind and a queue.
+    // A version shares an index entry with a kind and a queue.
     let wrong = world.post(PATH, &json!({ "version": wide(4, 129) })).await.refused(400, "FLV0003");
     assert_eq!(wrong["error"], "version has 516 bytes, the limit is 512");
 }

@@ -1,18 +1,19 @@
 //! REST over real sockets, on both databases.
 //!
 //! - `trigger`, `keys`, `limits`, `batches`: starting workflows.
-//! - `executions`, `by_key`, `actions`, `promises`, `follow`: looking at executions, acting on them, following them.
+//! - `executions`, `by_key`, `actions`, `promises`, `follow`: read, control and follow executions.
 //! - `tasks`, `task_life`, `polled_tasks`: standalone tasks.
-//! - `metrics`: what a scraper sees of all that.
-//! - `admin`, `quotas`, `rates`: tenants, worker tokens, queues, workers; what a tenant may use.
+//! - `metrics`: the metrics after all of these.
+//! - `admin`, `quotas`, `rates`: tenants, worker tokens, queues, workers; the limits of a tenant.
 //! - `audit`: who changed what.
-//! - `tries`: credentials that are not valid, again and again.
-//! - `jwks`, `api_keys`, `cors`: who is let in, with which credential, from which page.
-//! - `ids`: the one spelling of ids and of times.
-//! - `openapi`, `docs`, `problems`: the document of it all, who may read it, and refusals as RFC 9457 wants them.
-//! - `access`, `bad_input`: every route, with whoever may not and with whatever is wrong; `outside`: the paths beside them.
+//! - `tries`: repeated invalid credentials.
+//! - `jwks`, `api_keys`, `cors`: which credentials and which origins are accepted.
+//! - `ids`: the accepted spelling of ids and of times.
+//! - `openapi`, `docs`, `problems`: the OpenAPI document, access to it, and problem details (RFC 9457).
+//! - `access`, `bad_input`: every route with callers that may not use it and with invalid input; `outside`: all other
+//! paths.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails right there")]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot continue fails at that line")]
 
 mod access;
 mod actions;

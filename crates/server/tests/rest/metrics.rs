@@ -1,4 +1,4 @@
-//! Every metric moves by exactly what was done, as a scraper sees it.
+//! Every metric changes by exactly the work that was done, as a scraper sees it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
@@ -33,7 +33,7 @@ on_both!(
 
 const PATH: &str = "/workflows/order/trigger";
 
-/// What one scrape shows: value by name and labels.
+/// The values of one scrape, by name and labels.
 struct Scrape {
     values: BTreeMap<String, f64>,
     text: String,
@@ -56,13 +56,13 @@ impl Scrape {
         self.values.get(series).copied().unwrap_or(0.0)
     }
 
-    /// How far a series has moved since an earlier scrape.
+    /// How much a series has changed since an earlier scrape.
     fn since(&self, before: &Scrape, series: &str) -> f64 {
         self.get(series) - before.get(series)
     }
 }
 
-/// Scrapes until a series has a value: for what is counted a moment after the answer.
+/// Scrapes until a condition holds, for values that are counted shortly after the answer.
 async fn until(world: &World, what: &str, holds: impl Fn(&Scrape) -> bool) -> Scrape {
     let until = Instant::now() + PATIENCE;
     loop {
@@ -93,7 +93,7 @@ async fn triggers_and_keys(world: World) {
     world.post(PATH, &keyed).await.ok(200);
     world.post(PATH, &json!({})).await.ok(201);
     world.post("/workflows/other/trigger", &keyed).await.refused(409, "FLV0042");
-    // What a refused batch did before it was refused never happened.
+    // A refused batch has no effect, so its parts are not counted.
     let spoilt = json!({ "workflows": [{ "kind": "other", "idempotencyKey": "five" },
         { "kind": "other", "idempotencyKey": "one" }] });
     world.post("/workflows/batch", &spoilt).await.refused(409, "FLV0042");
@@ -117,7 +117,7 @@ async fn triggers_and_keys(world: World) {
     assert_eq!(moved(&triggered("bulk", "existing")), 1.0);
     assert_eq!(moved(&triggered("signalled", "created")), 1.0);
     assert_eq!(moved(&triggered("signalled", "existing")), 1.0);
-    // Refused: neither a hit nor a trigger.
+    // A refused batch counts neither as a hit nor as a trigger.
     assert_eq!(moved(&triggered("other", "created")) + moved(&triggered("other", "existing")), 0.0);
     assert_eq!(moved(&of_tenant("flovyn_idempotency_misses_total")), 4.0);
     assert_eq!(moved(&of_tenant("flovyn_idempotency_hits_total")), 5.0);
@@ -175,7 +175,7 @@ async fn tasks_and_queues(world: World) {
     assert_eq!(after.get(&depth("slow", "TASK")), 3.0);
     assert_eq!((after.get(&submitted("slow")), after.get(&submitted("default"))), (3.0, 2.0));
     assert_eq!(after.get(&waited("default", "TASK")), 2.0);
-    // Once when it began and once when its task was done.
+    // Once when it began and once when its task completed.
     assert_eq!(after.get(&waited("default", "WORKFLOW")), 2.0);
     assert_eq!(after.get(&waited("slow", "TASK")), 0.0);
 }
@@ -201,7 +201,7 @@ async fn batches_and_commits(world: World) {
     for _ in 0..5 {
         world.start_order().await;
     }
-    // Each waited for the one before it, so each had a transaction of its own.
+    // Each request waited for the previous one, so each had its own transaction.
     let after = scrape(&world).await;
     let moved = |series: &str| after.since(&before, series);
     assert_eq!(moved("flovyn_commit_duration_seconds_count"), 5.0);
@@ -238,7 +238,7 @@ async fn requests(world: World) {
     assert_eq!(after.get(started), 1.0);
 }
 
-/// Takes work out of the line behind the engine's back.
+/// Removes work from the ready table without the engine.
 struct Lose(Option<Ready>);
 
 impl Decider for Lose {
@@ -261,7 +261,7 @@ async fn orphans(world: World) {
     let whole_round = async || {
         let mut search = OrphanLoop::new(service.clone(), &Options::default());
         let mut orphans = 0;
-        // Tenant one has executions, then tasks; then the round is over.
+        // Tenant one has executions, then tasks; then the round is complete.
         for _ in 0..3 {
             orphans += search.tick().await.unwrap();
         }
@@ -329,7 +329,7 @@ async fn exported_is_what_the_catalog_says(world: World) {
         Kind::Histogram => "histogram",
     };
     let file = world.server.config.database_url.0.starts_with("sqlite:");
-    // A result is late once a lease has ended; only a database file is checked by the server.
+    // A result is late once a lease has expired; only a database file is checked by the server.
     let is_here =
         |name: &str| name != "flovyn_late_results_total" && (file || name != "flovyn_database_checked");
     let all = || catalog::all().filter(|metric| is_here(metric.name));

@@ -1,4 +1,4 @@
-//! The OpenAPI document says what the server does: every route is in it, and its examples are true.
+//! The OpenAPI document matches the server: every route is in it, and its examples are correct.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -11,10 +11,10 @@ use crate::common::Database;
 use crate::world::World;
 
 const SCHEMAS: &str = "#/components/schemas/";
-/// Operations of the document that are no routes below `/api`.
+/// Operations of the document outside of `/api`.
 const BESIDE: &[&str] = &["/_/health", "/_/health/live", "/_/health/ready"];
 
-/// Path, method and operation of each.
+/// The path, method and operation of each entry.
 fn operations(document: &Value) -> Vec<(String, String, Value)> {
     let paths = document["paths"].as_object().unwrap();
     let below = |(path, item): (&String, &Value)| {
@@ -25,7 +25,7 @@ fn operations(document: &Value) -> Vec<(String, String, Value)> {
     paths.iter().flat_map(below).collect()
 }
 
-/// The document names its parameters better than the router.
+/// The path without parameter names, because those of the document are better than the router's.
 fn nameless(path: &str) -> String {
     let parts = path.split('/').map(|part| if part.starts_with('{') { "{}" } else { part });
     parts.collect::<Vec<_>>().join("/")
@@ -53,7 +53,10 @@ fn the_copy_in_the_repository_is_the_same() {
         std::fs::write(&path, format!("{document:#}\n")).unwrap();
     }
     let kept: Value = serde_json::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
-    assert!(kept == document, "docs/reference/openapi.json is old: run this test with UPDATE_OPENAPI=1");
+    assert!(
+        kept == document,
+        "docs/reference/openapi.json is out of date: run this test with UPDATE_OPENAPI=1"
+    );
 }
 
 #[test]
@@ -73,7 +76,7 @@ fn every_operation_is_described() {
         let parameters = operation["parameters"].as_array().cloned().unwrap_or_default();
         assert_eq!(parameters.iter().filter(|one| one["in"] == "path").count(), named, "{about}: parameters");
         let responses = operation["responses"].as_object().unwrap();
-        assert!(responses.keys().any(|status| status.starts_with('2')), "{about}: how it succeeds");
+        assert!(responses.keys().any(|status| status.starts_with('2')), "{about}: a successful response");
         assert!(BESIDE.contains(&path.as_str()) || responses.contains_key("401"), "{about}: refusals");
     }
 }
@@ -101,7 +104,7 @@ fn every_body_has_an_example_that_fits_its_schema() {
     }
 }
 
-/// Required fields are there, and no others than the known ones; so within.
+/// Checks, recursively, that an example has all required fields and no unknown ones.
 fn fits(document: &Value, schema: &Value, example: &Value, about: &str) {
     if let Some(name) = schema["$ref"].as_str() {
         let name = name.strip_prefix(SCHEMAS).unwrap();
@@ -141,10 +144,10 @@ async fn the_server_understands_its_own_examples() {
         let path = path.replace("{tenant}", "one").replace("{kind}", "order-processing");
         let path = path.replace("{executionId}", "550e8400-e29b-41d4-a716-446655440000");
         let path = path.replace("{promise}", "key:approval");
-        // The quota of the example would bound the examples after it.
+        // The quota of the example would limit the examples after it.
         let path = if path.ends_with("/quota") { path.replace("/one/", "/two/") } else { path };
         let answer = world.call(&root, &method, &path, &example.to_string()).await;
-        // What the path names is not there; the body was understood before.
+        // The resource that the path names does not exist, but the body was accepted before that check.
         let status = answer.status.to_string();
         assert!([200, 201, 404].contains(&answer.status), "{method} {path}: {answer:?}");
         assert!(operation["responses"].get(&status).is_some(), "{method} {path}: {status} is not described");

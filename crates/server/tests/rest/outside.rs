@@ -1,4 +1,5 @@
-//! Every path outside of the tenants' REST API, with who may see it. The paths come from the routers' own tables.
+//! Every path outside of the tenants' REST API, with its permitted callers. The paths come from the routers' own
+//! tables.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -13,18 +14,18 @@ use crate::world::World;
 
 const SCRAPE_TOKEN: &str = "scrape-0123456789abcdef0123456789abcdef";
 
-/// Who may see what is at a path.
+/// Who may see the content of a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Seen {
-    /// Anybody, without a credential: it shows nothing of any tenant.
+    /// Any caller, without a credential: it shows nothing of any tenant.
     ByAnybody,
-    /// Those who run the server.
+    /// Operators of the server.
     ByServerAdmins,
-    /// Nobody here: it is there on a virtual clock only, and takes an operator then.
+    /// No caller: the path exists only with a virtual clock, and then needs the role operator.
     OnVirtualClock,
-    /// A page: whoever has signed in. Which tenants' data it shows is REST's to decide.
+    /// A page for any signed-in visitor. REST decides which tenants' data it shows.
     SignedIn,
-    /// A page or a form of a tenant: its own people.
+    /// A page or a form of a tenant, for the users of that tenant.
     ByTenant,
 }
 
@@ -36,7 +37,7 @@ const TABLE: &[(&str, &str, Seen)] = &[
     ("GET", "/_/health/ready", ByAnybody),
     ("GET", "/_/metrics", ByServerAdmins),
     ("POST", "/_/clock/advance", OnVirtualClock),
-    // On a loopback address; elsewhere `docs::where_it_is_not_public_it_takes_a_credential`.
+    // On a loopback address. For other addresses see `docs::where_it_is_not_public_it_takes_a_credential`.
     ("GET", "/api/docs", ByAnybody),
     ("GET", "/api/docs/", ByAnybody),
     ("GET", "/api/docs/openapi.json", ByAnybody),
@@ -81,7 +82,7 @@ const TABLE: &[(&str, &str, Seen)] = &[
     ("GET", "/t/{tenant}/audit", ByTenant),
 ];
 
-/// The files in which paths may be put into a router.
+/// The files that may add paths to a router.
 const ROUTERS: &[&str] = &["http/mod.rs", "rest/docs.rs", "rest/mod.rs", "routes.rs", "src/lib.rs"];
 
 fn sources(folder: &Path, found: &mut Vec<(String, String)>) {
@@ -98,11 +99,11 @@ fn sources(folder: &Path, found: &mut Vec<(String, String)>) {
 #[test]
 fn every_path_says_who_may_see_it() {
     let known: BTreeSet<(&str, &str)> = TABLE.iter().map(|(method, path, _)| (*method, *path)).collect();
-    assert_eq!(known.len(), TABLE.len(), "a path stands twice in the table");
+    assert_eq!(known.len(), TABLE.len(), "a path is twice in the table");
     let tables = [http::ROUTES, rest::DOCS_ROUTES, flovyn_ui::ROUTES];
     let routes: BTreeSet<(&str, &str)> = tables.iter().flat_map(|table| table.iter().copied()).collect();
     assert_eq!(known, routes, "put each route into the table, with who may see it");
-    // A path that is in no table of routes would not be seen here.
+    // A path that is in no table of routes would not be checked here.
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut files = Vec::new();
     sources(&root.join("src"), &mut files);
@@ -128,7 +129,7 @@ fn filled(path: &str, tenant: &str) -> String {
     path.replace("{name}", &id).replace("{task}", &id).replace("{promise}", &id).replace("{file}", "x.js")
 }
 
-/// With the credential in a header, and as a session of the pages.
+/// Sends the credential in a header, and as a session of the pages.
 async fn ask(world: &World, credential: Option<&str>, method: &str, path: &str) -> Answer {
     let bearer = credential.map(|credential| format!("Bearer {credential}"));
     let cookie = credential.map(|credential| format!("flovyn_session={}~{credential}", "0".repeat(32)));
@@ -142,7 +143,7 @@ fn leads_to_login(answer: &Answer) -> bool {
     answer.status == 303 && answer.headers["location"].to_str().unwrap().starts_with("/login")
 }
 
-/// Whether somebody may: somebody of tenant one, somebody who is known at all, somebody who runs the server.
+/// Which of these callers may: a user of tenant one, any known user, an operator of the server.
 #[derive(Debug, Clone, Copy)]
 struct Asker {
     of_one: bool,
@@ -173,7 +174,8 @@ async fn each_path_is_seen_by_those_alone() {
             let about = format!("{method} {path} {who:?} {credential:?}: {answer:?}");
             assert_eq!(answer.headers["x-frame-options"], "DENY", "{about}");
             match seen {
-                // Forms: one says in its page that this is no credential, the other wants the token of the session.
+                // Forms: one answers with a page that this is not a credential, the other needs the token of the
+                // session.
                 ByAnybody if ["/login", "/logout"].contains(path) => assert!(answer.status < 500, "{about}"),
                 ByAnybody => {
                     assert!(![401, 403].contains(&answer.status) && !leads_to_login(&answer), "{about}")
@@ -199,7 +201,7 @@ async fn whoever_may_not_read_the_metrics_is_told_where_its_own_are() {
     assert_eq!((admin.status, admin.body["code"].as_str()), (403, Some("FLV0081")), "{admin:?}");
     assert!(admin.body["message"].as_str().unwrap().contains("/api/tenants/{tenant}/metrics"), "{admin:?}");
     assert_eq!(world.http.send("GET", "/_/metrics", &[], "").await.status, 401);
-    // The scrape token reads the metrics and does nothing else.
+    // The scrape token reads the metrics and allows nothing else.
     assert_eq!(world.call(SCRAPE_TOKEN, "GET", "/_/metrics", "").await.status, 200);
     world.call(SCRAPE_TOKEN, "GET", "/api/me", "").await.refused(401, "FLV0080");
     world.call(SCRAPE_TOKEN, "GET", "/api/tenants/one/metrics", "").await.refused(401, "FLV0080");
@@ -212,7 +214,7 @@ async fn metrics_that_are_off_are_not_there() {
     for token in [root.as_str(), SCRAPE_TOKEN] {
         assert_eq!(world.call(token, "GET", "/_/metrics", "").await.status, 404);
     }
-    // A tenant's own are another matter.
+    // The tenant's own metrics stay available.
     assert_eq!(world.get("/metrics").await.status, 200);
 }
 
@@ -222,7 +224,7 @@ async fn callers_on_this_machine_read_metrics_if_that_is_set() {
     let status =
         async |headers: &[(&str, &str)]| world.http.send("GET", "/_/metrics", headers, "").await.status;
     assert_eq!(status(&[]).await, 200);
-    // A proxy on this machine passes on what others ask for, and a browser what foreign pages want.
+    // Requests that a proxy on this machine forwards, or that a browser sends for foreign pages.
     for header in [
         ("x-forwarded-for", "192.0.2.1"),
         ("forwarded", "for=192.0.2.1"),
@@ -241,7 +243,7 @@ async fn a_tenant_reads_its_own_figures_and_no_others() {
     let world = world(MetricsAccess::Token).await;
     world.start_order().await;
     let two = world.token(&["two"], "operator");
-    // A name that looks like another tenant's label, where users choose names.
+    // A user-chosen name that looks like another tenant's label.
     let kind = format!("x%22,tenant_id=%22{TENANT}%22");
     world.call(&two, "POST", &format!("/api/tenants/two/workflows/{kind}/trigger"), "{}").await.ok(201);
     let of = async |token: &str, tenant: &str| {

@@ -1,4 +1,4 @@
-//! Standalone tasks end to end: made over REST, taken by workers that poll for them over gRPC, looked at over REST.
+//! Standalone tasks end to end: created over REST, claimed by workers that poll over gRPC, read over REST.
 
 use std::time::Instant;
 
@@ -20,7 +20,7 @@ on_both!(
 
 const QUEUE: &str = "mail";
 
-/// A worker that knows unary calls only.
+/// A worker that uses only unary calls.
 struct Poller {
     name: &'static str,
     calls: TaskExecutionClient<Channel>,
@@ -45,7 +45,7 @@ impl Poller {
     async fn next(&mut self) -> v1::TaskExecutionInfo {
         let until = Instant::now() + PATIENCE;
         loop {
-            // A poll may be answered with nothing before its time: workers poll again.
+            // A poll may return without work before its time, so workers poll again.
             if let Some(task) = self.poll(QUEUE, &["send-email"], 20).await {
                 return task;
             }
@@ -96,7 +96,7 @@ async fn a_worker_polls_and_completes(world: World) {
     assert_eq!((task.task_execution_id.as_str(), task.workflow_execution_id.as_str()), (id.as_str(), ""));
     assert_eq!(serde_json::from_slice::<Value>(&task.input).unwrap(), input);
     assert_eq!(status(&world, &id).await, "RUNNING");
-    assert_eq!(worker.poll(QUEUE, &["send-email"], 0).await, None, "it has been given away");
+    assert_eq!(worker.poll(QUEUE, &["send-email"], 0).await, None, "another poll has claimed it");
     worker.complete(&id, &json!({ "message_id": "abc123" })).await;
     let done = world.get(&format!("/tasks/{id}")).await.ok(200);
     assert_eq!((&done["status"], &done["worker_id"]), (&json!("COMPLETED"), &json!("worker-1")));
@@ -123,7 +123,7 @@ async fn a_failed_attempt_goes_to_another_worker(world: World) {
     let expected =
         [json!([1, "FAILED", "worker-1", "Connection timeout"]), json!([2, "COMPLETED", "worker-2", null])];
     assert_eq!(rows, expected);
-    // Out of attempts, it has failed for good.
+    // Without attempts left, the task has permanently failed.
     let id = create(&world, json!({ "max_retries": 1 })).await;
     first.next().await;
     first.fail(&id, "broken").await;
@@ -157,7 +157,7 @@ async fn a_failure_says_what_it_is_called_and_whether_it_gave_up(world: World) {
         let attempts = world.get(&format!("{path}/attempts")).await.ok(200);
         assert_eq!(said(attempts["attempts"].as_array().unwrap().last().unwrap()), expected(&retryable));
     }
-    // Once it has succeeded, nothing of that is said of the task any more.
+    // After it has succeeded, the task shows no failure any more.
     world.post(&format!("{path}/retry"), &json!({})).await.ok(200);
     worker.next().await;
     worker.complete(&id, &json!(1)).await;
@@ -167,7 +167,7 @@ async fn a_failure_says_what_it_is_called_and_whether_it_gave_up(world: World) {
 
 async fn tasks_come_in_the_order_of_their_times(world: World) {
     let mut worker = Poller::new(&world, "worker-1");
-    // The order in which they were made is none of these.
+    // None of these is the order of creation.
     let mut expected = Vec::new();
     for more in [
         json!({}),

@@ -1,4 +1,4 @@
-//! Refusals as RFC 9457 wants them, for those who ask.
+//! Refusals as problem details (RFC 9457), for callers that ask for them.
 
 use serde_json::json;
 
@@ -36,13 +36,13 @@ async fn a_refusal_has_the_form_that_was_asked_for() {
         "message": "Choose a time to live from 1 second to 30 days.",
     });
     assert_eq!(answer.body, expected);
-    // The usual form, for everybody else.
+    // Other callers receive the usual form.
     for accept in ["application/json", "*/*", "text/html, application/problem+json;q=0"] {
         let answer = send(vec![("authorization", bearer.clone()), ("accept", accept.to_owned())]).await;
         assert_eq!(answer.headers["content-type"], "application/json", "{accept}");
         assert_eq!(answer.refused(400, "FLV0005")["error"], detail);
     }
-    // Headers stay, and so do answers that are no refusals.
+    // Headers stay unchanged, and so do successful answers.
     let answer = send(vec![("accept", problem.clone())]).await;
     assert_eq!((answer.status, &answer.headers["www-authenticate"]), (401, &"Bearer".parse().unwrap()));
     assert_eq!((&answer.body["status"], &answer.body["code"]), (&json!(401), &json!("FLV0080")));

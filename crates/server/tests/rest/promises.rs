@@ -1,4 +1,4 @@
-//! Answering promises from outside.
+//! Answers promises from outside.
 
 use flovyn_proto::v1;
 use flovyn_proto::v1::workflow_command::CommandData;

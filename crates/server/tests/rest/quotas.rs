@@ -1,4 +1,4 @@
-//! How many workflows a tenant may start in a month and have open at once.
+//! Limits on the number of workflows that a tenant may start per month and have open at once.
 
 use flovyn_proto::v1;
 use flovyn_proto::v1::workflow_client_client::WorkflowClientClient;
@@ -27,7 +27,7 @@ on_both!(
     one_tenant_alone,
 );
 
-/// The answer to a start beyond the limit, field by field.
+/// Checks the answer to a start beyond the limit, field by field.
 #[track_caller]
 fn refused(answer: Answer, error: &str, message: &str, quota: &str, counts: (i64, i64)) {
     let code = if quota == "monthly_workflow_runs" { "FLV0028" } else { "FLV0029" };
@@ -56,7 +56,7 @@ fn no_run(answer: Answer, limit: i64, current: i64) {
     refused(answer, "MONTHLY_QUOTA_EXCEEDED", message, "monthly_workflow_runs", (limit, current));
 }
 
-/// Runs of the month and open workflows.
+/// The runs of the month and the open workflows.
 async fn counts(world: &World) -> (i64, i64) {
     let current = world.get("/quota").await.ok(200)["current"].take();
     (current["monthlyWorkflowRuns"].as_i64().unwrap(), current["concurrentWorkflows"].as_i64().unwrap())
@@ -88,7 +88,7 @@ async fn limits_are_set_and_shown(world: World) {
     let viewer = world.token(&["one"], "viewer");
     let shown = world.call(&viewer, "GET", "/api/orgs/one/quota", "").await.ok(200);
     assert_eq!(shown["current"]["monthlyWorkflowRuns"], 1);
-    // Whoever has a quota does not set it.
+    // A tenant's own users cannot set its quota.
     for role in ["viewer", "operator", "admin"] {
         let token = world.token(&["one"], role);
         world.call(&token, "PUT", "/api/tenants/one/quota", "{}").await.refused(403, "FLV0081");
@@ -140,7 +140,7 @@ async fn a_place_that_becomes_free(world: World) {
             "completed" => complete_next(&mut worker, "1").await,
             "failed" => fail_next(&mut worker).await,
             "cancelled" => {
-                // Running, so it is asked, and stops by itself.
+                // It runs, so it is asked to stop and ends by itself.
                 let running = worker.activation().await;
                 worker.submit(&running, Vec::new(), v1::WorkflowStatus::Suspended).await;
                 world.post(&act("cancel"), &json!({})).await.ok(200);
@@ -195,7 +195,7 @@ async fn retries_and_signals_with_start(world: World) {
     no_place(world.post("/workflow-executions/signal-with-start", &signal).await, 1, 1);
     world.post(&format!("/workflow-executions/{second}/terminate"), &json!({})).await.ok(200);
     world.post("/workflow-executions/signal-with-start", &signal).await.ok(201);
-    // It is there: a second signal starts nothing.
+    // The execution exists, so a second signal starts nothing.
     world.post("/workflow-executions/signal-with-start", &signal).await.ok(200);
     assert_eq!(counts(&world).await, (2, 1));
 }

@@ -1,4 +1,4 @@
-//! How many requests a tenant may send in a second.
+//! The limit on requests per second of a tenant.
 
 use std::time::Instant;
 
@@ -24,7 +24,7 @@ on_both!(
     never_more_than_the_bucket_gives,
 );
 
-/// Asks until it is refused: with one a second, that is soon.
+/// Repeats a request until it is refused. With a limit of one per second, that is soon.
 async fn until_refused(world: &World, method: &str, path: &str, body: &Value) -> Answer {
     let until = Instant::now() + PATIENCE;
     loop {
@@ -40,7 +40,7 @@ async fn until_refused(world: &World, method: &str, path: &str, body: &Value) ->
 async fn one_request_too_many(world: World) {
     world.get("/tasks").await.ok(200);
     world.limit(&json!({ "requestsPerSecond": 1 })).await;
-    // A repeated key is a request all the same.
+    // A repeated key counts as a request too.
     let keyed = json!({ "idempotencyKey": "key" });
     let answer = until_refused(&world, "POST", PATH, &keyed).await;
     let expected = json!({
@@ -52,12 +52,12 @@ async fn one_request_too_many(world: World) {
         "link": "https://github.com/flovyn/flovyn/blob/main/docs/errors/FLV0076.md",
     });
     assert_eq!((answer.status, answer.retry_after(), &answer.body), (429, Some(1), &expected));
-    // Another tenant has nothing to do with it.
+    // Another tenant is not affected.
     let other = world.token(&["two"], "admin");
     for _ in 0..20 {
         world.call(&other, "GET", "/api/tenants/two/tasks", "").await.ok(200);
     }
-    // Without the limit nobody is refused any more.
+    // Without the limit, nothing is refused any more.
     world.limit(&json!({})).await;
     for _ in 0..20 {
         world.post(PATH, &keyed).await.ok(200);
@@ -81,7 +81,7 @@ async fn every_route_counts_but_the_one_that_sets_the_limit(world: World) {
     for _ in 0..20 {
         world.limit(&limits).await;
     }
-    // Who may not come in at all uses nothing up.
+    // A caller without access does not use up the limit.
     let stranger = world.token(&["two"], "admin");
     for _ in 0..20 {
         world.call(&stranger, "GET", "/api/tenants/one/tasks", "").await.refused(404, "FLV0030");
@@ -102,7 +102,7 @@ async fn starts_over_grpc_count_and_workers_do_not(world: World) {
     let mut client = WorkflowClientClient::new(world.server.channel());
     let mut tasks = TaskExecutionClient::new(world.server.channel());
     let until = Instant::now() + PATIENCE;
-    // What is wrong with a request does not matter: it has been counted before.
+    // An invalid request counts too, because it is counted before it is checked.
     macro_rules! until_refused {
         ($call:expr) => {
             loop {
@@ -128,7 +128,7 @@ async fn starts_over_grpc_count_and_workers_do_not(world: World) {
             workflow_capabilities: vec![KIND.into()],
             ..v1::PollRequest::default()
         };
-        // A poll that asks for no time at all.
+        // A poll with a timeout of zero.
         dispatch.poll_workflow(signed(v1::PollRequest { timeout_seconds: 0, ..poll })).await.unwrap();
         let get = v1::GetExecutionRequest {
             workflow_execution_id: id.clone(),
@@ -138,7 +138,8 @@ async fn starts_over_grpc_count_and_workers_do_not(world: World) {
     }
 }
 
-/// Many at once, in waves, over these servers: what was let in is no more than what the bucket can have given.
+/// Sends many requests at once, in waves, over these servers. The number of accepted requests must not exceed what the
+/// bucket can have granted.
 async fn flood(world: &World, servers: &[Http]) {
     let (rate, burst) = (40, 15);
     let bearer = format!("Bearer {}", world.admin);
@@ -158,7 +159,7 @@ async fn flood(world: &World, servers: &[Http]) {
     }
     let passed_ms = i64::try_from(begun.elapsed().as_millis()).unwrap() + 1;
     let given = burst + rate * passed_ms / 1_000;
-    assert!((burst..=given).contains(&let_in), "{let_in} were let in, {given} at most may be");
+    assert!((burst..=given).contains(&let_in), "{let_in} were accepted, at most {given} are allowed");
 }
 
 const FLOODED: &str = r#"{"requestsPerSecond":40,"burst":15}"#;

@@ -1,4 +1,4 @@
-//! Standalone tasks from their making to their end, with a worker.
+//! Standalone tasks from creation to end, with a worker.
 
 use std::time::Instant;
 
@@ -81,7 +81,7 @@ async fn out_of_retries(world: World) {
     assert_eq!((&failed["status"], &failed["error"]), (&json!("FAILED"), &json!("broken")));
     assert_eq!(failed["execution_count"], 2);
     assert!(failed["completed_at"].is_string());
-    // By hand it may run again.
+    // A user may retry it.
     let again = world.post(&format!("{path}/retry"), &json!({})).await.ok(200);
     assert_eq!((&again["id"], again["status"] != json!("FAILED")), (&json!(id), true), "{again}");
     let task = worker.task().await;
@@ -131,7 +131,7 @@ async fn logs(world: World) {
         };
         client.log_message(signed(line)).await.unwrap();
     }
-    // Lines are reports: they are written a little later.
+    // Log lines are reports, which are written a little later.
     let until = Instant::now() + PATIENCE;
     let body = loop {
         let body = world.get(&path).await.ok(200);

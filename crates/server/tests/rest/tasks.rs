@@ -1,4 +1,4 @@
-//! Standalone tasks: making, listing, cancelling.
+//! Standalone tasks: create, list, cancel.
 
 use serde_json::{Value, json};
 
@@ -101,7 +101,7 @@ async fn keys(world: World) {
     assert_eq!(world.post("/tasks", &request).await.ok(200)["id"], first["id"]);
     let other = json!({ "task_type": "u", "idempotency_key": "key" });
     world.post("/tasks", &other).await.refused(409, "FLV0042");
-    // A cancelled one gives its key free.
+    // A cancelled task frees its key.
     world.delete(&format!("/tasks/{}", text(&first["id"]))).await;
     assert_ne!(world.post("/tasks", &request).await.ok(201)["id"], first["id"]);
     let wrong = json!({ "task_type": "t", "idempotency_key": "k", "idempotency_key_ttl": "2x" });

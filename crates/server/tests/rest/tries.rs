@@ -1,4 +1,4 @@
-//! Credentials that are not valid, tried again and again.
+//! Repeated attempts with invalid credentials.
 
 use flovyn_proto::v1;
 use futures::StreamExt;
@@ -20,7 +20,7 @@ fn statuses(answers: &[Answer], status: u16) -> usize {
     answers.iter().filter(|answer| answer.status == status).count()
 }
 
-/// Each with a credential of its own, as somebody who guesses would.
+/// Sends many requests, each with another credential, like an attacker who guesses.
 async fn guess(world: &World, guess: impl Fn(usize) -> String) -> Vec<Answer> {
     let tries = (0..TRIES).map(|n| {
         let token = guess(n);
@@ -48,7 +48,7 @@ async fn most_of_a_thousand_wrong_tries_are_too_many_and_the_right_one_is_let_in
             answer.refused(429, "FLV0077");
         }
     }
-    // Whoever has a good one is let in from the very same address, and so are workers.
+    // A valid credential is accepted from the same address, and so are workers.
     world.get("/tasks").await.ok(200);
     let mut dispatch = v1::workflow_dispatch_client::WorkflowDispatchClient::new(world.server.channel());
     let poll = |token: &str| {
@@ -65,14 +65,14 @@ async fn most_of_a_thousand_wrong_tries_are_too_many_and_the_right_one_is_let_in
     assert_eq!(refused.code(), Code::ResourceExhausted, "{refused}");
     let seconds = refused.metadata().get("retry-after").unwrap().to_str().unwrap();
     assert!(seconds.parse::<i64>().unwrap() > 0, "{seconds}");
-    // The form to sign in, and the metrics, take no more tries than the rest.
+    // The sign-in form and the metrics share the same limit.
     let form = [("content-type", "application/x-www-form-urlencoded")];
     let login = world.http.send("POST", "/login", &form, "credential=flv_wrong").await;
     assert_eq!((login.status, login.retry_after().is_some()), (429, true), "{}", login.text);
     let body = format!("credential={good}");
     assert_eq!(world.http.send("POST", "/login", &form, body).await.status, 303);
     assert_eq!(world.call("nonsense", "GET", "/_/metrics", "").await.status, 429);
-    // Without a credential nothing was tried.
+    // A request without a credential does not count.
     world.http.send("GET", READ, &[], "").await.refused(401, "FLV0080");
 }
 
@@ -80,7 +80,7 @@ async fn most_of_a_thousand_wrong_tries_are_too_many_and_the_right_one_is_let_in
 async fn one_credential_that_fails_again_and_again_is_not_looked_up_any_more() {
     let world = world().await;
     let answers = guess(&world, |_| "fwt_the-same-each-time-0123456789abcdef".into()).await;
-    // A third of what an address may try, and what fades meanwhile.
+    // A third of the address's limit, plus the tries that the limit forgets in the meantime.
     assert!((20..50).contains(&statuses(&answers, 401)), "{}", statuses(&answers, 401));
     world.get("/tasks").await.ok(200);
 }

@@ -1,4 +1,4 @@
-//! Triggering a workflow: what comes back, field by field.
+//! Triggers a workflow: the answer, field by field.
 
 use serde_json::json;
 
@@ -41,7 +41,7 @@ async fn success(world: World) {
     });
     assert_eq!(body, expected);
     assert!(text(&body["createdAt"]).ends_with('Z'));
-    // The links lead to what was started.
+    // The links lead to the started execution.
     let found = world.call(&world.admin, "GET", &own, "").await.ok(200);
     assert_eq!(found["id"], json!(id));
     for name in ["input", "taskQueue", "prioritySeconds", "version", "idempotencyKey", "labels"] {
@@ -55,7 +55,7 @@ async fn success(world: World) {
 }
 
 async fn without_a_body(world: World) {
-    // Tenant by id and under its other name; every field has its default.
+    // The tenant by id and with the alias; every field has its default.
     for path in [format!("/api/tenants/{TENANT}"), "/api/orgs/one".to_owned()] {
         let path = format!("{path}/workflows/{KIND}/trigger");
         let body = world.call(&world.admin, "POST", &path, "").await.ok(201);
@@ -76,7 +76,7 @@ async fn invalid_ttl(world: World) {
         let error = format!("Invalid idempotencyKeyTTL format: '{ttl}'. Expected: 30s, 5m, 2h, 7d");
         assert_eq!(body["error"], json!(error));
     }
-    // Shorter than a second, longer than thirty days.
+    // Shorter than a second, or longer than thirty days.
     for ttl in ["0s", "31d", "2592001s", "9999999999999999d"] {
         let request = json!({ "idempotencyKey": "key", "idempotencyKeyTTL": ttl });
         world.post("/workflows/order/trigger", &request).await.refused(400, "FLV0005");
@@ -131,7 +131,7 @@ async fn waiting_for_the_result(world: World) {
     let body = body.ok(201);
     assert_eq!(body["status"], "COMPLETED");
     assert_eq!(body["execution"]["output"], json!({ "paid": true }));
-    // One that has finished is there at once; one that goes on is given back as it is.
+    // A finished execution is returned at once; an open one is returned in its current state after the wait.
     let again = world.post("/workflows/order/trigger?wait=30s", &request).await.ok(200);
     assert_eq!(again["execution"]["output"], json!({ "paid": true }));
     let body = world.post("/workflows/other/trigger?wait=0s", &json!({})).await.ok(201);

@@ -1,4 +1,4 @@
-//! A server with JWTs configured, and somebody who talks to it.
+//! A server with JWTs configured, and a client that calls it.
 
 use flovyn_auth::JwtVerifier;
 use flovyn_proto::v1;
@@ -14,7 +14,7 @@ use crate::http::{Answer, Http};
 use crate::worker::Worker;
 
 const SECRET: &[u8; 32] = b"0123456789abcdef0123456789abcdef";
-/// In the year 2096.
+/// A time in the year 2096.
 pub(crate) const FAR: i64 = 4_000_000_000;
 
 pub(crate) struct World {
@@ -30,7 +30,7 @@ impl World {
         Self::start_with(database, |_| {}).await
     }
 
-    /// With changes to the configuration.
+    /// Starts with a changed configuration.
     pub(crate) async fn start_with(database: Database, change: impl FnOnce(&mut Config)) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("secret");
@@ -56,7 +56,7 @@ impl World {
         self.jwt.sign("somebody", tenants, role, 1, FAR).unwrap()
     }
 
-    /// As anybody, anywhere.
+    /// Calls any path with any credential.
     pub(crate) async fn call(&self, token: &str, method: &str, path: &str, body: &str) -> Answer {
         let bearer = format!("Bearer {token}");
         self.http.send(method, path, &[("authorization", &bearer)], body.to_owned()).await
@@ -66,7 +66,7 @@ impl World {
         self.call(&self.admin, method, &format!("/api/tenants/one{path}"), body).await
     }
 
-    /// As an administrator of tenant one, below its path.
+    /// Reads a path below tenant one, as its administrator.
     pub(crate) async fn get(&self, path: &str) -> Answer {
         self.own("GET", path, "").await
     }
@@ -85,7 +85,7 @@ impl World {
         self.call(&root, "PUT", "/api/tenants/one/quota", &limits.to_string()).await.ok(200)
     }
 
-    /// Starts one of the kind that the worker knows.
+    /// Starts an execution of the kind that the worker supports.
     pub(crate) async fn start_order(&self) -> String {
         let body = self.own("POST", "/workflows/order/trigger", r#"{"input":{"order":1}}"#).await.ok(201);
         text(&body["workflowExecutionId"])
@@ -102,20 +102,20 @@ pub(crate) fn text(value: &Value) -> String {
     value.as_str().expect("a text").to_owned()
 }
 
-/// A moment in a year, to the second.
+/// A time in a year, without fractions of a second.
 pub(crate) fn in_a_year() -> String {
     let seconds = jiff::Timestamp::now().as_second() + 365 * 86_400;
     jiff::Timestamp::from_second(seconds).unwrap().to_string()
 }
 
-/// Names of an object's fields, sorted.
+/// The names of an object's fields, sorted.
 pub(crate) fn fields(value: &Value) -> Vec<&str> {
     let mut names: Vec<&str> = value.as_object().unwrap().keys().map(String::as_str).collect();
     names.sort_unstable();
     names
 }
 
-/// The next activation fails its execution.
+/// Fails the next execution in its next activation.
 pub(crate) async fn fail_next(worker: &mut Worker) {
     let data = v1::FailWorkflowCommand { error: "broken".into(), ..v1::FailWorkflowCommand::default() };
     let fail = command(v1::CommandType::FailWorkflow, CommandData::FailWorkflow(data));
@@ -126,7 +126,7 @@ pub(crate) async fn complete_next(worker: &mut Worker, output: &str) {
     end_next(worker, complete(output), v1::WorkflowStatus::Completed).await;
 }
 
-/// Ends the next execution, however many signals come in between.
+/// Ends the next execution, however many signals arrive in between.
 async fn end_next(worker: &mut Worker, end: v1::WorkflowCommand, status: v1::WorkflowStatus) {
     loop {
         let activation = worker.activation().await;

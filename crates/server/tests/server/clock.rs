@@ -39,7 +39,7 @@ async fn time_moves_only_when_told_and_starts_what_is_due() {
     }
     let now = service.store().now().await.unwrap();
     assert_eq!(now.ms, began_ms + 4 * DAY_MS);
-    assert!(now.lease_ms < began_ms + DAY_MS, "leases stay on real time");
+    assert!(now.lease_ms < began_ms + DAY_MS, "leases use real time");
     for wrong in ["", "{\"ms\": -1}", "{\"ms\": 1, \"s\": 2}", "{\"ms\": 9e18}"] {
         assert_eq!(advance(wrong.to_owned()).await.status, 400, "{wrong}");
     }

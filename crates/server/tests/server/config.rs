@@ -1,4 +1,4 @@
-//! What a configuration may say, and how it is refused.
+//! Valid configurations, and how invalid ones are refused.
 
 use flovyn_server::Config;
 use flovyn_server::config::{KEYS, MetricsAccess};
@@ -86,7 +86,7 @@ fn variables_go_over_the_file() {
         ("FLOVYN_AUTH_JWT_SECRET_FILE", "s"),
         ("FLOVYN_AUTH_JWT_ISSUER", "i"),
         ("FLOVYN_AUTH_JWT_AUDIENCE", "a"),
-        // Not keys of the server.
+        // These are not keys of the server.
         ("FLOVYN_URL", "x"),
         ("FLOVYN_TOKEN", "x"),
         ("FLOVYN_TENANT", "x"),
@@ -102,7 +102,7 @@ fn variables_go_over_the_file() {
     assert!(parse("", &[("FLOVYN_DATABASE_URL", "sqlite:a.db")]).is_ok());
 }
 
-/// Clients of the public protocol come with tokens of this length.
+/// Clients of the public protocol use tokens of this length.
 #[test]
 fn a_worker_token_has_31_characters_or_more() {
     let with = |length: usize| {
@@ -118,7 +118,7 @@ fn a_worker_token_has_31_characters_or_more() {
     assert!(with(30).unwrap_err().to_string().contains("at least 31"));
 }
 
-/// The text of a file, variables, and what the message must name.
+/// The text of a file, the variables, and the parts that the message must contain.
 type Wrong<'a> = (&'a str, &'a [(&'a str, &'a str)], &'a [&'a str]);
 
 #[test]
@@ -222,7 +222,7 @@ fn what_is_wrong_is_named() {
     assert!(parse(&open, &[]).is_ok(), "with a worker token others may reach it");
 }
 
-/// Key sets, API keys and origins that cannot be used.
+/// Invalid key sets, API keys and origins.
 fn bad_keys() -> Vec<(String, &'static [&'static str])> {
     let jwt = |lines: &str| format!("[auth.jwt]\nissuer = 'i'\naudience = 'a'\n{lines}");
     let url = |url: &str| jwt(&format!("algorithm = 'EdDSA'\njwks_url = '{url}'"));
@@ -257,8 +257,8 @@ fn bad_keys() -> Vec<(String, &'static [&'static str])> {
         (format!("{same}{same}"), &["auth.api_keys", "same name"]),
         (format!("{same}{}", key(("'n'", "'m'"))), &["'n'", "'m'", "same key"]),
         (cors("allowed_origins = []"), &["http.cors.allowed_origins", "at least one"]),
-        (cors("allowed_origins = ['*']\nallow_credentials = true"), &["any page", "name them"]),
-        (cors("allowed_origins = ['*', 'https://a.example']"), &["leave out the others"]),
+        (cors("allowed_origins = ['*']\nallow_credentials = true"), &["any page", "name the origins"]),
+        (cors("allowed_origins = ['*', 'https://a.example']"), &["remove the others"]),
         (cors("allowed_origins = ['a.example']"), &["'a.example'", "https://HOST"]),
         (cors("allowed_origins = ['https://a.example/']"), &["not an origin"]),
         (cors("allowed_origins = ['https://A.example']"), &["not an origin"]),

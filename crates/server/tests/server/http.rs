@@ -1,4 +1,4 @@
-//! Just enough of an HTTP client to see every byte of an answer.
+//! A minimal HTTP client that shows every byte of an answer.
 
 use std::net::SocketAddr;
 

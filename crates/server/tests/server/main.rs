@@ -1,6 +1,6 @@
 //! A whole server on real sockets: configuration, start, health, metrics, TLS, stop.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails right there")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot continue fails at that line")]
 
 mod clock;
 mod config;
@@ -17,7 +17,7 @@ use tempfile::TempDir;
 
 const TOKEN: &str = "fwt_0123456789abcdef0123456789abcdef";
 
-/// A configuration on a database of its own, with one tenant and one worker token.
+/// A configuration with its own database, one tenant and one worker token.
 fn config(folder: &TempDir) -> Config {
     let mut config = Config::local(format!("sqlite:{}", folder.path().join("flovyn.db").display()));
     config.tenants = vec![tenant("default", TOKEN)];

@@ -1,4 +1,4 @@
-//! The page of metrics and the dashboard speak of what a server exports: all of it, and nothing else.
+//! The metrics page and the dashboard describe exactly the metrics that a server exports.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ fn docs() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs")
 }
 
-/// Name, type and labels, as the page's tables write them.
+/// The name, type and labels, as in the tables of the page.
 fn line(metric: &Metric) -> String {
     let kind = match metric.kind {
         Kind::Counter => "counter",
@@ -29,16 +29,19 @@ fn every_metric_is_on_its_page_and_no_other() {
     let rows = page.lines().filter(|row| row.starts_with("| `flovyn_"));
     let columns = |row: &str| {
         let columns: Vec<&str> = row.split('|').map(str::trim).collect();
-        assert!(columns.len() >= 7 && !columns[4].is_empty() && !columns[5].is_empty(), "{row} is not whole");
+        assert!(
+            columns.len() >= 7 && !columns[4].is_empty() && !columns[5].is_empty(),
+            "{row} is incomplete"
+        );
         format!("| {} | {} | {} |", columns[1], columns[2], columns[3])
     };
     let described: Vec<String> = rows.map(columns).collect();
     let exported: BTreeSet<String> = catalog::all().map(line).collect();
     assert_eq!(described.iter().cloned().collect::<BTreeSet<_>>(), exported);
-    assert_eq!(described.len(), exported.len(), "one of them is there twice");
+    assert_eq!(described.len(), exported.len(), "a metric is listed twice");
 }
 
-/// Every value of this key, however deep.
+/// Every value of this key, at any depth.
 fn all<'a>(value: &'a Value, key: &str, found: &mut Vec<&'a str>) {
     match value {
         Value::Object(fields) => {
@@ -55,7 +58,7 @@ fn names(query: &str) -> impl Iterator<Item = &str> {
     words.filter(|word| word.starts_with("flovyn_"))
 }
 
-/// What a scraper stores of a metric.
+/// The series that a scraper stores for a metric.
 fn series(metric: &Metric) -> Vec<String> {
     match metric.kind {
         Kind::Histogram => ["bucket", "sum", "count"].map(|part| format!("{}_{part}", metric.name)).to_vec(),
@@ -72,7 +75,7 @@ fn the_dashboard_shows_what_there_is() {
     all(&dashboard, "expr", &mut queries);
     let panels = dashboard["panels"].as_array().unwrap();
     let of_figures = panels.iter().filter(|panel| panel["type"] != "row").count();
-    assert!(of_figures > 0 && queries.len() >= of_figures, "a panel asks for nothing");
+    assert!(of_figures > 0 && queries.len() >= of_figures, "a panel has no query");
     all(&dashboard, "query", &mut queries);
     for query in queries.iter().filter(|query| **query != "prometheus") {
         assert!(names(query).next().is_some(), "{query} names no metric");

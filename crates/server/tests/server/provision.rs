@@ -1,4 +1,4 @@
-//! Configured tenants and tokens are made once, however often and by however many.
+//! Configured tenants and tokens are created once, however often and by however many servers.
 
 use flovyn_server::provision::provision;
 use flovyn_server::{Server, ServerOptions};

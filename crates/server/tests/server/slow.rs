@@ -1,4 +1,4 @@
-//! Requests that are not sent to their end, over real sockets; and those that only wait.
+//! Requests that are not sent completely, over real sockets; and requests that only wait.
 
 use std::convert::Infallible;
 use std::future::poll_fn;
@@ -22,11 +22,11 @@ use tonic::{Code, Request, Status};
 use crate::{TOKEN, config, start};
 
 const KEY: &str = "flv_0123456789abcdef";
-/// A test that waits for longer has failed.
+/// A test that waits longer than this has failed.
 const PATIENCE: Duration = Duration::from_secs(30);
 const START: &str = "/api/tenants/default/workflows/order/trigger";
 
-/// With little patience.
+/// A server with short timeouts.
 async fn hasty() -> (TempDir, Server) {
     let folder = tempdir().unwrap();
     let mut config = config(&folder);
@@ -50,7 +50,7 @@ async fn until_closed(address: SocketAddr, bytes: &str) -> String {
     let mut answer = Vec::new();
     let end =
         timeout(PATIENCE, stream.read_to_end(&mut answer)).await.expect("the connection was not closed");
-    // What was not read may reset it; the answer came before.
+    // Unread bytes may reset the connection, but the answer arrived before.
     end.ok();
     String::from_utf8(answer).unwrap()
 }
@@ -70,7 +70,7 @@ async fn bodies_that_were_sent_in_half_are_closed() {
         assert!(answer.starts_with("HTTP/1.1 408 ") && answer.contains("FLV0078"), "{answer}");
         assert!(answer.to_ascii_lowercase().contains("connection: close"), "{answer}");
     }
-    // Whoever may not is told so without waiting for the rest.
+    // A caller without access is refused without waiting for the rest.
     let stranger = sized.replace(KEY, "flv_wrong");
     assert!(until_closed(address, &stranger).await.starts_with("HTTP/1.1 401 "));
     let form = "Content-Type: application/x-www-form-urlencoded\r\nContent-Length: 100\r\n";
@@ -79,7 +79,7 @@ async fn bodies_that_were_sent_in_half_are_closed() {
     server.stop().await;
 }
 
-/// It is never silent, and never comes to its end.
+/// The body is never silent for long, and never ends.
 #[tokio::test]
 async fn a_body_that_drips_is_closed_when_the_whole_request_takes_too_long() {
     let (_folder, server) = hasty().await;
@@ -99,10 +99,10 @@ async fn a_body_that_drips_is_closed_when_the_whole_request_takes_too_long() {
     let mut answer = String::new();
     let (drops, read) =
         timeout(PATIENCE, async { tokio::join!(drips, reads.read_to_string(&mut answer)) }).await.unwrap();
-    // What was not read may reset it; the answer came before.
+    // Unread bytes may reset the connection, but the answer arrived before.
     read.ok();
     assert!(answer.starts_with("HTTP/1.1 408 ") && answer.contains("FLV0078"), "{answer}");
-    assert!(drops > 6, "it was not silence that ended it: {drops}");
+    assert!(drops > 6, "the request did not end because of silence: {drops}");
     server.stop().await;
 }
 
@@ -130,7 +130,7 @@ async fn a_request_with_two_lengths_is_refused() {
     ] {
         let answer = until_closed(server.http_addr(), &(head(START, lengths) + body)).await;
         assert!(answer.starts_with("HTTP/1.1 400 ") && answer.contains("FLV0014"), "{answer}");
-        // Also when it is not the first on its connection.
+        // Also for a later request on the same connection.
         let first = head(START, "Content-Length: 2\r\n") + "{}";
         let both = until_closed(server.http_addr(), &(first + &head(START, lengths) + body)).await;
         assert!(both.contains("HTTP/1.1 400 ") && both.contains("FLV0014"), "{both}");
@@ -141,7 +141,7 @@ async fn a_request_with_two_lengths_is_refused() {
 #[tokio::test]
 async fn whoever_waits_for_an_answer_is_not_cut() {
     let (_folder, server) = hasty().await;
-    // Longer than a request may take otherwise.
+    // Longer than other requests may take.
     let wait = head(&format!("{START}?wait=3s"), "Connection: close\r\nContent-Length: 2\r\n") + "{}";
     let answer = until_closed(server.http_addr(), &wait).await;
     assert!(answer.starts_with("HTTP/1.1 201 ") && answer.contains("\"execution\":"), "{answer}");
@@ -160,9 +160,9 @@ async fn whoever_waits_for_an_answer_is_not_cut() {
     server.stop().await;
 }
 
-/// A message of which only a part comes.
+/// A message of which only a part arrives.
 fn half() -> tonic::body::Body {
-    // Not compressed, 100 bytes long; two of them are here.
+    // Uncompressed, 100 bytes long; only two of them are sent.
     let part = Ok::<_, Infallible>(Bytes::from_static(&[0, 0, 0, 0, 100, 1, 2]));
     tonic::body::Body::new(axum::body::Body::from_stream(stream::iter([part]).chain(stream::pending())))
 }

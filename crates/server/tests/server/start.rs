@@ -37,7 +37,7 @@ async fn a_server_answers_and_stops() {
 
     server.stop().await;
     assert!(tokio::net::TcpStream::connect(address).await.is_err());
-    // The lock on the file is gone, too.
+    // The lock on the file is released, too.
     start(config(&folder)).await.stop().await;
 }
 
@@ -74,7 +74,7 @@ async fn metrics_take_the_scrape_token_of_a_file() {
     assert_eq!(get(server.http_addr(), "/_/metrics").await.status, 401);
     assert_eq!(ask("Bearer fwt_wrong").await.status, 401);
     assert_eq!(ask("Basic abc").await.status, 401);
-    // A worker of one tenant is not told of the others.
+    // A worker of one tenant may not see the metrics of others.
     assert_eq!(ask(&format!("Bearer {TOKEN}")).await.status, 403);
     let answer = ask(&format!("Bearer {scrape_token}")).await;
     assert_eq!(answer.status, 200);
@@ -145,7 +145,7 @@ async fn an_address_in_use_and_a_locked_database_are_named() {
     server.stop().await;
 }
 
-/// The file is overwritten while it is served: a read meets that, no batch does.
+/// The file is overwritten while it is served. A read finds the damage; no batch does.
 #[tokio::test]
 async fn a_server_that_reads_a_damaged_page_is_not_ready_and_must_end() {
     const PAGE: usize = 4_096;
@@ -160,7 +160,7 @@ async fn a_server_that_reads_a_damaged_page_is_not_ready_and_must_end() {
         role: "admin".to_owned(),
         expires_at: None,
     }];
-    // What was written is in the file, and not in its log.
+    // The data is in the file and not in its write-ahead log.
     start(config.clone()).await.stop().await;
     let server = start(config.clone()).await;
     let credential = format!("Bearer {KEY}");
@@ -169,7 +169,7 @@ async fn a_server_that_reads_a_damaged_page_is_not_ready_and_must_end() {
         let path = format!("/api/tenants/default{place}");
         send(server.http_addr(), "GET", &path, &headers, "").await
     };
-    // Who asks is known from now on.
+    // The server remembers the caller from now on.
     assert_eq!(ask("").await.status, 200);
     let pages = std::fs::metadata(&path).unwrap().len() / PAGE as u64;
     let file = std::fs::File::options().write(true).open(&path).unwrap();

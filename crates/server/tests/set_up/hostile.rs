@@ -1,5 +1,4 @@
-//! A worker that wants to be more than text: markup, quotes and marks that turn text around, in everything that a worker names
-//! or sends.
+//! A hostile worker: markup, quotes and marks that change the text direction, in everything that it names or sends.
 
 use std::time::Instant;
 
@@ -13,7 +12,7 @@ use crate::app::command;
 use crate::worker::{PATIENCE, Worker, hello, signed};
 use crate::world::{World, text};
 
-/// What would run if it were markup anywhere, after a word to find it by.
+/// Text that would run if it were used as markup, with a word to find it.
 pub(crate) fn evil(what: &str) -> String {
     format!(
         "{what}</title></code><script>window.hacked=1</script><img src=x onerror='window.hacked=2'>\
@@ -21,17 +20,17 @@ pub(crate) fn evil(what: &str) -> String {
     )
 }
 
-/// An error with a trace, on many lines.
+/// An error with a stack trace of many lines.
 fn trace() -> String {
     format!("{}\n   at {}\n\u{1b}[31m   at main\u{2066}", evil("error"), evil("frame"))
 }
 
 pub(crate) struct Hostile {
-    /// Whoever drops it ends its work.
+    /// Dropping it ends its work.
     pub(crate) worker: Worker,
-    /// Waits for all sorts of things.
+    /// An execution that waits for several things.
     pub(crate) execution: String,
-    /// The task of that execution, which runs for the second time.
+    /// The task of that execution, in its second attempt.
     pub(crate) task: String,
     /// An execution that has failed.
     pub(crate) failed: String,
@@ -74,7 +73,7 @@ impl Hostile {
         hostile
     }
 
-    /// Progress and a line of the log. They are written a little later.
+    /// Sends progress and a log line. They are written a little later.
     async fn report(&mut self, world: &World) {
         let progress = v1::ReportProgressRequest {
             task_execution_id: self.task.clone(),
@@ -101,13 +100,13 @@ impl Hostile {
         }
     }
 
-    /// A piece of data, on several lines, one of which looks like an event of its own.
+    /// Streams a datum on several lines, one of which looks like another event.
     pub(crate) async fn stream(&mut self) {
         let document = json!({ "datum": evil("datum") }).to_string();
         let datum = v1::StreamTaskDataRequest {
             task_execution_id: self.task.clone(),
             sequence: 1,
-            // Between tokens JSON may have any line break: none of them may end the event.
+            // JSON allows any line break between tokens. None of them may end the event.
             payload: document.replace("{\"", "{\n\n\r\n\r\""),
             claim_token: Some(self.claimed.claim_token),
             ..v1::StreamTaskDataRequest::default()
@@ -127,7 +126,7 @@ fn fail() -> v1::WorkflowCommand {
     command(v1::CommandType::FailWorkflow, CommandData::FailWorkflow(data))
 }
 
-/// One of each that has a name.
+/// One command of each kind that has a name.
 fn commands(task: Uuid) -> Vec<v1::WorkflowCommand> {
     let schedule = v1::ScheduleTaskCommand {
         kind: evil("type"),

@@ -1,6 +1,6 @@
-//! What tests over HTTP and in a browser begin with: a server on a database of its own, somebody who calls it, and a worker.
+//! Shared set-up of tests over HTTP and in a browser: a server on its own database, a client, and a worker.
 //!
-//! A test binary takes what it needs into its root, where the modules here look for each other:
+//! A test binary imports the parts that it needs into its root, where these modules find each other:
 //! `use set_up::{app, common, http, worker, world};`
 
 #[path = "../grpc/stream/app.rs"]

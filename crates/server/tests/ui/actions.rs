@@ -11,7 +11,7 @@ use crate::world::{World, fail_next, on_both, text};
 
 on_both!(starting, scripts_get_json, ending_and_retrying, answering, tasks_and_queues, tokens_are_shown_once,);
 
-/// The last part of an address.
+/// The last part of a URL.
 fn id_of(page: &str) -> &str {
     page.rsplit('/').next().unwrap()
 }
@@ -61,7 +61,7 @@ async fn ending_and_retrying(world: World) {
         assert_eq!(visitor.done(&format!("{page}/{action}"), &[("reason", "no need")]).await, page);
         let html = visitor.page(&page).await;
         assert!(html.contains("Cancelled") && html.contains("no need"), "{html}");
-        // A second time it is too late, and the page says so.
+        // A second time is too late, and the page says so.
         let again = visitor.fill(&format!("{page}/signal"), &[("name", "s")]).await;
         assert_eq!(again.status, 409, "{}", again.text);
         assert!(again.text.contains("FLV"), "{}", again.text);

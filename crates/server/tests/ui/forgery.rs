@@ -1,4 +1,4 @@
-//! Changes that no page of the visitor asked for change nothing.
+//! Forged changes, which do not come from a page of the visitor, have no effect.
 
 use serde_json::json;
 use uuid::Uuid;
@@ -8,7 +8,7 @@ use crate::world::{World, on_both, text};
 
 on_both!(forged_forms_are_refused,);
 
-/// Everything that changes something.
+/// Every path that changes something.
 fn changes(execution: &str, task: &str, token: &str) -> Vec<String> {
     let promise = Uuid::new_v4();
     let execution = format!("/t/one/executions/{execution}");

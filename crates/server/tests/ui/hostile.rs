@@ -1,4 +1,4 @@
-//! What workers name and send is text on every page and in every stream, whatever it says.
+//! Names and payloads of workers are shown as text on every page and in every stream.
 
 use serde_json::Value;
 
@@ -8,7 +8,7 @@ use crate::world::{World, on_both};
 
 on_both!(what_workers_say_is_text_on_every_page, what_workers_stream_stays_within_its_event,);
 
-/// A page without what its copy buttons carry, which is the text as it was sent.
+/// A page without the content of its copy buttons, which is the text exactly as it was sent.
 fn shown(page: &str) -> String {
     let mut parts = page.split(" data-copy=\"");
     let first = parts.next().unwrap().to_owned();
@@ -77,7 +77,7 @@ async fn what_workers_stream_stays_within_its_event(world: World) {
     };
     assert!(datum["datum"].as_str().unwrap().starts_with("datum</title>"), "{datum}");
     let answer = visitor.get(&format!("/t/one/executions/{}/live", hostile.failed)).await;
-    assert_eq!(answer.headers["content-type"], "text/event-stream", "a browser runs nothing of it");
+    assert_eq!(answer.headers["content-type"], "text/event-stream", "a browser does not run it");
     assert_eq!(answer.headers["x-content-type-options"], "nosniff");
     for line in answer.text.lines().filter_map(|line| line.strip_prefix("data:")) {
         serde_json::from_str::<Value>(line).unwrap();

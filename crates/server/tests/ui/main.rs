@@ -1,15 +1,15 @@
-//! The web pages over plain HTTP: what a browser is sent, and what it may send.
+//! The web pages over plain HTTP: what a browser receives, and what it may send.
 //!
-//! - `session`: signing in and out, and what happens without it.
-//! - `forgery`: changes that no page of the visitor asked for.
-//! - `tenants`: one's own tenant and role, and nothing else.
-//! - `pages`: every page, its headers, and payloads that would like to be more than text.
+//! - `session`: sign in, sign out, and requests without a session.
+//! - `forgery`: forged changes.
+//! - `tenants`: a visitor sees only its own tenants and acts only within its role.
+//! - `pages`: every page, its headers, and payloads with markup.
 //! - `actions`: every form.
 //! - `twice`: forms that are sent twice.
-//! - `hostile`: what workers name and send.
-//! - `nowhere`: what is no page, and what cannot be read.
+//! - `hostile`: hostile names and payloads of workers.
+//! - `nowhere`: unknown pages, and unreadable input.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails right there")]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot continue fails at that line")]
 
 mod actions;
 mod forgery;

@@ -1,4 +1,4 @@
-//! What is no page, and what cannot be read: a page for people, a problem in JSON for programs, never nothing.
+//! Unknown pages and unreadable input: a page for people, problem details in JSON for programs, never an empty answer.
 
 use crate::http::{Answer, Headers};
 use crate::visitor::Visitor;
@@ -11,7 +11,7 @@ on_both!(
     what_a_page_would_obey_is_shown_by_its_number,
 );
 
-/// A styled page with the usual headers, which says what is wrong and what its code is.
+/// Checks for a styled page with the usual headers, the error and its code.
 #[track_caller]
 fn is_page(answer: &Answer, status: u16, code: &str) {
     assert_eq!(answer.status, status, "{}", answer.text);
@@ -41,7 +41,7 @@ fn is_problem(answer: Answer, status: u16, code: &str) {
     answer.refused(status, code);
 }
 
-/// Method, path and headers; status and code of the answer.
+/// Method, path and headers of a request; status and code of the answer.
 type Case<'a> = (&'a str, String, Headers<'a>, u16, &'a str);
 
 async fn what_is_no_page_is_told_to_people_and_to_programs(world: World) {
@@ -96,7 +96,7 @@ async fn what_is_no_page_is_told_to_people_and_to_programs(world: World) {
     }
     let large = "x".repeat((4 << 20) + 1);
     is_page(&visitor.send("POST", "/t/one/executions", &[], large).await, 413, "FLV0020");
-    // Whoever has not signed in is told the same of what is not there.
+    // A visitor who is not signed in gets the same answer for an unknown page.
     is_page(&Visitor::stranger(&world.http).get("/nope").await, 404, "FLV0082");
 }
 
@@ -116,7 +116,7 @@ async fn a_slash_too_many_leads_to_the_page(world: World) {
         let answer = visitor.get(foreign).await;
         assert_eq!((answer.status, answer.headers.get("location")), (404, None), "{foreign}");
     }
-    // The page of a new token has the address of a form; loaded again, it is the page of tokens.
+    // The page of a new token has the URL of a form. If it is reloaded, the list of tokens is shown.
     let answer = visitor.get("/t/one/access/tokens").await;
     assert_eq!((answer.status, answer.headers["location"].to_str().unwrap()), (303, "/t/one/access"));
 }
@@ -133,7 +133,7 @@ async fn rest_refuses_in_its_own_words_too(world: World) {
         ("GET", "/api/tenants/one/tasks?queue=a&queue=b", 400, "FLV0011"),
         ("PATCH", "/api/me", 405, "FLV0082"),
     ] {
-        // Nobody gets a page there, whatever is accepted.
+        // No caller gets a page there, whatever it accepts.
         let headers = [("authorization", bearer.as_str()), ("accept", "text/html")];
         let answer = world.http.send(method, path, &headers, "").await;
         assert_eq!(answer.headers["content-type"], "application/json", "{path}: {}", answer.text);
@@ -148,7 +148,7 @@ async fn rest_refuses_in_its_own_words_too(world: World) {
 async fn what_a_page_would_obey_is_shown_by_its_number(world: World) {
     let visitor = Visitor::admin(&world).await;
     let bearer = format!("Bearer {}", world.admin);
-    // U+0000, an escape of terminals, and the mark that turns text around.
+    // U+0000, a terminal escape, and the mark that reverses the text direction.
     let odd = "a%00b%1B%5B31m%E2%80%AEc";
     for path in [
         format!("/t/{odd}"),

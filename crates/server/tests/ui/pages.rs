@@ -1,4 +1,4 @@
-//! Every page, its headers, and payloads that would like to be more than text.
+//! Every page, its headers, and payloads with markup.
 
 use serde_json::json;
 
@@ -15,7 +15,7 @@ on_both!(
     signals_that_were_not_read_are_shown,
 );
 
-/// One of each, so that no page is empty.
+/// One of everything, so that no page is empty.
 async fn every_page_is_there(world: World) {
     let mut worker = Worker::connect(&world.server).await;
     let execution = world.start_order().await;
@@ -47,10 +47,10 @@ async fn every_page_is_there(world: World) {
     for (path, words) in expected {
         let page = visitor.page(path).await;
         for word in *words {
-            assert!(page.contains(word), "{path} does not say {word}:\n{page}");
+            assert!(page.contains(word), "{path} does not contain {word}:\n{page}");
         }
     }
-    // A key leads to the executions that were started with it, here from the page of one of them.
+    // A search for a key shows the executions that were started with it, here from the page of one of them.
     let with_start = json!({ "signalName": "go", "workflow": { "kind": "cart", "idempotencyKey": "ada/1" } });
     let sent = world.post("/workflow-executions/signal-with-start", &with_start).await.ok(201);
     let entity = sent["workflowExecutionId"].as_str().unwrap().to_owned();
@@ -58,7 +58,7 @@ async fn every_page_is_there(world: World) {
     assert!(page.contains("/t/one/executions?q=key%3Aada%2F1"), "{page}");
     let found = visitor.page("/t/one/executions?q=key%3Aada%2F1").await;
     assert!(found.contains(&entity) && !found.contains(&execution), "{found}");
-    // An id leads to its execution.
+    // A search for an id leads to its execution.
     assert_eq!(visitor.get(&format!("/t/one/executions?q={execution}")).await.headers["location"], *own);
     assert_eq!(visitor.get(&format!("{own}/raw/input")).await.text, r#"{"order":1}"#);
     for path in
@@ -88,7 +88,7 @@ async fn every_answer_keeps_foreign_content_out(world: World) {
             continue;
         }
         assert_eq!(answer.headers["cache-control"], "no-store", "{path}");
-        // The policy would break what stands inline: nothing does.
+        // The policy blocks inline content, so there must be none.
         for inline in ["<style", " style=", " onclick=", " onload=", "javascript:"] {
             assert!(!answer.text.contains(inline), "{path} has {inline}");
         }
@@ -120,7 +120,7 @@ async fn payloads_are_text_whatever_they_say(world: World) {
         for markup in ["<script>alert", "<img src=x", "<b>kind", "<u>q", "<i>:", "\" onmouseover=\""] {
             assert!(!page.contains(markup), "{path} has {markup}");
         }
-        assert!(!page.contains('\u{202e}'), "{path} is turned around");
+        assert!(!page.contains('\u{202e}'), "{path} changes the text direction");
         assert!(page.len() < 200_000, "{path} has {} bytes", page.len());
     }
     let page = visitor.page(&format!("/t/one/executions/{id}")).await;
@@ -128,7 +128,7 @@ async fn payloads_are_text_whatever_they_say(world: World) {
     {
         assert!(page.contains(word), "{word}");
     }
-    // All of it, as text.
+    // The whole payload, as plain text.
     let raw = visitor.get(&format!("/t/one/executions/{id}/raw/input")).await;
     assert_eq!(raw.headers["content-type"], "text/plain; charset=utf-8");
     assert_eq!(raw.body, input);

@@ -1,4 +1,4 @@
-//! Signing in and out, and what happens without it.
+//! Sign in, sign out, and requests without a session.
 
 use flovyn_server::{Server, ServerOptions};
 
@@ -28,7 +28,7 @@ async fn the_session_is_kept_from_scripts_and_other_sites(world: World) {
     for attribute in ["; HttpOnly", "; SameSite=Strict", "; Path=/"] {
         assert!(line.contains(attribute), "{line}");
     }
-    assert!(!line.contains("Secure"), "it could not come back over plain HTTP: {line}");
+    assert!(!line.contains("Secure"), "the browser could not send it over plain HTTP: {line}");
     let behind_a_proxy = &[("x-forwarded-proto", "https")];
     let answer = stranger.post_with("/login", &[("credential", &world.admin)], behind_a_proxy).await;
     assert!(answer.headers["set-cookie"].to_str().unwrap().ends_with("; Secure"));
@@ -43,7 +43,7 @@ async fn wrong_credentials_get_no_session(world: World) {
         assert_eq!(answer.status, 401, "{wrong}: {}", answer.text);
         assert_eq!(cookie(&answer.headers), None, "{wrong}");
         assert!(answer.text.contains("role=\"alert\""), "{wrong}");
-        assert!(wrong.len() < 3 || !answer.text.contains(wrong), "what was typed is not sent back: {wrong}");
+        assert!(wrong.len() < 3 || !answer.text.contains(wrong), "the typed text is not sent back: {wrong}");
     }
 }
 
@@ -96,7 +96,11 @@ async fn the_start_is_the_first_tenant_of_the_credential(world: World) {
 
 async fn signing_out_ends_it(world: World) {
     let visitor = Visitor::admin(&world).await;
-    assert_eq!(visitor.post("/logout", &[]).await.status, 403, "not without the form's token");
+    assert_eq!(
+        visitor.post("/logout", &[]).await.status,
+        403,
+        "a request without the form's token is refused"
+    );
     let answer = visitor.fill("/logout", &[]).await;
     assert_eq!((answer.status, cookie(&answer.headers).as_deref()), (303, Some("flovyn_session=none")));
 }
@@ -107,10 +111,10 @@ async fn who_follows_a_link_on_another_site_is_asked_once_more(world: World) {
     let answer = world.http.send("GET", "/t/one", by_link, "").await;
     assert_eq!(answer.status, 200);
     assert!(answer.text.contains("http-equiv=\"refresh\""), "{}", answer.text);
-    assert_eq!(visitor.get("/t/one").await.status, 303, "then it is asked to sign in");
+    assert_eq!(visitor.get("/t/one").await.status, 303, "then the visitor must sign in");
 }
 
-/// Somebody whose session has ended while a form was filled in.
+/// A visitor whose session ended while a form was filled in.
 async fn ended(world: &World) -> Visitor {
     let expired = world.jwt.sign("somebody", &["one"], "admin", 1, 1_000).unwrap();
     let cookie = format!("flovyn_session={}~{expired}", "0".repeat(32));
@@ -136,11 +140,11 @@ async fn what_is_sent_after_the_end_is_not_done_and_leads_back_to_its_page(world
         let login = answer.headers["location"].to_str().unwrap().to_owned();
         assert!(login.starts_with("/login?") && login.ends_with("undone=1"), "{login}");
         let form = visitor.page(&login).await;
-        assert!(form.contains("was not carried out") && form.contains("role=\"alert\""), "{form}");
+        assert!(form.contains("was not processed") && form.contains("role=\"alert\""), "{form}");
         let (_, next) = form.split_once("name=\"next\" value=\"").unwrap();
         let next = next.split('"').next().unwrap().to_owned();
         let fields = [("credential", "junk"), ("next", next.as_str()), ("undone", "1")];
-        assert!(visitor.post("/login", &fields).await.text.contains("was not carried out"), "it is still so");
+        assert!(visitor.post("/login", &fields).await.text.contains("was not processed"), "the notice stays");
         let fields = [("credential", world.admin.as_str()), ("next", next.as_str()), ("undone", "1")];
         let signed_in = visitor.post("/login", &fields).await;
         let back = signed_in.headers["location"].to_str().unwrap();
@@ -149,8 +153,8 @@ async fn what_is_sent_after_the_end_is_not_done_and_leads_back_to_its_page(world
         assert!([200, 303].contains(&again.get(back).await.status), "{back} is a page");
     }
     let row = world.get(&format!("/workflow-executions/{execution}")).await.ok(200);
-    assert_eq!(row["status"], "PENDING", "nothing was done");
-    assert!(!visitor.page("/login").await.contains("was not carried out"));
+    assert_eq!(row["status"], "PENDING", "nothing was changed");
+    assert!(!visitor.page("/login").await.contains("was not processed"));
 }
 
 async fn scripts_are_told_in_json_that_the_session_has_ended(world: World) {
@@ -167,12 +171,12 @@ async fn scripts_are_told_in_json_that_the_session_has_ended(world: World) {
     let program = visitor.send("POST", &format!("{own}/cancel"), &[("accept", "*/*")], String::new()).await;
     assert_eq!(program.headers["content-type"], "application/problem+json");
     program.refused(401, "FLV0080");
-    // Pages that are only looked at lead to signing in, whoever asks: our scripts follow.
+    // GET requests of any client are redirected to the sign-in page, which scripts follow.
     let answer = visitor.send("GET", &own, &[("accept", "*/*")], String::new()).await;
     assert_eq!(answer.status, 303);
 }
 
-/// A development server lets everybody on this machine in, and nobody else.
+/// A development server accepts every visitor on this machine, and no other.
 async fn a_local_server_opens_signed_in(world: World) {
     let admin = world.jwt.sign("dev", &["one"], "admin", 1, FAR).unwrap();
     let start = async |local_only| {
@@ -193,14 +197,14 @@ async fn a_local_server_opens_signed_in(world: World) {
     // Its own session is kept, and forms need its token.
     assert_eq!(cookie(&visitor.get("/t/one").await.headers), None);
     assert_eq!(visitor.post("/t/one/queues/default/pause", &[]).await.status, 403);
-    // A session of another server on this machine is of no use here, and is replaced.
+    // A session of another server on this machine is invalid here and is replaced.
     let strange = format!("flovyn_session={}~of.another.server", "0".repeat(32));
     visitor.cookie = strange.clone();
     let answer = visitor.get("/t/one/tasks").await;
     assert!(answer.status == 200 && answer.text.contains("http-equiv=\"refresh\""), "{}", answer.text);
     visitor.cookie = cookie(&answer.headers).expect("a session");
     assert!(visitor.page("/t/one/tasks").await.contains("dev"));
-    // Who has signed out stays so, until asked for.
+    // A visitor who has signed out stays signed out until it signs in again.
     visitor.cookie = "flovyn_session=none".into();
     assert_eq!(visitor.get("/t/one").await.status, 303);
     let answer = visitor.post("/login", &[("own", "1")]).await;
@@ -209,7 +213,7 @@ async fn a_local_server_opens_signed_in(world: World) {
     let foreign = http.send("GET", "/t/one", &[("host", "evil.example")], "").await;
     assert_eq!((foreign.status, cookie(&foreign.headers)), (403, None));
     server.stop().await;
-    // A server that is open to others ignores it.
+    // A server that others can reach ignores the option.
     let (server, _folder) = start(false).await;
     let visitor = Visitor::stranger(&Http::new(server.http_addr()));
     assert_eq!(visitor.get("/t/one").await.status, 303);

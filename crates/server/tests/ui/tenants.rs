@@ -1,4 +1,4 @@
-//! One's own tenant and role, and nothing else: exactly as in REST.
+//! A visitor sees only its own tenants and acts only within its role, exactly as in REST.
 
 use serde_json::json;
 
@@ -76,7 +76,7 @@ async fn who_may_makes_tenants(world: World) {
         assert_eq!(answer.status, status, "{slug}: {}", answer.text);
         assert!(answer.text.contains("/FLV00"), "{}", answer.text);
     }
-    // An administrator of one tenant is offered none, and makes none.
+    // An administrator of one tenant sees no form for a new tenant, and cannot create one.
     let admin = Visitor::admin(&world).await;
     assert!(!admin.page(page).await.contains("/tenants"));
     assert_eq!(admin.fill("/tenants", &[("slug", "other")]).await.status, 403);

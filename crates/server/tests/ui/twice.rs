@@ -1,4 +1,4 @@
-//! A form that is sent twice is carried out once: whoever presses a button twice wants one thing.
+//! A form that is sent twice is executed once, because a double click means one action.
 
 use serde_json::json;
 
@@ -15,7 +15,7 @@ on_both!(
     one_form_signals_each_execution,
 );
 
-/// Sends a form of a page twice at once. Where both lead.
+/// Sends a form of a page twice at once. Returns the two pages that the answers lead to.
 async fn twice(visitor: &Visitor, page: &str, action: &str, fields: &[(&str, &str)]) -> [String; 2] {
     let form = visitor.form(page, action, fields).await;
     let form: Vec<(&str, &str)> = form.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
@@ -70,7 +70,7 @@ async fn retrying_twice_retries_once(world: World) {
     let [one, other] = twice(&visitor, &page, &format!("{page}/retry"), &[]).await;
     assert_eq!(one, other);
     assert_eq!(world.executions().await, 2, "the failed one and its retry");
-    // The page is loaded again, the button pressed again: that is another retry.
+    // After the page is reloaded, the button starts another retry.
     let [third, _] = twice(&visitor, &page, &format!("{page}/retry"), &[]).await;
     assert_ne!(third, one);
     assert_eq!(world.executions().await, 3);
@@ -108,6 +108,6 @@ async fn one_form_signals_each_execution(world: World) {
     let form: Vec<(&str, &str)> = form.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
     for id in &ids {
         assert_eq!(visitor.post(&action(id), &form).await.status, 303);
-        assert_eq!(signals(&world, id).await, 1, "to each its own");
+        assert_eq!(signals(&world, id).await, 1, "each execution has its own signal");
     }
 }

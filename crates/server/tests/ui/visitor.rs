@@ -1,11 +1,11 @@
-//! Somebody with a browser that knows cookies and forms, and no more.
+//! A visitor with a minimal browser: cookies and forms only.
 
 use axum::http::HeaderMap;
 
 use crate::http::{Answer, Http};
 use crate::world::World;
 
-/// Every page of tenant one that needs nothing to be there.
+/// Every page of tenant one that needs no data.
 pub(crate) const PAGES: &[&str] = &[
     "/t/one",
     "/t/one/executions",
@@ -16,7 +16,7 @@ pub(crate) const PAGES: &[&str] = &[
     "/t/one/audit",
 ];
 
-/// What browsers accept where they go somewhere.
+/// What browsers accept when they navigate.
 const ACCEPT: &str = "text/html,application/xhtml+xml,application/xml;q=0.9,image/webp,*/*;q=0.8";
 
 #[derive(Debug, Clone)]
@@ -26,7 +26,7 @@ pub(crate) struct Visitor {
 }
 
 impl Visitor {
-    /// Somebody who has not signed in.
+    /// A visitor who has not signed in.
     pub(crate) fn stranger(http: &Http) -> Self {
         Self { http: http.clone(), cookie: String::new() }
     }
@@ -49,7 +49,7 @@ impl Visitor {
         self.send("GET", path, &[], String::new()).await
     }
 
-    /// A page that is there.
+    /// A page that must exist.
     pub(crate) async fn page(&self, path: &str) -> String {
         let answer = self.get(path).await;
         assert_eq!(answer.status, 200, "{path}: {}", answer.text);
@@ -80,7 +80,7 @@ impl Visitor {
         self.post(path, &all).await
     }
 
-    /// A form of a page, filled in: what is hidden in it, and these fields.
+    /// A form of a page, filled in: its hidden fields, and these fields.
     pub(crate) async fn form(
         &self,
         page: &str,
@@ -97,14 +97,14 @@ impl Visitor {
         hidden.chain(fields.iter().map(|(name, value)| ((*name).into(), (*value).into()))).collect()
     }
 
-    /// The same, and where it leads.
+    /// Fills in a form, and returns the page that it leads to.
     pub(crate) async fn done(&self, path: &str, fields: &[(&str, &str)]) -> String {
         let answer = self.fill(path, fields).await;
         assert_eq!(answer.status, 303, "{path}: {}", answer.text);
         answer.headers["location"].to_str().unwrap().to_owned()
     }
 
-    /// What the forms of this session carry.
+    /// The token that the forms of this session contain.
     pub(crate) async fn form_token(&self) -> String {
         let page = self.page("/t/one/workers").await;
         let (_, after) = page.split_once("name=\"form_token\" value=\"").expect("a form");
@@ -132,7 +132,7 @@ impl Visitor {
     }
 }
 
-/// Name and value of the cookie that is set.
+/// The name and the value of the cookie that is set.
 pub(crate) fn cookie(headers: &HeaderMap) -> Option<String> {
     let line = headers.get("set-cookie")?.to_str().unwrap();
     line.split(';').next().map(str::to_owned)

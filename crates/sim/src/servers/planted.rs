@@ -68,8 +68,8 @@ pub fn hunt(bug: Bug, most: u64) -> Hunt {
     hunt
 }
 
-/// Runs [`reports`] instead of whole servers: with whole servers, a stale report rarely arrives just while another worker
-/// has the work.
+/// Runs [`reports`] instead of whole servers. With whole servers, a stale report rarely arrives just
+/// while another worker has the work.
 fn reported(seed: u64) -> Option<Violation> {
     let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime needs nothing");
     let clock = lockstep::clock();

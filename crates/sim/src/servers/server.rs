@@ -55,7 +55,7 @@ pub(super) struct Machine {
     /// Until when it is frozen.
     paused_until: Mutex<Option<Instant>>,
     dead: AtomicBool,
-    /// Wakes tasks that wait for an answer in order: a `watch` would wake them in random order.
+    /// Wakes waiting tasks in order of arrival: a `watch` would wake them in random order.
     died: Notify,
     deaths: mpsc::UnboundedSender<usize>,
     board: Arc<Board>,

@@ -21,7 +21,7 @@ pub(crate) async fn get(visitor: Visitor) -> Result<Response, Failure> {
         ),
         false => (
             "No tenant",
-            "Your credential is valid, but it names no tenant of this server. Ask the issuer to name one in its \
+            "Your credential is valid, but it names no tenant of this server. Ask the issuer to name one in the \
              claim `tenants`; a server-admin can create tenants:",
         ),
     };

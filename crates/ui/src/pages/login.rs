@@ -59,7 +59,7 @@ fn form(ui: &Ui, wanted: &Wanted, problem: Option<&str>) -> impl IntoResponse {
             h1 { "Sign in" }
             @if wanted.is_undone() {
                 p.problem role="alert" {
-                    "Your session had ended, so nothing was changed. Sign in to return to the page, then do it again."
+                    "Your session had ended, so your form was not processed. Sign in to return to the page, then send it again."
                 }
             }
             form method="post" action="/login" {

@@ -47,8 +47,8 @@ pub(crate) fn dialog(
     }
 }
 
-/// The hidden fields: a token that proves that the form is from this session, and a key that identifies the form, so
-/// that a form that is sent twice is executed once.
+/// The hidden fields: a token that proves that the form is from this session, and a key that identifies the form. With
+/// the key, a form that is sent twice is executed once.
 pub(crate) fn token(visitor: &Visitor) -> Markup {
     html! {
         input type="hidden" name="form_token" value=(visitor.session.form_token());

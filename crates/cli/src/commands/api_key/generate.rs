@@ -9,7 +9,7 @@ use crate::terminal::say;
 
 #[derive(Args)]
 #[command(after_help = "\
-Works without a server. The key and its hash go to stdout, in the format of the server's configuration.
+Works without a server. The key and its hash go to stdout, in the configuration's format.
 
 Examples:
   flovyn api-key generate")]

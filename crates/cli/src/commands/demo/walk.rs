@@ -70,7 +70,7 @@ impl Walk<'_> {
         tokio::time::sleep(LOOK).await;
         let execution: Execution = self.client.get(&["workflow-executions", execution_id]).await?;
         let waits: Vec<String> = execution.waiting_on.iter().map(ToString::to_string).collect();
-        let found = format!("is {}: it waits for {}", execution.status, waits.join(", "));
+        let found = format!("is {}: {}", execution.status, waits.join(", "));
         self.screen.line(Mark::Waits, "order", &found);
         tokio::time::sleep(LOOK).await;
         let promise = format!("key:{}", approval_key(&self.purchase.id));

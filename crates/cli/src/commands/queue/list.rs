@@ -12,7 +12,7 @@ use crate::view::words::age;
 
 #[derive(Args)]
 #[command(after_help = "\
-Numbers are exact up to 10,000. OLDEST is the time since which the oldest queued item has been ready.
+Numbers are exact up to 10,000. OLDEST is the age of the oldest ready item.
 
 Examples:
   flovyn queue list")]

@@ -112,7 +112,7 @@ impl Start {
         let started: Answer<Started> = session.client.post(&path, &body).await?;
         let id = &started.value.workflow_execution_id;
         if started.value.idempotency_key_used && !started.value.idempotency_key_new {
-            note("It exists already: it was started with this key.");
+            note("The execution exists already: it was started with this key.");
         }
         if self.wait {
             note(&format!("Started {} as {id}.", self.kind));

@@ -66,7 +66,7 @@ impl Feed {
         }
         let mut item_bytes = FIRST_ITEM_BYTES;
         // The first claim includes executions that other builds failed on before this worker connected. Later ones are
-        // dispatched.
+        // handed to it by the dispatcher.
         let mut held_back = self.class == WorkClass::Workflow;
         while let Ok(first) = self.credit.acquire().await {
             tokio::select! {

@@ -1,4 +1,4 @@
-//! Bytes that are no message, and messages that are too large.
+//! Invalid message bytes, and messages that are too large.
 
 use tonic::Code;
 
@@ -8,7 +8,7 @@ use super::wire::{CONNECT, call};
 use super::world::World;
 use crate::common::{Database, TOKEN, TestServer};
 
-/// Field 1 as text that is longer than what follows; a group that never ends; a key cut short.
+/// Field 1 as text with a length beyond the end; a group that never ends; a truncated key.
 const GARBAGE: [&[u8]; 3] = [&[0x0A, 0x7F, 0x01], &[0x0B], &[0xFF; 11]];
 
 #[tokio::test(flavor = "multi_thread")]
@@ -18,7 +18,7 @@ async fn garbage_ends_the_call_and_nothing_else() {
     for entry in entries() {
         for bytes in GARBAGE {
             let outcome = call(&world.server, entry.path, vec![bytes.to_vec()], TOKEN).await;
-            // tonic says so before anything of ours is asked: there is no code of ours.
+            // tonic refuses these before Flovyn's code runs, so there is no Flovyn code.
             assert!(outcome.is(Code::Internal, ""), "{} with {bytes:?}: {outcome:?}", entry.path);
         }
     }
@@ -29,7 +29,7 @@ async fn garbage_ends_the_call_and_nothing_else() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_message_over_four_mebibytes_is_out_of_range() {
     let server = TestServer::start(Database::Sqlite).await;
-    // An unknown field, so that only the size is wrong: number 1000, with this many bytes.
+    // An unknown field with number 1000, so that only the size is invalid.
     let of = |size: usize| {
         let mut bytes = Vec::with_capacity(size);
         prost::encoding::encode_varint(1_000 << 3 | 2, &mut bytes);

@@ -1,4 +1,4 @@
-//! Commands that cannot be: each refuses the whole batch, and the activation has failed.
+//! Invalid commands: each refuses the whole batch, and the activation has failed.
 
 use flovyn_proto::v1;
 use flovyn_proto::v1::workflow_command::CommandData;
@@ -22,7 +22,8 @@ async fn submit(world: &World, commands: Vec<v1::WorkflowCommand>, status: i32) 
     send(&world.server, "WorkflowDispatch/SubmitWorkflowCommands", &message, TOKEN).await
 }
 
-/// It is refused with this code. Nothing of it is carried out: the execution is held back, and its claim has ended.
+/// Checks that the commands are refused with this code and have no effect: the execution is held back, and its claim
+/// has ended.
 async fn refused(commands: Vec<v1::WorkflowCommand>, status: i32, code: &str) -> Outcome {
     let world = World::new().await;
     let before = world.rows().await;

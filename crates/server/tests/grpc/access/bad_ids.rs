@@ -1,4 +1,4 @@
-//! Ids that are none, in every id field of every rpc.
+//! Invalid ids, in every id field of every rpc.
 
 use tonic::Code;
 
@@ -10,17 +10,17 @@ use flovyn_proto::v1;
 
 fn expect(field: &str) -> Expect {
     match field {
-        // A tenant may be named by its slug, and one that is not there looks like one that is not the caller's.
+        // A tenant may be named by its slug, and an unknown tenant looks like another caller's tenant.
         _ if field.ends_with("org_id") => Expect::Refused(Code::PermissionDenied, "FLV0081"),
-        // Those who poll may go by a name.
+        // Pollers may use a name instead of an id.
         "PollWorkflow:worker_id" | "PollTask:worker_id" | "SubscribeToNotifications:worker_id" => {
             Expect::Fine
         }
-        // An idempotency key.
+        // This field is an idempotency key.
         "SignalWithStartWorkflow:workflow_id" => Expect::Fine,
-        // Spans are for the log only.
+        // Spans are only logged.
         "ReportExecutionSpans:spans.workflow_id" | "ReportExecutionSpans:spans.task_id" => Expect::Fine,
-        // A heartbeat on the stream has no answer: one that names nothing is passed over.
+        // A heartbeat on the stream has no answer, and an unknown id is ignored.
         "Connect:task_heartbeats.task_execution_id" => Expect::Fine,
         _ => Expect::Refused(Code::InvalidArgument, "FLV0004"),
     }
@@ -49,7 +49,7 @@ async fn another_spelling_of_an_id_is_refused_in_every_id_field() {
     }
 }
 
-/// What a caller sends comes back in the message of the error, and that travels as a header.
+/// The error message quotes what the caller sent, and is transferred as a header.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_very_long_id_is_refused_like_any_other() {
     let server = TestServer::start(Database::Sqlite).await;

@@ -1,4 +1,4 @@
-//! Payloads that are not JSON, or too large, in every payload field of every rpc.
+//! Payloads that are not JSON or too large, in every payload field of every rpc.
 
 use flovyn_proto::v1;
 use tonic::Code;
@@ -15,7 +15,7 @@ fn expect(field: &str, refused: Expect) -> Expect {
     match field {
         // A heartbeat on the stream has no answer of its own.
         "Connect:task_heartbeats.details" => Expect::Fine,
-        // The key has an execution already, which has its input; that of a new one is checked below.
+        // The key already has an execution with its own input. The input of a new execution is checked below.
         "SignalWithStartWorkflow:workflow_input" => Expect::Fine,
         _ => refused,
     }

@@ -1,4 +1,4 @@
-//! Worker streams that do not begin as they should.
+//! Worker streams with an invalid beginning.
 
 use flovyn_proto::v1;
 use prost::Message;
@@ -58,7 +58,7 @@ async fn a_hello_has_at_most_a_thousand_kinds() {
         assert!(outcome.is(Code::InvalidArgument, "FLV0008"), "{outcome:?}");
     }
     let workers = server.server.api().service().store().snapshot().await.unwrap().workers;
-    assert!(workers.is_empty(), "a refused hello registers nobody: {workers:?}");
+    assert!(workers.is_empty(), "a refused hello registers no worker: {workers:?}");
     assert_goes_on(&server).await;
 }
 
@@ -81,7 +81,7 @@ async fn results_without_content_and_impossible_timeouts_are_refused() {
     let acks = outcome.frames.iter().flat_map(|bytes| v1::ServerFrame::decode(&bytes[..]).unwrap().acks);
     let acks: Vec<(u64, String, bool)> = acks.map(|ack| (ack.r#ref, ack.code, ack.retryable)).collect();
     assert_eq!(acks, [(1, "FLV0009".into(), false), (2, "FLV0009".into(), false)]);
-    // More credit than there can be slots: capped, not an overflow.
+    // More credit than the maximum is capped and does not overflow.
     let greedy = v1::WorkerFrame { workflow_credits: u32::MAX, task_credits: u32::MAX, ..frame(good()) };
     let more =
         v1::WorkerFrame { workflow_credits: u32::MAX, task_credits: u32::MAX, ..v1::WorkerFrame::default() };

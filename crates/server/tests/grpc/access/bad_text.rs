@@ -1,4 +1,4 @@
-//! U+0000, which one of the databases cannot store, in every text; names that are empty or too long.
+//! U+0000, which one of the databases cannot store, in every text field; and names that are empty or too long.
 
 use tonic::Code;
 
@@ -22,16 +22,16 @@ const NAMES: &[&str] = &[
 
 fn nul(field: &str) -> Expect {
     match field {
-        // Only for the log.
+        // Spans are only logged.
         _ if field.starts_with("ReportExecutionSpans:") => Expect::Fine,
-        // Compared with what is there, in memory.
+        // The name is compared in memory.
         "QueryWorkflow:query_name" => Expect::Fine,
-        // The child goes by its id; its name is not looked at.
+        // The child is found by its id; its name is ignored.
         _ if field.ends_with("request_cancel_child_workflow.child_execution_name") => Expect::Fine,
         "LogMessage:level" => Expect::Refused(Code::InvalidArgument, "FLV0011"),
         "StreamTaskData:payload" => Expect::Refused(Code::InvalidArgument, "FLV0001"),
         "ListExecutions:page_token" => Expect::Refused(Code::InvalidArgument, "FLV0012"),
-        // A visual definition: there are none.
+        // There are no visual definitions.
         "GetVisualWorkflowDefinitionById:workflow_definition_id" => {
             Expect::Refused(Code::Unimplemented, "FLV0082")
         }
@@ -48,7 +48,7 @@ fn nul_in_id(field: &str) -> Expect {
         _ if field.ends_with("org_id") => Expect::Refused(Code::PermissionDenied, "FLV0081"),
         _ if field.starts_with("ReportExecutionSpans:") => Expect::Fine,
         "Connect:task_heartbeats.task_execution_id" => Expect::Fine,
-        // A subscription does not ask who subscribes.
+        // A subscription ignores the worker's id.
         "SubscribeToNotifications:worker_id" => Expect::Fine,
         "PollWorkflow:worker_id" | "PollTask:worker_id" | "SignalWithStartWorkflow:workflow_id" => REFUSED,
         _ => Expect::Refused(Code::InvalidArgument, "FLV0004"),
@@ -60,7 +60,7 @@ async fn u0000_is_refused_in_every_text() {
     spoil(Database::Sqlite, text, b"a\0b", nul).await;
 }
 
-/// Postgres cannot even look for it: the refusal has to come before the database is asked.
+/// PostgreSQL cannot even search for U+0000, so the request must be refused before the database is queried.
 #[tokio::test(flavor = "multi_thread")]
 async fn u0000_is_refused_in_every_text_before_postgres_sees_it() {
     spoil(Database::Postgres, text, b"a\0b", nul).await;
@@ -84,11 +84,11 @@ fn name(place: &Place) -> bool {
 fn empty(field: &str) -> Expect {
     match field {
         "ReportExecutionSpans:spans.workflow_id" => Expect::Fine,
-        // Does not restrict.
+        // An empty field means no filter.
         "ListExecutions:kind" | "ListExecutions:key" => Expect::Fine,
-        // Neither a key nor an id.
+        // Neither a key nor an id is given.
         "GetExecution:key" => Expect::Refused(Code::InvalidArgument, "FLV0004"),
-        // Its kind is optional on the wire: a missing one is a mistake of the command.
+        // The kind is optional in the message, so a missing kind is an error of the command.
         _ if field.ends_with("schedule_child_workflow.workflow_kind") => {
             Expect::Refused(Code::InvalidArgument, "FLV0009")
         }
@@ -98,7 +98,7 @@ fn empty(field: &str) -> Expect {
 
 fn long(field: &str) -> Expect {
     match field {
-        // Nothing has such a name; and spans are for the log only.
+        // Nothing has such a name, and spans are only logged.
         "ListExecutions:kind" | "ListExecutions:key" | "ReportExecutionSpans:spans.workflow_id" => {
             Expect::Fine
         }

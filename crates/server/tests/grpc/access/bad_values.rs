@@ -1,4 +1,4 @@
-//! Numbers and choices that cannot be: timeouts, times to live, page sizes, levels, types.
+//! Invalid numbers and enumeration values: timeouts, times to live, page sizes, levels, types.
 
 use flovyn_proto::v1;
 use prost::Message;
@@ -9,7 +9,7 @@ use super::wire::send;
 use super::world::World;
 use crate::common::TOKEN;
 
-/// A request that is refused as an invalid argument with this code.
+/// A request that must be refused as an invalid argument with this code.
 struct Bad {
     method: &'static str,
     what: &'static str,
@@ -77,7 +77,7 @@ async fn impossible_times_of_a_start_are_refused() {
     all_refused(&world, cases).await;
 }
 
-/// It is refused, and the task has failed: its worker may do nothing else for it.
+/// The report is refused, and the task has failed, because its worker cannot do anything else for it.
 #[tokio::test(flavor = "multi_thread")]
 async fn impossible_delays_before_the_next_attempt_are_refused() {
     for ms in [-1, i64::MAX, i64::MIN] {
@@ -145,7 +145,7 @@ async fn impossible_times_of_a_task_are_refused() {
     all_refused(&world, cases).await;
 }
 
-/// Each with a task of its own: the refusal fails the task, and says so.
+/// Each failure has a task of its own: the refusal fails the task and gives the reason.
 #[tokio::test(flavor = "multi_thread")]
 async fn failures_that_cannot_be_kept_fail_their_task() {
     for (failure_type, details, code) in [("A\0B", &b""[..], "FLV0002"), ("", b"{\"open\"", "FLV0001")] {
@@ -200,7 +200,8 @@ async fn impossible_waits_and_pages_are_refused() {
         cases.push(bad("WorkflowDispatch/GetEvents", "page size", "FLV0012", &events));
     }
     all_refused(&world, cases).await;
-    // A sequence that no event has is not a mistake: nothing comes after it, and everything after the negative one.
+    // A sequence number that no event has is not an error: nothing follows the largest, and everything follows a
+    // negative one.
     for (after_sequence, some) in [(i64::MIN, true), (i64::MAX, false)] {
         let events =
             v1::GetEventsRequest { workflow_execution_id: execution(), page_size: Some(1), after_sequence };

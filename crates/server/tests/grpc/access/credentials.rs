@@ -1,4 +1,4 @@
-//! Every rpc and every credential that is not one.
+//! Every rpc with every kind of invalid credential.
 
 use flovyn_auth::hash_token;
 use flovyn_engine::Reply;
@@ -27,7 +27,7 @@ async fn nobody_gets_in_without_a_valid_credential() {
     let expired = "fwt_expired-0123456789abcdef0123456789abcdef";
     let token_id = create(server, revoked, None).await;
     create(server, expired, Some(1)).await;
-    // It was good before: what the server remembers of it must go with the revocation.
+    // The token was valid before, so the server must forget it on revocation.
     let entry = &entries()[0];
     let before = call(server, entry.path, (entry.frames)(&world.ids), revoked).await;
     assert_eq!(before.grpc, Code::Ok, "{}", before.message);
@@ -47,7 +47,7 @@ async fn nobody_gets_in_without_a_valid_credential() {
         Some(format!("Bearer {}", &TOKEN[..TOKEN.len() - 1])),
         Some(format!("Bearer {}", TOKEN.to_uppercase())),
         Some(format!("Bearer {}", "x".repeat(4_000))),
-        // No JWTs are configured: something that looks like one is still nothing.
+        // No JWTs are configured, so text that looks like one is invalid too.
         Some("Bearer eyJhbGciOiJub25lIn0.e30.".to_owned()),
         Some(format!("Bearer {revoked}")),
         Some(format!("Bearer {expired}")),
@@ -61,21 +61,21 @@ async fn nobody_gets_in_without_a_valid_credential() {
             assert!(expected && outcome.frames.is_empty(), "{} with {header:?}: {outcome:?}", entry.path);
             assert!(!outcome.contains("fwt_"), "{}: a credential comes back: {outcome:?}", entry.path);
         }
-        assert_eq!(world.rows().await, rows, "{} did something for nobody", entry.path);
+        assert_eq!(world.rows().await, rows, "{} changed rows without a credential", entry.path);
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_request_of_the_table_succeeds_for_whom_it_is_meant() {
     for entry in entries() {
-        // Each in a world of its own: they finish what the next one names.
+        // Each entry has its own world, because an entry may finish resources that the next one names.
         let world = World::new().await;
         let outcome = call(&world.server, entry.path, (entry.frames)(&world.ids), TOKEN).await;
         assert_eq!(outcome.grpc, entry.control, "{}: {outcome:?}", entry.path);
         if outcome.grpc == Code::Ok && !outcome.frames[0].is_empty() {
             continue;
         }
-        // Whoever reads or claims has to find something, or the table would prove nothing about strangers.
+        // Reads and claims must return something; otherwise the table proves nothing about invalid callers.
         let reads = ["Poll", "Get", "List", "Query", "Wait", "Subscribe", "Connect"];
         let method = entry.path.rsplit('/').next().unwrap();
         let quiet = ["GetState", "GetStateKeys", "GetVisualWorkflowDefinitionById"].contains(&method);
@@ -83,7 +83,7 @@ async fn every_request_of_the_table_succeeds_for_whom_it_is_meant() {
     }
 }
 
-/// Health is for everybody; what else there is, only for those who have a credential.
+/// Health needs no credential; reflection does.
 #[tokio::test(flavor = "multi_thread")]
 async fn reflection_needs_a_credential_and_health_does_not() {
     const REFLECTION: &str = "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo";

@@ -1,4 +1,4 @@
-//! The old trap: an envelope of the caller's own with somebody else's ids inside.
+//! Requests whose outer ids belong to the caller, with another tenant's ids inside.
 
 use flovyn_proto::v1;
 use flovyn_proto::v1::workflow_command::CommandData;
@@ -34,7 +34,7 @@ async fn submit(world: &World, execution: &v1::WorkflowExecution, data: CommandD
     send(&world.server, "WorkflowDispatch/SubmitWorkflowCommands", &message, OTHER_TOKEN).await
 }
 
-/// The commands that act on what is there.
+/// The commands that act on existing resources.
 fn acting(ids: &Ids) -> Vec<CommandData> {
     vec![
         CommandData::CancelTask(v1::CancelTaskCommand { task_execution_id: ids.task.clone() }),
@@ -50,7 +50,7 @@ fn acting(ids: &Ids) -> Vec<CommandData> {
     ]
 }
 
-/// The commands that make something under an id that the caller chose.
+/// The commands that create something under an id that the caller chose.
 fn making(ids: &Ids) -> Vec<CommandData> {
     vec![
         CommandData::ScheduleTask(v1::ScheduleTaskCommand {
@@ -75,14 +75,14 @@ async fn commands_of_ones_own_execution_do_not_reach_into_another_tenant() {
         // A refusal ends the claim of the execution.
         let absent = submit(&world, &own_execution(&world).await, rename(&data)).await;
         let foreign = submit(&world, &own_execution(&world).await, data.clone()).await;
-        // What is not there and what is somebody else's look the same.
+        // The error is the same for a missing resource and for another tenant's.
         assert_eq!((foreign.grpc, &foreign.flv), (absent.grpc, &absent.flv), "{data:?}");
         assert_eq!(foreign.grpc, Code::NotFound, "{data:?}: {foreign:?}");
         assert_eq!(world.rows().await, rows, "{data:?} reached another tenant");
     }
 }
 
-/// The same command about something that does not exist.
+/// The same command about a resource that does not exist.
 fn rename(data: &CommandData) -> CommandData {
     let id = super::table::new_id();
     match data.clone() {
@@ -112,7 +112,7 @@ async fn an_id_that_another_tenant_uses_is_free_in_ones_own() {
         assert_eq!(outcome.grpc, Code::Ok, "{data:?}: {outcome:?}");
         assert_eq!(world.rows().await, rows, "{data:?} reached another tenant");
     }
-    // The two tasks of the same id are two tasks: each tenant sees its own.
+    // Two tasks with the same id are different tasks: each tenant sees its own.
     let get = v1::GetTaskRequest { task_execution_id: world.ids.task.clone() };
     let outcome = send(&world.server, "WorkflowClient/GetTask", &get, OTHER_TOKEN).await;
     assert_eq!(outcome.reply::<v1::TaskInfo>().status, "PENDING");

@@ -1,4 +1,4 @@
-//! People and programs with a JWT: what each role may do, and which tokens are none.
+//! People and programs with a JWT: what each role may do, and which tokens are invalid.
 
 use flovyn_auth::{JwtKey, JwtSettings, JwtVerifier};
 use flovyn_proto::v1;
@@ -58,7 +58,7 @@ fn is_forbidden(outcome: &Outcome) -> bool {
     outcome.is(Code::PermissionDenied, "FLV0081")
 }
 
-/// What somebody who may only read can call. Everything else needs more.
+/// The methods that a viewer may call. All others need a higher role.
 const READS: &[&str] = &[
     "GetVisualWorkflowDefinitionById",
     "GetEvents",
@@ -69,7 +69,7 @@ const READS: &[&str] = &[
     "GetTask",
     "WaitForTask",
 ];
-/// What only a worker can call, whatever the role.
+/// The methods that only a worker may call, whatever the role.
 const WORKERS: &[&str] = &[
     "PollWorkflow",
     "SubscribeToNotifications",
@@ -105,7 +105,7 @@ async fn a_viewer_reads_and_does_nothing_else() {
         } else {
             assert!(is_forbidden(&outcome) && outcome.frames.is_empty(), "{}: {outcome:?}", entry.path);
         }
-        assert_eq!(world.rows().await, rows, "{} did something for a viewer", entry.path);
+        assert_eq!(world.rows().await, rows, "{} changed rows for a viewer", entry.path);
     }
     assert!(is_forbidden(&cancel(&world, &viewer).await));
 }
@@ -134,7 +134,7 @@ async fn a_jwt_acts_for_its_own_tenants_only() {
     let (world, _folder) = world().await;
     let rows = world.rows().await;
     let (one, two) = (TENANT.to_string(), OTHER_TENANT.to_string());
-    // By slug or by id.
+    // By slug and by id.
     for own in ["one", &one] {
         assert_eq!(get(&world, &token(&[own], "viewer")).await.grpc, Code::Ok);
     }
@@ -150,7 +150,7 @@ async fn a_jwt_acts_for_its_own_tenants_only() {
         let outcome = send(&world.server, "WorkflowDispatch/StartWorkflow", &start, &token).await;
         assert!(is_forbidden(&outcome), "{outcome:?}");
     }
-    // No tenant, one that does not exist, and several of which none is named.
+    // No tenant; a tenant that does not exist; several tenants and none named.
     for tenants in [&[][..], &["three"], &[""], &["one", "two"], &["*"]] {
         let outcome = get(&world, &token(tenants, "admin")).await;
         assert!(is_forbidden(&outcome), "{tenants:?}: {outcome:?}");

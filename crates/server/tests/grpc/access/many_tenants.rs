@@ -1,4 +1,4 @@
-//! A credential for several tenants: calls that name none in their message name one beside it. API keys, too.
+//! Credentials for several tenants: a call whose message names no tenant names it in the metadata. Also with API keys.
 
 use flovyn_auth::hash_api_key;
 use flovyn_proto::v1;
@@ -32,7 +32,7 @@ async fn world(database: Database) -> World {
     World::on(server.await).await
 }
 
-/// Headers: the credential, and what else stands there.
+/// Sends a call with the credential and, if given, the tenant in the metadata.
 async fn get(world: &World, token: &str, tenant: Option<&str>) -> Outcome {
     let message = v1::GetExecutionRequest {
         workflow_execution_id: world.ids.execution.clone(),
@@ -63,7 +63,7 @@ async fn named_beside(world: World) {
         for tenant in ["one", one.as_str()] {
             assert_eq!(get(&world, key, Some(tenant)).await.grpc, Code::Ok, "{key} {tenant}");
         }
-        // Another tenant of its own has no such execution.
+        // The caller's other tenant has no such execution.
         for tenant in ["two", two.as_str()] {
             assert!(get(&world, key, Some(tenant)).await.is(Code::NotFound, "FLV0031"), "{key} {tenant}");
         }
@@ -72,7 +72,7 @@ async fn named_beside(world: World) {
             assert!(outcome.is(Code::PermissionDenied, "FLV0081"), "{key} {tenant:?}: {outcome:?}");
         }
     }
-    // A credential for one tenant need not name it, and can name no other.
+    // A credential for one tenant need not name it, and cannot name another.
     for token in ["flv_one", TOKEN] {
         assert_eq!(get(&world, token, None).await.grpc, Code::Ok);
         assert_eq!(get(&world, token, Some("one")).await.grpc, Code::Ok);
@@ -81,7 +81,7 @@ async fn named_beside(world: World) {
             assert!(outcome.is(Code::PermissionDenied, "FLV0081"), "{token} {tenant}: {outcome:?}");
         }
     }
-    // Named twice, it must be the same.
+    // A tenant that is named in both places must be the same.
     assert_eq!(start(&world, &one, Some("one")).await.grpc, Code::Ok);
     assert_eq!(start(&world, &one, None).await.grpc, Code::Ok);
     for (org_id, tenant) in [(&one, "two"), (&two, "one"), (&one, "three")] {

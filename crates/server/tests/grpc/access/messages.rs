@@ -1,4 +1,4 @@
-//! What the descriptor says: which methods there are, and which fields stand where in an encoded message.
+//! Reads the descriptor: the methods, and the fields of an encoded message.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +7,7 @@ use prost::encoding::{decode_varint, encode_varint};
 use prost_types::field_descriptor_proto::Type;
 use prost_types::{DescriptorProto, FileDescriptorSet};
 
-/// Fields that are called ids and are names, or are not looked at.
+/// Fields that are called ids but are names, or are ignored.
 const NOT_IDS: &[&str] = &[
     "worker_pool_id",
     "workflow_definition_id",
@@ -17,7 +17,7 @@ const NOT_IDS: &[&str] = &[
     "build_id",
     "span_id",
     "parent_span_id",
-    // The name of a promise to be made.
+    // The name of a promise to be created.
     "create_promise.promise_id",
 ];
 
@@ -27,10 +27,10 @@ pub(super) enum Kind {
     Bytes,
 }
 
-/// One field of one message that is set.
+/// One field that is set in a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Place {
-    /// Such as `commands.schedule_task.kind`.
+    /// A path such as `commands.schedule_task.kind`.
     pub(super) path: String,
     pub(super) kind: Kind,
 }
@@ -59,7 +59,7 @@ impl Messages {
             }
             for message in &file.message_type {
                 let name = format!(".flovyn.v1.{}", message.name());
-                // Maps are messages within a message.
+                // Maps are nested messages.
                 for nested in &message.nested_type {
                     types.insert(format!("{name}.{}", nested.name()), nested.clone());
                 }
@@ -88,7 +88,7 @@ impl Messages {
         found
     }
 
-    /// The texts and payloads that stand in an encoded request, in order.
+    /// The texts and payloads in an encoded request, in order.
     pub(super) fn places(&self, path: &str, bytes: &[u8]) -> Vec<Place> {
         let mut places = Vec::new();
         self.rewrite(&self.methods[path], bytes, "", &mut |place| {
@@ -98,7 +98,7 @@ impl Messages {
         places
     }
 
-    /// The request with another content at one of its places.
+    /// The request with other content in one of its fields.
     pub(super) fn replaced(&self, path: &str, bytes: &[u8], index: usize, content: &[u8]) -> Vec<u8> {
         let mut seen = 0;
         self.rewrite(&self.methods[path], bytes, "", &mut |_| {

@@ -1,11 +1,12 @@
-//! Who may do what over gRPC, and what becomes of input that is wrong.
+//! Access rights over gRPC, and invalid input.
 //!
-//! - `wire`: any method as bytes, so that one function can call all of them.
-//! - `messages`: the descriptor: which methods there are, and the fields of an encoded message.
-//! - `world`: a tenant with something of everything: an execution, a task, a promise, a session, all in use.
+//! - `wire`: calls any method with bytes, so that one function can call all of them.
+//! - `messages`: the descriptor: the methods, and the fields of an encoded message.
+//! - `world`: a tenant with one of everything, all in use: an execution, a task, a promise, a session.
 //! - `table`: for every rpc a request with that tenant's ids in every id field.
-//! - `credentials`, `tenants`, `inner_ids`, `jwt`, `many_tenants`: who is let in, and what a tenant can reach of another.
-//! - `spoil`: every request of the table with one field spoilt, for the tests of bad input.
+//! - `credentials`, `tenants`, `inner_ids`, `jwt`, `many_tenants`: which callers are accepted, and isolation of
+//! tenants.
+//! - `spoil`: every request of the table with one invalid field, for the tests of bad input.
 //! - `bad_ids`, `bad_payloads`, `bad_text`, `bad_values`, `bad_commands`, `bad_bulk`, `bad_streams`, `bad_bytes`: bad input.
 
 mod bad_bulk;

@@ -1,4 +1,4 @@
-//! Every request of the table with one of its fields spoilt, each field in its turn.
+//! Every request of the table with one invalid field, for each field in turn.
 
 use tonic::Code;
 
@@ -9,16 +9,16 @@ use super::world::World;
 use crate::common::{Database, TOKEN, TestServer};
 use flovyn_proto::v1;
 
-/// What a spoilt field should come to.
+/// The expected outcome of an invalid field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Expect {
-    /// Refused with this status and code. On a stream the code may also be that of one item.
+    /// Refused with this status and code. On a stream, the code may be that of one item.
     Refused(Code, &'static str),
-    /// Not looked at, or free to be anything.
+    /// Accepted, because the field is ignored or may have any value.
     Fine,
 }
 
-/// `expect` is asked with the method and the field: `Method:field`.
+/// `expect` is called with the method and the field: `Method:field`.
 pub(super) async fn spoil(
     database: Database,
     wanted: fn(&Place) -> bool,
@@ -45,14 +45,15 @@ pub(super) async fn spoil(
             frames[frame] = messages.replaced(entry.path, &frames[frame], index, content);
             let outcome = call(&world.server, entry.path, frames, TOKEN).await;
             let name = format!("{method}:{}", place.path);
-            // A workflow's step that comes with a task's success is left out rather than refused, whatever is wrong with it.
+            // The next step that is sent with a task's success is ignored and not refused if it is invalid.
             let left_out = place.path.starts_with("tasks.next.");
             let expected = if left_out { Expect::Fine } else { expect(&name) };
             if !fits(entry.path, expected, &outcome) {
                 let Outcome { grpc, flv, message, .. } = &outcome;
                 wrong.push(format!("{name}: expected {expected:?}, got {grpc:?} {flv} {message}"));
             }
-            // Whatever was accepted has used up what the next request names, and a refused report its claim.
+            // An accepted request has used up the resources that the next request names, and a refused report has ended
+            // its claim.
             if outcome.grpc == Code::Ok || streams(entry.path) || reports(entry.path) {
                 world = new_world(database).await;
             }
@@ -82,7 +83,7 @@ fn fits(path: &str, expected: Expect, outcome: &Outcome) -> bool {
     }
 }
 
-/// The server is healthy and does its work.
+/// Checks that the server is healthy and works.
 pub(super) async fn assert_goes_on(server: &TestServer) {
     let path = "/grpc.health.v1.Health/Check";
     let health = super::wire::call_with_header(server, path, vec![Vec::new()], None).await;

@@ -18,7 +18,7 @@ async fn another_tenants_credential_changes_nothing_and_sees_nothing() {
     let rows = world.rows().await;
     for entry in entries() {
         let unnamed = Ids { org: String::new(), ..world.ids.clone() };
-        // What is drawn at random differs each time: lengths tell whether the request names a tenant at all.
+        // Random ids differ each time; the lengths show whether the request names a tenant at all.
         let length = |ids: &Ids| (entry.frames)(ids).iter().map(Vec::len).sum::<usize>();
         let names_tenant = length(&world.ids) != length(&unnamed);
         for (ids, named) in [(&world.ids, names_tenant), (&unnamed, false)] {
@@ -28,7 +28,7 @@ async fn another_tenants_credential_changes_nothing_and_sees_nothing() {
             assert_eq!(world.rows().await, rows, "{} changed rows of another tenant", entry.path);
         }
     }
-    // The execution runs on, so the server waits: meanwhile reports that it keeps back are written.
+    // The execution continues, so the server waits. Reports that it had buffered are written in the meantime.
     let wait = v1::WaitForResultRequest {
         workflow_execution_id: world.ids.execution.clone(),
         timeout_ms: WRITTEN_BY_MS,
@@ -58,7 +58,7 @@ fn judge(entry: &Entry, ids: &Ids, named: bool, outcome: &Outcome) {
             assert_eq!(outcome.grpc, entry.control, "{}", context());
             let reads = ["PollWorkflow", "PollTask", "SubscribeToNotifications", "ListExecutions"];
             if reads.iter().any(|method| entry.path.ends_with(method)) {
-                // What it started itself may be seen; nothing of the tenant whose ids it names.
+                // The caller may see what it started itself, but nothing of the tenant whose ids it names.
                 for id in [&ids.execution, &ids.child, &ids.task, &ids.org] {
                     assert!(id.is_empty() || !outcome.contains(id), "{}", context());
                 }
@@ -67,7 +67,7 @@ fn judge(entry: &Entry, ids: &Ids, named: bool, outcome: &Outcome) {
     }
 }
 
-/// Each item is refused on its own: neither is the execution there nor can it be a parent.
+/// Each item is refused separately: the execution is not found, and it cannot be a parent.
 fn judge_items(named: bool, outcome: &Outcome) {
     assert_eq!(outcome.grpc, Code::Ok, "{outcome:?}");
     let frames = outcome.frames.iter().map(|frame| v1::ExecuteReply::decode(&frame[..]).unwrap());
@@ -82,7 +82,7 @@ fn judge_items(named: bool, outcome: &Outcome) {
     assert_eq!((refused, others), (expected.to_vec(), 0));
 }
 
-/// A session of the same id in another tenant is another session: it holds nothing, and no result of it counts.
+/// A session with the same id in another tenant is another session: it has no claims, and its results do not count.
 fn judge_stream(ids: &Ids, outcome: &Outcome) {
     assert_eq!(outcome.grpc, Code::Ok, "{outcome:?}");
     let frames: Vec<v1::ServerFrame> =
@@ -95,11 +95,11 @@ fn judge_stream(ids: &Ids, outcome: &Outcome) {
     let mut acks: Vec<(u64, String)> =
         frames.iter().flat_map(|frame| &frame.acks).map(|ack| (ack.r#ref, ack.code.clone())).collect();
     acks.sort_unstable();
-    // One that only gives back sends one result.
+    // A session that only releases claims sends one result.
     let expected =
         [(1, "FLV0031"), (2, "FLV0032"), (3, "FLV0032")].map(|(number, code)| (number, code.to_owned()));
     assert!(acks == expected || acks == expected[..1], "{acks:?}");
-    // What it was given is its own: it has started executions of these kinds itself.
+    // The work that it received is its own, because it has started executions of these kinds itself.
     for activation in frames.iter().flat_map(|frame| &frame.activations) {
         assert_eq!(activation.org_id, OTHER_TENANT.to_string());
     }

@@ -1,4 +1,4 @@
-//! Any method as bytes: one function calls unary and streaming ones alike.
+//! Calls any method with bytes: one function for unary and streaming methods.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use tonic::{Code, Request, Status};
 
 use crate::common::TestServer;
 
-/// A stream that has said nothing for so long is taken to have nothing to say.
+/// A stream that was silent for this long is assumed to send nothing more.
 const SILENCE: Duration = Duration::from_millis(400);
 pub(super) const CONNECT: &str = "/flovyn.v1.WorkerStream/Connect";
 pub(super) const EXECUTE: &str = "/flovyn.v1.WorkflowClient/Execute";
@@ -56,11 +56,11 @@ impl Decoder for Raw {
     }
 }
 
-/// How a call ended, and what came before.
+/// How a call ended, and its answers.
 #[derive(Debug)]
 pub(super) struct Outcome {
     pub(super) grpc: Code,
-    /// From the metadata `flovyn-error-code`; on a stream also of the first item that was refused.
+    /// The code from the metadata `flovyn-error-code`. On a stream, it may be that of the first refused item.
     pub(super) flv: String,
     pub(super) message: String,
     pub(super) frames: Vec<Vec<u8>>,
@@ -78,7 +78,7 @@ impl Outcome {
         self.grpc == grpc && self.flv == flv
     }
 
-    /// The only message of a reply.
+    /// The single message of a reply.
     pub(super) fn reply<M: Message + Default>(&self) -> M {
         assert_eq!(self.grpc, Code::Ok, "{}", self.message);
         M::decode(&self.frames[0][..]).unwrap()
@@ -90,7 +90,7 @@ impl Outcome {
     }
 }
 
-/// Calls a method with these frames. The header is sent as it stands here.
+/// Calls a method with these frames. The header is sent unchanged.
 pub(super) async fn call_with_header(
     server: &TestServer,
     path: &str,
@@ -107,7 +107,7 @@ pub(super) async fn call_with_headers(
     frames: Vec<Vec<u8>>,
     headers: &[(&'static str, &str)],
 ) -> Outcome {
-    // A worker's connection stays open; a unary request has to end.
+    // A worker's connection stays open; a unary request must end.
     let open = path == CONNECT;
     let rest = if open { stream::pending().left_stream() } else { stream::empty().right_stream() };
     let mut request = Request::new(stream::iter(frames).chain(rest));

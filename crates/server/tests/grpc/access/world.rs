@@ -1,4 +1,4 @@
-//! A tenant with something of everything, all of it in use: whatever a stranger manages to do to it shows.
+//! A tenant with one of everything, all in use, so that any change by another caller is visible.
 
 use bytes::Bytes;
 use flovyn_engine::for_each_table;
@@ -13,22 +13,22 @@ use super::table::{command, new_id};
 use super::wire::send;
 use crate::common::{Database, OTHER_TENANT, TENANT, TOKEN, TestServer};
 
-/// Stands in every payload of the tenant and must not come out to anybody else.
+/// Contained in every payload of the tenant. No other caller may see it.
 pub(super) const SECRET: &str = "secret-of-tenant-one";
 
-/// What a request can name.
+/// The ids that a request can name.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Ids {
     pub(super) org: String,
-    /// Running, claimed by the session.
+    /// An execution that runs, claimed by the session.
     pub(super) execution: String,
     pub(super) execution_token: i64,
-    /// Running, claimed by the session; the execution's.
+    /// A task of the execution that runs, claimed by the session.
     pub(super) task: String,
     pub(super) task_token: i64,
     pub(super) promise: String,
     pub(super) child: String,
-    /// Of a worker that polls.
+    /// The id of a worker that polls.
     pub(super) worker: String,
     pub(super) session: String,
 }
@@ -57,7 +57,7 @@ impl World {
         Self { server, ids, _stream: stream }
     }
 
-    /// All rows but those of the other tenant.
+    /// All rows except those of the other tenant.
     pub(super) async fn rows(&self) -> Vec<String> {
         let snapshot = self.server.server.api().service().store().snapshot().await.unwrap();
         let mut rows: Vec<String> = Vec::new();

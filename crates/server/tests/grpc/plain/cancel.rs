@@ -1,4 +1,4 @@
-//! Cancel: workers of the public protocol cannot be told, so the server finalises the execution itself.
+//! Cancel: workers of the public protocol cannot be notified, so the server ends the execution itself.
 
 use flovyn_proto::v1;
 use serde_json::json;
@@ -45,7 +45,7 @@ async fn a_parked_workflow_ends_at_once(server: TestServer) {
     let claimed = client.poll_task().await.task_execution_id;
     assert_eq!(cancel(&client, &id).await.unwrap().status, "CANCELLED");
 
-    // Its tasks: the waiting one is never handed out, the late result of the other changes nothing.
+    // The pending task is never handed out, and the late result of the other task changes nothing.
     client.assert_no_task().await;
     assert_eq!(client.complete_task(claimed, json!(1)).await.unwrap_err().code(), Code::FailedPrecondition);
     assert_eq!(client.events(&id).await.last().unwrap().kind, "WORKFLOW_CANCELLED");

@@ -1,4 +1,4 @@
-//! Child workflows: the parent hears of every way a child can end.
+//! Child workflows: the parent is notified of every way a child can end.
 
 use flovyn_proto::v1;
 use serde_json::json;
@@ -10,7 +10,7 @@ use crate::common::{TestServer, on_both};
 
 on_both!(a_child_completes, a_child_fails, a_cancelled_child_counts_as_failed);
 
-/// A parent parked on the child "pack-1", which is claimed; returns the parent's id and the child's.
+/// A parent that waits for the child "pack-1", which is claimed. Returns the parent's id and the child's.
 async fn with_child(client: &Plain) -> (String, Uuid) {
     let parent = client.start("ship", json!(null)).await;
     client.claim(&parent).await;
@@ -18,7 +18,7 @@ async fn with_child(client: &Plain) -> (String, Uuid) {
     client.suspend(&parent, vec![child(child_id, "pack-1", "pack", json!({"box": 1}))]).await;
     let execution = client.poll_workflow().await;
     assert_eq!((execution.id, execution.kind.as_str()), (child_id.to_string(), "pack"));
-    // It named no queue: the parent's.
+    // The child named no queue, so it has the parent's.
     assert_eq!((execution.queue.as_str(), parsed(&execution.input)), ("default", json!({"box": 1})));
     let initiated = client.events(&parent).await.remove(1);
     let data = json!({
@@ -55,7 +55,7 @@ async fn a_child_fails(server: TestServer) {
     assert_eq!(events[2..], [event("CHILD_WORKFLOW_FAILED", data)]);
 }
 
-/// No worker resolves a cancelled child: without a failure the parent would wait for ever.
+/// No worker resolves a cancelled child, so without a failure the parent would wait forever.
 async fn a_cancelled_child_counts_as_failed(server: TestServer) {
     let client = Plain::of(&server);
     let (parent, child_id) = with_child(&client).await;

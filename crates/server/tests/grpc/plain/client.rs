@@ -1,4 +1,4 @@
-//! The plain client: one generic call, and what a worker and an application do with it.
+//! The plain client: one generic call, and the actions of a worker and an application built on it.
 
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,7 @@ use super::commands::{COMPLETED, SUSPENDED, SubmitRequest, WorkflowCommand, comp
 use super::messages::*;
 use crate::common::{TENANT, TOKEN, TestServer};
 
-/// Nothing here takes long; what takes this long does not happen.
+/// Nothing in these tests takes this long.
 pub(super) const DEADLINE: Duration = Duration::from_secs(30);
 const LONG_POLL_SECONDS: i64 = 25;
 pub(super) const WORKER: &str = "plain-worker";
@@ -25,7 +25,7 @@ pub(super) struct Plain {
     channel: Channel,
 }
 
-/// An event as a test looks at it.
+/// An event as tests compare it.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Event {
     pub(super) kind: String,
@@ -45,13 +45,13 @@ impl Plain {
         Self { channel: server.channel() }
     }
 
-    /// A client whose server is away.
+    /// A client whose server cannot be reached.
     pub(super) fn nowhere() -> Self {
-        // Nobody listens on this port.
+        // No server listens on this port.
         Self { channel: Endpoint::from_static("http://127.0.0.1:1").connect_lazy() }
     }
 
-    /// Any rpc, by `Service/Rpc`.
+    /// Calls any rpc, named `Service/Rpc`.
     pub(super) async fn call<Q, R>(&self, rpc: &str, message: Q) -> Result<R, Status>
     where
         Q: prost::Message + Send + Sync + 'static,
@@ -66,12 +66,12 @@ impl Plain {
         Ok(grpc.unary(request, path, codec).await?.into_inner())
     }
 
-    /// Registers a worker for these kinds; returns the id that the server gave it.
+    /// Registers a worker for these kinds. Returns the id that the server assigned.
     pub(super) async fn register(&self, name: &str, workflows: &[&str], tasks: &[&str]) -> String {
         self.register_process((name, "", ""), workflows, tasks).await
     }
 
-    /// A process registers: by name, host and number.
+    /// Registers a process by name, host and number.
     pub(super) async fn register_process(
         &self,
         (name, host, process): (&str, &str, &str),
@@ -112,12 +112,12 @@ impl Plain {
         self.call("WorkflowDispatch/StartWorkflow", request).await
     }
 
-    /// A poll that must bring work.
+    /// Polls for a workflow, which must arrive.
     pub(super) async fn poll_workflow(&self) -> WorkflowExecution {
         self.poll_workflow_as(WORKER, QUEUE, LONG_POLL_SECONDS).await.expect("no workflow came")
     }
 
-    /// Polls for so long, as workers do: again when a poll brings nothing.
+    /// Polls for this long, as workers do: a poll without work is repeated.
     pub(super) async fn poll_workflow_as(
         &self,
         worker: &str,
@@ -150,7 +150,7 @@ impl Plain {
         tokio::time::timeout(DEADLINE, poll).await.unwrap().unwrap().workflow_execution
     }
 
-    /// Claims this execution, which must be the next one, and returns its history.
+    /// Claims this execution, which must be the next one. Returns its history.
     pub(super) async fn claim(&self, id: &str) -> Vec<Event> {
         let execution = self.poll_workflow().await;
         assert_eq!(execution.id, id);
@@ -172,14 +172,14 @@ impl Plain {
         self.call("WorkflowDispatch/SubmitWorkflowCommands", request).await
     }
 
-    /// Commands, then SUSPEND, as the Rust SDK ends an activation that waits.
+    /// Sends commands, then SUSPEND, as the Rust SDK ends a waiting activation.
     pub(super) async fn suspend(&self, id: &str, mut commands: Vec<WorkflowCommand>) {
         commands.push(suspend("Waiting for something"));
         self.submit(id, commands, SUSPENDED).await.unwrap();
     }
 
-    /// Suspends without commands, as the activation before did. Nothing tells it from that one sent again, so the execution
-    /// is activated once more.
+    /// Suspends without commands, like the previous activation. The server cannot distinguish it from a repeated
+    /// request, so the execution is activated once more.
     pub(super) async fn suspend_again(&self, id: &str) {
         self.suspend(id, Vec::new()).await;
         self.claim(id).await;
@@ -190,7 +190,7 @@ impl Plain {
         self.submit(id, vec![complete(output)], COMPLETED).await.unwrap();
     }
 
-    /// The whole history; its numbers must go 1, 2, 3 ...
+    /// The whole history. The sequence numbers must be 1, 2, 3 ...
     pub(super) async fn events(&self, id: &str) -> Vec<Event> {
         let request = GetEventsRequest { workflow_execution_id: id.into() };
         let reply: GetEventsResponse = self.call("WorkflowDispatch/GetEvents", request).await.unwrap();
@@ -212,7 +212,7 @@ impl Plain {
         Ok(reply.signal_event_sequence)
     }
 
-    /// A query that must be answered.
+    /// Sends a query, which must be answered.
     pub(super) async fn query(&self, id: &str, name: &str) -> Value {
         let reply = self.query_reply(id, name).await;
         assert_eq!(reply.error, None);
@@ -268,7 +268,7 @@ impl Plain {
         assert!(found.is_none(), "{found:?}");
     }
 
-    /// A standalone task; returns its id.
+    /// Creates a standalone task. Returns its id.
     pub(super) async fn submit_task(&self, kind: &str) -> String {
         let request = SubmitTaskRequest {
             org_id: TENANT.to_string(),
@@ -293,7 +293,7 @@ impl Plain {
     }
 }
 
-/// How long to go on polling.
+/// The time until which to poll.
 struct Until(Instant);
 
 impl Until {
@@ -320,7 +320,7 @@ pub(super) fn start_request(kind: &str, input: Value) -> StartWorkflowRequest {
     }
 }
 
-/// An event with exactly these data.
+/// An event with exactly this data.
 pub(super) fn event(kind: &str, data: Value) -> Event {
     Event { kind: kind.into(), data }
 }

@@ -1,4 +1,4 @@
-//! Task ids that clients make themselves, in whole workflows and in batches.
+//! Task ids that clients choose, in whole workflows and in batches.
 
 use serde_json::json;
 use uuid::Uuid;
@@ -9,7 +9,7 @@ use crate::common::{TestServer, on_both};
 
 on_both!(full_workflow, parallel_tasks_in_one_batch, the_same_batch_sent_twice, a_mixed_batch);
 
-/// The whole life of a task, and a workflow that goes on with its result.
+/// The whole life of a task, and a workflow that continues with its result.
 async fn full_workflow(server: TestServer) {
     let client = Plain::of(&server);
     client.register("flows", &["order"], &[]).await;
@@ -53,7 +53,7 @@ async fn parallel_tasks_in_one_batch(server: TestServer) {
         delivered.push(client.poll_task().await.task_execution_id);
     }
     client.assert_no_task().await;
-    // Last first: results need not come in the order of the commands.
+    // In reverse: results need not arrive in the order of the commands.
     for (index, task) in tasks.iter().enumerate().rev() {
         client.complete_task(task, json!(10 * (index + 1))).await.unwrap();
     }
@@ -65,7 +65,7 @@ async fn parallel_tasks_in_one_batch(server: TestServer) {
     assert_eq!(delivered, wanted);
 }
 
-/// The reply got lost, or the client had lost its history: either way the log stays as it is.
+/// Either the reply was lost, or the client had lost its history. In both cases the log does not change.
 async fn the_same_batch_sent_twice(server: TestServer) {
     let client = Plain::of(&server);
     let id = client.start("order", json!(null)).await;

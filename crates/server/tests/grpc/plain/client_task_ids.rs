@@ -1,4 +1,4 @@
-//! Task ids that clients make themselves: when they are the same task, and when they collide.
+//! Task ids that clients choose: when they mean the same task, and when they collide.
 
 use serde_json::json;
 use tonic::Code;
@@ -40,7 +40,7 @@ fn scheduled(id: Uuid, kind: &str) -> Event {
 async fn happy_path(server: TestServer) {
     let client = Plain::of(&server);
     let id = started(&client).await;
-    // Any UUID will do, but it has one spelling.
+    // Any UUID is accepted, but only in one spelling.
     let task_id = Uuid::from_u128(0xa5a5_0000_0000_5000_8000_0000_0000_abcd);
     let upper = ScheduleTask {
         task_execution_id: task_id.to_string().to_uppercase(),
@@ -48,7 +48,7 @@ async fn happy_path(server: TestServer) {
     };
     let refused = client.submit(&id, vec![task(upper)], SUSPENDED).await.unwrap_err();
     assert!(refused.code() == Code::InvalidArgument && refused.message().contains("FLV0004"), "{refused}");
-    // The refusal has ended the claim: the execution comes again.
+    // The refusal has ended the claim, so the execution is handed out again.
     client.claim(&id).await;
     client.suspend(&id, vec![task(task_data(task_id, "charge", json!(1)))]).await;
     assert_eq!(client.events(&id).await[1..], [scheduled(task_id, "charge")]);
@@ -67,7 +67,8 @@ async fn same_id_twice_in_one_batch(server: TestServer) {
     client.assert_no_task().await;
 }
 
-/// A client that lost its history sends its first commands again: acknowledged, without effect, and it is asked anew.
+/// A client that lost its history sends its first commands again. They are acknowledged without effect, and the
+/// execution is activated again.
 async fn same_id_in_a_later_batch(server: TestServer) {
     let client = Plain::of(&server);
     let id = started(&client).await;
@@ -77,7 +78,7 @@ async fn same_id_in_a_later_batch(server: TestServer) {
     let before = client.claim(&id).await;
     client.suspend(&id, vec![schedule(task_id, "charge", json!(1))]).await;
     assert_eq!(client.claim(&id).await, before);
-    // Part of it new: the client must look again before anything is taken in.
+    // If only a part is new, the client must read the history again before anything is accepted.
     let mixed = vec![schedule(task_id, "charge", json!(1)), schedule(Uuid::new_v4(), "ship", json!(1))];
     let refused = client.submit(&id, mixed, SUSPENDED).await.unwrap_err();
     assert_eq!(refused.code(), Code::FailedPrecondition);
@@ -98,7 +99,7 @@ async fn another_type_collides(server: TestServer) {
     client.assert_no_task().await;
 }
 
-/// No repeat of a batch in the log, whatever its id says: acknowledging it would lose what it asks for.
+/// A batch with another task type under a known id is not a repeat. To acknowledge it would lose the new commands.
 async fn another_type_collides_in_a_later_batch(server: TestServer) {
     let client = Plain::of(&server);
     let id = started(&client).await;
@@ -163,14 +164,14 @@ async fn a_batch_is_atomic(server: TestServer) {
     assert_eq!(kinds(&client.events(&id).await), ["WORKFLOW_STARTED"]);
     client.assert_no_task().await;
     assert!(client.query_reply(&id, "step").await.error.is_some());
-    // Nothing of it stands in the way of the corrected batch, when the execution comes again.
+    // The refused batch has left nothing that blocks the corrected batch.
     client.claim(&id).await;
     client.suspend(&id, vec![schedule(task_id, "charge", json!(1)), timer("sleep-1", 86_400_000)]).await;
     assert_eq!(client.poll_task().await.task_execution_id, task_id.to_string());
     assert_eq!(kinds(&client.events(&id).await[1..]), ["TASK_SCHEDULED", "TIMER_STARTED"]);
 }
 
-/// The old way in two steps still works: the row is made first, its event comes with the command.
+/// The old way in two steps still works: SubmitTask creates the row, then the command adds its event.
 async fn a_task_made_by_submit_task_is_adopted(server: TestServer) {
     let client = Plain::of(&server);
     let id = started(&client).await;

@@ -1,4 +1,4 @@
-//! Commands of an activation, and one function to make each.
+//! Commands of an activation, with one function to build each.
 
 use serde_json::Value;
 use uuid::Uuid;
@@ -130,12 +130,12 @@ pub(super) struct StartTimer {
     duration_ms: i64,
 }
 
-/// The sequence numbers of commands are advice that collides and restarts: the server must not rely on them.
+/// Sequence numbers of commands collide and restart in some clients, so the server must not rely on them.
 fn command(command_type: i32, data: CommandData) -> WorkflowCommand {
     WorkflowCommand { command_type, sequence_number: 1, data: Some(data) }
 }
 
-/// What some clients send for a cancel request: no type and no content.
+/// Some clients send this instead of a cancel request: a command without type and content.
 pub(super) fn unspecified() -> WorkflowCommand {
     WorkflowCommand::default()
 }

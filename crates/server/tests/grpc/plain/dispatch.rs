@@ -1,4 +1,4 @@
-//! Who gets what: by registered kinds, by queue, by the worker's name or the id it was given.
+//! Which worker receives which work: by registered kinds, by queue, by the worker's name or assigned id.
 
 use serde_json::json;
 use uuid::Uuid;
@@ -17,28 +17,28 @@ on_both!(
     urgent_work_comes_first,
 );
 
-/// An SDK drops a workflow of an unknown kind in silence: it would be stuck until its lease ends.
+/// An SDK silently drops a workflow of an unknown kind, which would then be stuck until its lease expires.
 async fn workflows_go_to_workers_that_have_the_kind(server: TestServer) {
     let client = Plain::of(&server);
     client.register("a", &["order"], &[]).await;
     let b_id = client.register("b", &["refund"], &[]).await;
     let order = client.start("order", json!(null)).await;
     let refund = client.start("refund", json!(null)).await;
-    // The Rust SDK polls with the name it registered, the bindings with the id they were given.
+    // The Rust SDK polls with its registered name, the bindings with the id that they received.
     let by_id = client.poll_workflow_as(&b_id, QUEUE, 20).await.unwrap();
     assert_eq!(by_id.id, refund);
     assert!(client.poll_workflow_as(&b_id, QUEUE, 0).await.is_none());
     let by_name = client.poll_workflow_as("a", QUEUE, 20).await.unwrap();
     assert_eq!(by_name.id, order);
     assert!(client.poll_workflow_as("a", QUEUE, 0).await.is_none());
-    // No worker has it: it waits and says so.
+    // No worker supports the kind: the execution waits and says so.
     let odd = client.start("odd", json!(null)).await;
     assert!(client.poll_workflow_as("a", QUEUE, 0).await.is_none());
     assert!(client.poll_workflow_as("b", QUEUE, 0).await.is_none());
     assert_eq!(client.query(&odd, "__waiting").await[0]["kind"], "NO_WORKER");
 }
 
-/// An SDK fails a task of an unknown kind at once, which burns an attempt.
+/// An SDK fails a task of an unknown kind at once, which consumes an attempt.
 async fn tasks_go_to_workers_that_have_the_kind(server: TestServer) {
     let client = Plain::of(&server);
     client.register("workflows", &["order"], &[]).await;
@@ -52,7 +52,7 @@ async fn tasks_go_to_workers_that_have_the_kind(server: TestServer) {
     let shipped = client.poll_task_as(&b_id, QUEUE, 20).await.unwrap();
     assert_eq!((shipped.task_execution_id, shipped.execution_count), (ship.to_string(), 1));
     assert!(client.poll_task_as("b", QUEUE, 0).await.is_none());
-    // It registered no task at all.
+    // This worker registered no task at all.
     assert!(client.poll_task_as("workflows", QUEUE, 0).await.is_none());
     let charged = client.poll_task_as("a", QUEUE, 20).await.unwrap();
     assert_eq!((charged.task_execution_id, charged.execution_count), (charge.to_string(), 1));
@@ -76,7 +76,7 @@ async fn an_unregistered_worker_gets_anything_of_its_queue(server: TestServer) {
     let client = Plain::of(&server);
     let ready = client.start("one", json!(null)).await;
     assert_eq!(client.claim(&ready).await.len(), 1);
-    // A kind nobody has seen, while the poll waits already.
+    // A new kind arrives while the poll already waits.
     let poll = tokio::spawn({
         let client = client.clone();
         async move { client.poll_workflow().await.id }
@@ -95,7 +95,7 @@ async fn queues_are_apart(server: TestServer) {
     client.assert_no_workflow().await;
     let claimed = client.poll_workflow_as("w", "eu", 20).await.unwrap();
     assert_eq!((claimed.id, claimed.queue.as_str()), (id.clone(), "eu"));
-    // A task goes to its workflow's queue unless it names one; "default" is a name like any other.
+    // A task without a queue goes to its workflow's queue; "default" is a name like any other.
     let (inherits, named) = (Uuid::new_v4(), Uuid::new_v4());
     let in_default = ScheduleTask { queue: Some("default".into()), ..task_data(named, "charge", json!(2)) };
     client.suspend(&id, vec![schedule(inherits, "charge", json!(1)), task(in_default)]).await;

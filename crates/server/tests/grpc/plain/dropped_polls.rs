@@ -1,4 +1,4 @@
-//! Clients that go away in the middle of a poll. Nothing is lost, and the server serves on.
+//! Clients that disconnect during a poll. No work is lost, and the server keeps serving.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::common::{Database, TestServer, on_both};
 
 on_both!(workflows_that_arrive_after_the_drop, tasks_that_arrive_after_the_drop);
 
-/// Polls that reach the server and are then dropped. The reset goes out before whatever is sent next.
+/// Sends polls that reach the server and are then dropped. The reset is sent before any later request.
 async fn drop_waiting_polls(server: &TestServer, client: &Plain) {
     let polls: Vec<JoinHandle<()>> = (0..4)
         .map(|number| {
@@ -26,7 +26,8 @@ async fn drop_waiting_polls(server: &TestServer, client: &Plain) {
             })
         })
         .collect();
-    // Polls of an earlier round may still be counted; then these are dropped before they wait: as good a moment.
+    // Polls of an earlier round may still be counted. Then these polls are dropped before they wait, which is tested
+    // too.
     let waiting = async {
         while server.server.api().service().pollers() < polls.len() {
             tokio::task::yield_now().await;
@@ -39,12 +40,12 @@ async fn drop_waiting_polls(server: &TestServer, client: &Plain) {
     }
 }
 
-/// The lease of a lost claim is longer than the test may take: only giving back helps.
+/// The lease of a lost claim is longer than the test may take, so only a release helps.
 async fn workflows_that_arrive_after_the_drop(server: TestServer) {
     let client = Plain::of(&server);
     for round in 0..15 {
         drop_waiting_polls(&server, &client).await;
-        // An answer to this says that the server has read everything sent before it.
+        // An answer to this call means that the server has read everything sent before it.
         client.register("other", &["other"], &[]).await;
         let id = client.start("order", json!(round)).await;
         assert_eq!(client.claim(&id).await.len(), 1);
@@ -53,7 +54,7 @@ async fn workflows_that_arrive_after_the_drop(server: TestServer) {
     client.assert_no_workflow().await;
 }
 
-/// Handing a task to a poll that has gone counts as no attempt.
+/// A task that is handed to a dropped poll consumes no attempt.
 async fn tasks_that_arrive_after_the_drop(server: TestServer) {
     let client = Plain::of(&server);
     let id = client.start("order", json!(null)).await;
@@ -85,7 +86,8 @@ mod at_random_moments {
     }
 }
 
-/// A reply that is on the wire when its client goes is lost, and only the lease brings the work back: a short one.
+/// A reply that is in transit when its client disconnects is lost. Only the lease, which is short here, requeues the
+/// work.
 async fn polls_dropped_at_random_moments(database: Database) {
     const WORKFLOWS: usize = 40;
     let server =
@@ -94,7 +96,7 @@ async fn polls_dropped_at_random_moments(database: Database) {
     let mut started = HashSet::new();
     let mut finished = HashSet::new();
     for number in 0..WORKFLOWS {
-        // From "the request has not left" to "the reply is here", in steps that meet no rhythm of the server.
+        // From "the request has not left" to "the reply has arrived", in steps that match no interval of the server.
         let patience = Duration::from_micros((number as u64 * 7_919) % 6_000);
         if number % 2 == 0 {
             started.insert(client.start("order", json!(number)).await);
@@ -124,7 +126,8 @@ async fn polls_dropped_at_random_moments(database: Database) {
     client.assert_no_workflow().await;
 }
 
-/// Each is finished once. A refusal says that the lease has ended on a slow machine: it will be handed out again.
+/// Finishes each execution once. A refusal means that the lease expired on a slow machine: the execution is handed out
+/// again.
 async fn finish(client: &Plain, id: String, finished: &mut HashSet<String>) {
     match client.submit(&id, vec![complete(json!(null))], COMPLETED).await {
         Ok(()) => assert!(finished.insert(id), "finished twice"),
@@ -132,7 +135,7 @@ async fn finish(client: &Plain, id: String, finished: &mut HashSet<String>) {
     }
 }
 
-/// The claim is committed, the reply is not yet made: the client goes while the server reads the input.
+/// The claim is committed but the reply is not yet built: the client disconnects while the server reads the input.
 #[tokio::test(flavor = "multi_thread")]
 async fn postgres_claimed_and_then_dropped() {
     let server = TestServer::start(Database::Postgres).await;
@@ -141,7 +144,7 @@ async fn postgres_claimed_and_then_dropped() {
     let (database, connection) =
         tokio_postgres::connect(&server.config.database_url.0, tokio_postgres::NoTls).await.unwrap();
     tokio::spawn(connection);
-    // Claims do not touch the log, reading the input does.
+    // Claims do not use the log, but reading the input does.
     database.batch_execute("BEGIN; LOCK TABLE workflow_event IN ACCESS EXCLUSIVE MODE").await.unwrap();
     let poll = tokio::spawn({
         let client = client.clone();

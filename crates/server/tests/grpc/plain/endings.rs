@@ -1,4 +1,4 @@
-//! How an activation ends, in the forms that different clients send.
+//! The ways in which different clients end an activation.
 
 use serde_json::json;
 use tonic::Code;
@@ -21,7 +21,7 @@ on_both!(
 
 const RUNNING: i32 = 1;
 
-/// The public protocol's event types; some of its clients take any other for OPERATION_COMPLETED.
+/// The event types of the public protocol. Some clients treat any other type as OPERATION_COMPLETED.
 const KNOWN: &[&str] = &["WORKFLOW_STARTED", "WORKFLOW_SUSPENDED", "WORKFLOW_COMPLETED", "SIGNAL_RECEIVED"];
 
 async fn an_end_over_a_signal_is_refused_and_the_client_is_asked_again(server: TestServer) {
@@ -54,7 +54,7 @@ async fn failed(server: TestServer) {
     client.assert_no_workflow().await;
 }
 
-/// The bindings send the status alone, sometimes with no command at all.
+/// The bindings send only the status, sometimes with no command at all.
 async fn without_a_suspend_command(server: TestServer) {
     let client = Plain::of(&server);
     let id = client.start("order", json!(null)).await;
@@ -85,7 +85,7 @@ async fn unspecified_commands_are_ignored(server: TestServer) {
 async fn refused(server: TestServer) {
     let client = Plain::of(&server);
     let id = client.start("order", json!(null)).await;
-    // Nobody has claimed it.
+    // No worker has claimed it.
     let early = client.submit(&id, vec![complete(json!(1))], COMPLETED).await.unwrap_err();
     assert_eq!(early.code(), Code::FailedPrecondition);
     client.claim(&id).await;
@@ -93,12 +93,12 @@ async fn refused(server: TestServer) {
         let wrong = client.submit(&id, commands, status).await.unwrap_err();
         assert_eq!(wrong.code(), Code::InvalidArgument, "status {status}");
     }
-    // The first of them has ended the claim, and the execution comes again.
+    // The first of them has ended the claim, and the execution is handed out again.
     client.claim(&id).await;
     client.complete(&id, json!(1)).await;
 }
 
-/// The public enumeration has it, and no client sends it.
+/// The public enumeration has RUNNING, but no client sends it.
 async fn running_means_that_the_workflow_goes_on(server: TestServer) {
     let client = Plain::of(&server);
     let id = client.start("order", json!(null)).await;
@@ -111,7 +111,7 @@ async fn running_means_that_the_workflow_goes_on(server: TestServer) {
     client.complete(&id, json!(1)).await;
 }
 
-/// Clients wait for the result by reading the history; nothing reopens it.
+/// Clients wait for the result by reading the history. Nothing reopens the execution.
 async fn after_the_end(server: TestServer) {
     let client = Plain::of(&server);
     let id = client.start("order", json!(null)).await;

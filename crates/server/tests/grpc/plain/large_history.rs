@@ -23,7 +23,7 @@ async fn it_is_kept_from_plain_workers_and_read_in_pages(server: TestServer) {
         let value = json!({"number": number, "text": "x".repeat(SIGNAL_BYTES)});
         client.signal(&id, "part", value).await.unwrap();
     }
-    // It has become runnable, but this worker could not read its history; others are not held up.
+    // The execution is runnable, but this worker could not read its history. Other executions are not delayed.
     client.assert_no_workflow().await;
     assert_eq!(client.query(&id, "__waiting").await[0]["kind"], "NO_STREAM_WORKER");
     let small = client.start("small", json!(null)).await;
@@ -40,7 +40,7 @@ async fn it_is_kept_from_plain_workers_and_read_in_pages(server: TestServer) {
     }
 }
 
-/// Reads all pages with the added fields of GetEvents; returns how many events there are.
+/// Reads all pages with the additional fields of GetEvents. Returns the number of events.
 async fn paged(client: &Plain, id: &str, page_size: i32) -> usize {
     let mut last = 0;
     let mut numbers = Vec::new();

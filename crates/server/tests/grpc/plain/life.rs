@@ -38,7 +38,7 @@ async fn a_task_completes(server: TestServer) {
 
     let again = client.poll_workflow().await;
     assert_eq!((&again.id, parsed(&again.input)), (&id, json!({"total": 3})));
-    // It stands for "now" in the workflow, so it must not change between replays.
+    // This is "now" in the workflow, so it must not change between replays.
     assert_eq!(again.workflow_task_time_millis, execution.workflow_task_time_millis);
     client.complete(&id, json!("paid")).await;
     let scheduled = json!({
@@ -66,7 +66,7 @@ async fn a_failing_task_is_retried(server: TestServer) {
 
     assert_eq!(client.poll_task().await.execution_count, 1);
     client.fail_task(task_id, "card declined").await.unwrap();
-    // An attempt is left: the workflow must not hear of the first failure.
+    // An attempt is left, so the workflow must not be notified of the first failure.
     assert_eq!(client.events(&id).await.len(), 2);
     client.assert_no_workflow().await;
 

@@ -1,5 +1,5 @@
-//! A server that goes away and comes back while clients work that send each result once: what was lost with it is run again, and
-//! what was not is taken.
+//! A server that stops and comes back while clients work that send each result only once. Work whose result was lost
+//! runs again; other results are accepted.
 
 use serde_json::json;
 use uuid::Uuid;
@@ -8,7 +8,7 @@ use super::client::{Plain, QUEUE, kinds};
 use super::commands::schedule;
 use crate::common::{Database, TestServer};
 
-/// Long enough to bring the server back, short enough to wait for.
+/// Long enough to restart the server, short enough to wait for.
 const LEASE_MS: i64 = 4_000;
 
 async fn started(database: Database) -> TestServer {
@@ -19,7 +19,8 @@ async fn started(database: Database) -> TestServer {
     TestServer::start_with(database, change).await
 }
 
-/// One task goes on while the server is away, and one ends: its only report is lost. So is that of a step.
+/// While the server is away, one task continues, one task ends and its only report is lost, and the report of a step is
+/// lost.
 async fn a_server_that_goes_away_loses_no_work(database: Database) {
     let server = started(database).await;
     let client = Plain::of(&server);
@@ -35,7 +36,7 @@ async fn a_server_that_goes_away_loses_no_work(database: Database) {
     let other = client.start("order", json!(null)).await;
     client.poll_workflow_as(&id, QUEUE, 20).await.unwrap();
 
-    // Reports that are sent while nobody is there fail, and are not sent again.
+    // Reports that are sent while the server is away fail and are not repeated.
     server.server.drain();
     let server = {
         let (restarted, _lost) = tokio::join!(server.restart(), async {
@@ -46,7 +47,7 @@ async fn a_server_that_goes_away_loses_no_work(database: Database) {
         });
         restarted
     };
-    // It does not register again.
+    // The worker does not register again.
     let client = Plain::of(&server);
     client.complete_task(runs, json!("kept")).await.unwrap();
     let again = client.poll_task_as(&id, QUEUE, 25).await.expect("the lost result is produced again");

@@ -1,4 +1,5 @@
-//! Messages as PROTOCOL.md section 3 numbers them. Only public fields (below 100), so that a number that moves is seen.
+//! Messages with the field numbers of PROTOCOL.md section 3. Only public fields (below 100), so that a changed number
+//! is noticed.
 
 use std::collections::HashMap;
 
@@ -141,7 +142,7 @@ messages! {
         #[prost(string, tag = "1")] task_execution_id: String,
         #[prost(string, tag = "2")] error: String,
     }
-    /// GetState and ClearState have it alike.
+    /// GetState and ClearState use the same request.
     StateKeyRequest {
         #[prost(string, tag = "1")] task_execution_id: String,
         #[prost(string, tag = "2")] key: String,
@@ -155,7 +156,7 @@ messages! {
         #[prost(string, tag = "2")] key: String,
         #[prost(bytes = "vec", tag = "3")] value: Vec<u8>,
     }
-    /// Requests that name a task and nothing else.
+    /// Requests that name only a task.
     TaskRequest {
         #[prost(string, tag = "1")] task_execution_id: String,
     }

@@ -1,7 +1,8 @@
-//! A client of the public protocol, written from its field numbers alone: no token, no base sequence, no field of ours.
+//! A client of the public protocol, built from its field numbers alone: no token, no base sequence, no field that
+//! Flovyn added.
 //!
-//! What works here works for the SDKs that are out there. `messages` and `client` are that client; the rest are tests,
-//! one topic per file.
+//! Existing SDKs rely on everything that is tested here. `messages` and `client` are the client; the other files are
+//! tests, one topic per file.
 
 mod cancel;
 mod children;

@@ -1,4 +1,4 @@
-//! How long polls end when there is no work: at their timeout, and when the server is about to stop.
+//! How long polls without work are held: until their timeout, or until the server is about to stop.
 
 use serde_json::json;
 use tonic::Code;
@@ -12,7 +12,7 @@ on_both!(a_poll_ends_at_its_timeout, a_drain_ends_long_polls, a_poll_waits_for_w
 async fn a_poll_ends_at_its_timeout(server: TestServer) {
     let client = Plain::of(&server);
     client.register("flows", &["order"], &[]).await;
-    // Unregistered, registered, and registered for nothing of this class.
+    // Unregistered; registered; registered for nothing of this class.
     for worker in [WORKER, "flows"] {
         let (workflow, task) = tokio::join!(
             client.poll_workflow_once(worker, QUEUE, 1),
@@ -27,7 +27,7 @@ async fn a_drain_ends_long_polls(server: TestServer) {
     client.register("flows", &["order"], &[]).await;
     let polls = [WORKER, "flows"].map(|worker| {
         let client = client.clone();
-        // Longer than the test may take: only the drain can end them.
+        // Longer than the test may take: only the drain can end these polls.
         tokio::spawn(async move {
             tokio::join!(
                 client.poll_workflow_once(worker, QUEUE, 300),
@@ -35,7 +35,7 @@ async fn a_drain_ends_long_polls(server: TestServer) {
             )
         })
     });
-    // The fourth is for tasks of a worker that has none: it waits outside the dispatch.
+    // The fourth poll is for tasks of a worker that has none, so it waits outside the dispatcher.
     let waiting = async {
         while server.server.api().service().pollers() < 3 {
             tokio::task::yield_now().await;

@@ -1,4 +1,4 @@
-//! Processes that share one worker name, as clients have by default: each gets what it has registered.
+//! Processes that share one worker name, as clients do by default: each receives only the kinds that it has registered.
 
 use serde_json::json;
 use tonic::Code;
@@ -26,7 +26,7 @@ async fn workflows_in_one_and_tasks_in_the_other(server: TestServer) {
     let steps_id = steps.register_process((NAME, HOST, "2"), &[], &["charge"]).await;
     assert_ne!(flows_id, steps_id);
     let id = flows.start("order", json!(null)).await;
-    // Each polls for both classes. It is answered with nothing where it has registered nothing.
+    // Each process polls for both classes. A poll for a class without registered kinds returns nothing.
     assert!(steps.poll_workflow_as(&steps_id, QUEUE, 0).await.is_none());
     assert_eq!(flows.poll_workflow_as(&flows_id, QUEUE, 20).await.unwrap().id, id);
     let task_id = Uuid::new_v4();
@@ -57,10 +57,10 @@ async fn by_name_a_process_gets_what_it_registered_and_a_stranger_what_all_did(s
         one.start("a", json!(null)).await;
         one.start("b", json!(null)).await;
     }
-    // Where it has registered, the connection says which process polls.
+    // On the connection that it registered on, the server knows which process polls.
     assert_eq!(two.poll_workflow_as(NAME, QUEUE, 20).await.unwrap().kind, "b");
     assert_eq!(one.poll_workflow_as(NAME, QUEUE, 20).await.unwrap().kind, "a");
-    // After a new connection nothing does.
+    // On a new connection it does not.
     let mut kinds = Vec::new();
     for _ in 0..2 {
         kinds.push(unknown.poll_workflow_as(NAME, QUEUE, 20).await.unwrap().kind);
@@ -73,7 +73,7 @@ async fn by_name_a_process_gets_what_it_registered_and_a_stranger_what_all_did(s
 async fn a_process_that_registers_again_replaces_itself(server: TestServer) {
     let client = Plain::of(&server);
     let before = client.register_process((NAME, HOST, "1"), &["a"], &["t"]).await;
-    // A half that it says nothing of stays.
+    // A registration without task types keeps the registered task types.
     let after = client.register_process((NAME, HOST, "1"), &["b"], &[]).await;
     assert_eq!(before, after);
     client.start("a", json!(null)).await;

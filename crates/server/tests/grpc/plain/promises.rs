@@ -1,4 +1,4 @@
-//! Promises: named by the workflow, given an id by the server, answered from outside.
+//! Promises: named by the workflow, with an id from the server, answered from outside.
 
 use serde_json::{Value, json};
 use tonic::{Code, Status};
@@ -21,7 +21,7 @@ async fn reject(client: &Plain, promise_id: &str, error: &str) -> Result<(), Sta
     client.call("WorkflowDispatch/RejectPromise", request).await
 }
 
-/// A workflow that waits for the promise "approval"; returns both ids.
+/// A workflow that waits for the promise "approval". Returns both ids.
 async fn waiting(client: &Plain, timeout_ms: Option<i64>) -> (String, String) {
     let id = client.start("approve", json!(null)).await;
     client.claim(&id).await;
@@ -53,13 +53,13 @@ async fn resolved(server: TestServer) {
     assert_eq!(unknown.code(), Code::NotFound);
 }
 
-/// The form that the bindings' documents name.
+/// The form that the documentation of the bindings uses.
 async fn resolved_by_workflow_and_name(server: TestServer) {
     let client = Plain::of(&server);
     let (id, promise_id) = waiting(&client, None).await;
     let unknown = resolve(&client, &format!("{id}/other"), json!(1)).await.unwrap_err();
     assert_eq!(unknown.code(), Code::NotFound);
-    // A key with a slash in it is still a key.
+    // A key that contains a slash is still a key.
     let unknown = resolve(&client, "key:orders/7", json!(1)).await.unwrap_err();
     assert_eq!(unknown.code(), Code::NotFound);
     resolve(&client, &format!("{id}/approval"), json!(7)).await.unwrap();

@@ -1,4 +1,4 @@
-//! Events that arrive between claim and suspend: the client cannot say what it saw, so the server must know.
+//! Events that arrive between claim and suspend. The client does not report what it has seen, so the server must know.
 
 use serde_json::json;
 use uuid::Uuid;
@@ -20,11 +20,11 @@ async fn a_signal_while_claimed(server: TestServer) {
     let id = client.start("sum", json!(null)).await;
     client.claim(&id).await;
     client.signal(&id, "add", json!(1)).await.unwrap();
-    // A reader of the history is not the worker: this must not count as "seen".
+    // A reader of the history is not the worker, so this must not count as "seen".
     client.events(&id).await;
     client.suspend(&id, vec![operation("draw", json!(4))]).await;
     let events = client.claim(&id).await;
-    // It came before the batch, and stays there.
+    // The signal arrived before the batch, and keeps its position.
     assert_eq!(kinds(&events), ["WORKFLOW_STARTED", "SIGNAL_RECEIVED", "OPERATION_COMPLETED"]);
     client.suspend(&id, vec![]).await;
     client.assert_no_workflow().await;
@@ -48,7 +48,7 @@ async fn a_task_completed_while_claimed(server: TestServer) {
     client.assert_no_workflow().await;
 }
 
-/// Pollers wait for the task while it is being scheduled: cause before effect, and the wake-up is not lost.
+/// Pollers wait for the task while it is scheduled: the scheduling event comes first, and the wake-up is not lost.
 async fn a_task_completed_before_the_submit_returns(server: TestServer) {
     let client = Plain::of(&server);
     for round in 0..10 {
@@ -97,7 +97,8 @@ async fn all_tasks_completed_at_once(server: TestServer) {
     client.complete(&id, json!(null)).await;
 }
 
-/// A worker that suspends whatever it sees, against a stream of signals: parked means that it has seen them all.
+/// A worker that suspends after each batch of signals, while signals keep arriving. If it is parked, it has seen all of
+/// them.
 async fn many_signals_around_suspends(server: TestServer) {
     const SIGNALS: usize = 60;
     let client = Plain::of(&server);
@@ -117,7 +118,7 @@ async fn many_signals_around_suspends(server: TestServer) {
             client.suspend(&id, vec![]).await;
             continue;
         }
-        // The last signal may have come after the claim and before the history was read: then the end is deferred.
+        // The last signal may have arrived after the claim and before the history was read. Then the end is deferred.
         match client.submit(&id, vec![complete(json!(null))], COMPLETED).await {
             Ok(()) => break,
             Err(refused) => assert_eq!(refused.metadata().get("flovyn-error-code").unwrap(), "FLV0063"),

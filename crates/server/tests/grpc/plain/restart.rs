@@ -1,4 +1,4 @@
-//! A server that is restarted: seed 000's last end-to-end test, and claims that outlive it.
+//! A server that is restarted, and claims that survive the restart.
 
 use serde_json::json;
 use uuid::Uuid;
@@ -32,7 +32,7 @@ async fn tasks_survive(server: TestServer) {
     client.complete(&id, json!("done")).await;
 }
 
-/// The worker lives on, so its only attempt must not be taken from it.
+/// The worker is alive, so its only attempt must not be taken away.
 async fn a_running_task_keeps_its_claim(server: TestServer) {
     let client = Plain::of(&server);
     let id = client.start("order", json!(null)).await;
@@ -61,7 +61,7 @@ async fn a_running_workflow_keeps_its_claim(server: TestServer) {
     client.assert_no_workflow().await;
     let task_id = Uuid::new_v4();
     client.suspend(&id, vec![schedule(task_id, "charge", json!(1))]).await;
-    // The mark that a signal came while it was claimed is as durable as the signal.
+    // The mark that a signal arrived during the claim is as durable as the signal.
     let events = client.claim(&id).await;
     assert_eq!(kinds(&events), ["WORKFLOW_STARTED", "SIGNAL_RECEIVED", "TASK_SCHEDULED"]);
 }

@@ -1,5 +1,5 @@
-//! A client that stands still while one of its polls is held, as a blocking poll on an event loop does: its other poll, its
-//! results and its own calls wait until it is answered. All polls ask for 30 seconds.
+//! A client that blocks while one of its polls is held, like a blocking poll on an event loop. Its other poll, its
+//! results and its own calls wait until the poll is answered. All polls ask for 30 seconds.
 
 use serde_json::json;
 use uuid::Uuid;
@@ -21,7 +21,7 @@ const WORKER: &str = "serial";
 const SECONDS: i64 = 30;
 const TASKS: usize = 3;
 
-/// One poll after the other, for ever.
+/// Polls one at a time, without end.
 struct Serial {
     client: Plain,
     workflows: String,
@@ -35,7 +35,7 @@ impl Serial {
         Self { client, workflows: id.clone(), tasks: id }
     }
 
-    /// One poll of each class; what comes is carried out before the next.
+    /// Polls once per class. Work that arrives is executed before the next poll.
     async fn turn(&self) {
         if let Some(execution) = self.poll_workflow().await {
             self.activate(&execution.id).await;
@@ -53,7 +53,7 @@ impl Serial {
         self.client.poll_task_once(&self.tasks, QUEUE, SECONDS).await
     }
 
-    /// Tasks one after the other, then the end.
+    /// Schedules tasks one after the other, then ends.
     async fn activate(&self, id: &str) {
         let events = self.client.events(id).await;
         let done = events.iter().filter(|event| event.kind == "TASK_COMPLETED").count();
@@ -67,15 +67,15 @@ impl Serial {
         kinds(&self.client.events(id).await).last() == Some(&"WORKFLOW_COMPLETED")
     }
 
-    /// Works until this execution has ended. If polls were held for as long as they ask, one step alone would take longer than
-    /// everything may take here.
+    /// Works until this execution has ended. If polls were held as long as they ask, one step alone would take longer
+    /// than the whole deadline.
     async fn work_until_ended(&self, id: &str) {
         let work = async {
             while !self.has_ended(id).await {
                 self.turn().await;
             }
         };
-        tokio::time::timeout(DEADLINE, work).await.expect("its polls hold it up");
+        tokio::time::timeout(DEADLINE, work).await.expect("its polls block it");
     }
 }
 
@@ -83,14 +83,14 @@ async fn a_chain_of_tasks(server: TestServer) {
     let worker = Serial::new(&server).await;
     let application = Plain::of(&server);
     for _ in 0..3 {
-        // Polls that bring nothing first.
+        // First, polls without work.
         worker.turn().await;
         let id = application.start("chain", json!(null)).await;
         worker.work_until_ended(&id).await;
     }
 }
 
-/// It polls for tasks all the same. The branch without anything registered must not hold it up either.
+/// This worker also polls for tasks. That poll must not block it either, although no task is registered.
 async fn a_worker_of_workflows_only(server: TestServer) {
     let client = Plain::of(&server);
     let id = client.register("flows", &["order"], &[]).await;
@@ -106,7 +106,7 @@ async fn a_worker_of_workflows_only(server: TestServer) {
                 }
             }
         };
-        let id = tokio::time::timeout(DEADLINE, work).await.expect("its polls hold it up");
+        let id = tokio::time::timeout(DEADLINE, work).await.expect("its polls block it");
         assert_eq!(id, started);
         worker.client.complete(&id, json!(1)).await;
     }
@@ -127,16 +127,16 @@ async fn its_own_calls_are_not_held_up(server: TestServer) {
     let worker = Serial::new(&server).await;
     for _ in 0..3 {
         worker.turn().await;
-        // On its own connection, between two polls.
+        // The call is on the worker's own connection, between two polls.
         let id = worker.client.start("chain", json!(null)).await;
         worker.work_until_ended(&id).await;
     }
 }
 
-/// Once two polls have overlapped, each waits for work to the end.
+/// Once two polls have overlapped, each is held as long as it asks.
 async fn a_concurrent_client_is_held_as_long_as_it_asks(server: TestServer) {
     let worker = Serial::new(&server).await;
-    // Both are held on, since they overlap: there is work for neither, then for both.
+    // Both polls are held because they overlap. First there is no work, then work for both.
     let started = tokio::join!(
         async { worker.poll_workflow().await.expect("it is held until there is work").id },
         async { worker.poll_task().await.expect("it is held until there is work").task_execution_id },
@@ -169,7 +169,7 @@ async fn the_longest_wait_is_configured() {
     for database in [Database::Sqlite, Database::Postgres] {
         let server = TestServer::start_with(database, |config| config.grpc.max_poll_wait_ms = 10).await;
         let worker = Serial::new(&server).await;
-        // They overlap, and end all the same.
+        // The polls overlap, and still end.
         for _ in 0..3 {
             let (workflow, task) = tokio::join!(worker.poll_workflow(), worker.poll_task());
             assert!(workflow.is_none() && task.is_none());

@@ -20,14 +20,14 @@ async fn in_every_state(server: TestServer) {
     let events = client.claim(&id).await;
     assert_eq!(events[1..], [received(json!({"n": 1}))]);
 
-    // While claimed: the activation has not seen it, so it must run again.
+    // The execution is claimed and its activation has not seen this signal, so it must run again.
     assert_eq!(client.signal(&id, "add", json!({"n": 2})).await.unwrap(), 3);
     client.suspend(&id, vec![]).await;
     assert_eq!(client.claim(&id).await.len(), 3);
     client.suspend_again(&id).await;
     client.assert_no_workflow().await;
 
-    // Parked. The same value twice is two signals.
+    // The execution is parked. Two signals with the same value are two signals.
     assert_eq!(client.signal(&id, "add", json!({"n": 2})).await.unwrap(), 4);
     let events = client.claim(&id).await;
     assert_eq!(events[2..], [received(json!({"n": 2})), received(json!({"n": 2}))]);
@@ -54,7 +54,7 @@ async fn signal_with_start(client: &Plain, workflow_id: &str, value: Value) -> S
 
 async fn signal_with_start_is_one_step(server: TestServer) {
     let client = Plain::of(&server);
-    // A worker waits already: it would get the execution between start and signal, were they two steps.
+    // A worker already waits: it would receive the execution between start and signal if these were two steps.
     let poll = tokio::spawn({
         let client = client.clone();
         async move {

@@ -1,4 +1,4 @@
-//! Clients that send no heartbeat and cannot renew a claim: their polls and reports are what says that they live.
+//! Clients that send no heartbeat and cannot renew a claim: their polls and reports are the signs of life.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use serde_json::json;
 use super::client::{Plain, QUEUE};
 use crate::common::{Database, TestServer};
 
-/// Times are seconds here and minutes elsewhere.
+/// Times are seconds here, and minutes in production.
 const LEASE_MS: i64 = 3_000;
 const SECONDS: i64 = 30;
 
@@ -19,7 +19,7 @@ async fn short_leases(database: Database) -> TestServer {
     TestServer::start_with(database, change).await
 }
 
-/// Several times its lease, and its client polls for more work meanwhile, one poll after the other.
+/// The task takes several times its lease, while its client polls for more work, one poll at a time.
 async fn a_long_task_of_a_client_without_heartbeats_runs_once(database: Database) {
     let server = short_leases(database).await;
     let worker = Plain::of(&server);
@@ -39,7 +39,7 @@ async fn a_long_task_of_a_client_without_heartbeats_runs_once(database: Database
     worker.complete_task(&task_id, json!("done")).await.unwrap();
 }
 
-/// Its connection is gone, and with it all signs of life.
+/// The connection is gone, and with it all signs of life.
 async fn a_dead_client_loses_its_task_soon(database: Database) {
     let server = short_leases(database).await;
     let worker = Plain::of(&server);

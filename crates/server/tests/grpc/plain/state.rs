@@ -1,4 +1,4 @@
-//! State of workflows, by queries; state of tasks, by its rpcs.
+//! State of workflows, read by queries, and state of tasks, read and set by rpcs.
 
 use serde_json::json;
 use tonic::Code;
@@ -114,7 +114,7 @@ async fn task_state(server: TestServer) {
     assert!(!get("b").await.found);
     assert_eq!(keys().await, ["c", "cursor"]);
 
-    // Kept across attempts: that is what it is for.
+    // State is kept across attempts.
     client.fail_task(&task_id, "try again").await.unwrap();
     assert_eq!(client.poll_task().await.execution_count, 2);
     assert_eq!(parsed(&get("cursor").await.value), json!({"page": 2}));

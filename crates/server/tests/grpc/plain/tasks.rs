@@ -73,7 +73,7 @@ async fn workflow_keys(server: TestServer) {
     let other = client.start_with(with_key("refund")).await.unwrap_err();
     assert_eq!(other.code(), Code::AlreadyExists);
 
-    // A failure frees the key: that order may be tried again.
+    // A failure frees the key, so this order may be started again.
     client.claim(&first.workflow_execution_id).await;
     client.submit(&first.workflow_execution_id, vec![fail("no")], FAILED).await.unwrap();
     let third = client.start_with(with_key("order")).await.unwrap();

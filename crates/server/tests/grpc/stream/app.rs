@@ -1,4 +1,4 @@
-//! What an application does: starting, waiting, cancelling; and commands as workers send them.
+//! The actions of an application: start, wait, cancel; and commands as workers send them.
 
 use flovyn_proto::v1;
 use flovyn_proto::v1::workflow_client_client::WorkflowClientClient;
@@ -59,7 +59,7 @@ impl App {
         self.client.cancel_execution(signed(cancel)).await.unwrap().into_inner().status
     }
 
-    /// Waits until it has finished.
+    /// Waits until the execution has finished.
     pub(crate) async fn result(&mut self, id: &str) -> v1::ExecutionInfo {
         let timeout_ms = i64::try_from(PATIENCE.as_millis()).unwrap();
         let wait = v1::WaitForResultRequest { workflow_execution_id: id.into(), timeout_ms };

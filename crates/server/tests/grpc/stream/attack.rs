@@ -1,5 +1,5 @@
-//! What goes wrong on streams that are used hard: large work, connections that overlap, silence, cancels and revocations
-//! at bad moments.
+//! Faults on busy streams: large work, overlapping connections, silence, and cancels and revocations at critical
+//! moments.
 
 use std::time::{Duration, Instant};
 
@@ -87,7 +87,7 @@ async fn a_connection_without_hello_does_not_hold_up_the_stop(server: TestServer
     let mut inbound = client.connect(signed(ReceiverStream::new(frames))).await.unwrap().into_inner();
     let stopped = tokio::time::timeout(Duration::from_secs(5), server.server.stop());
     let (stopped, told) = tokio::join!(stopped, inbound.message());
-    assert!(stopped.is_ok(), "the server waited for a client that says nothing");
+    assert!(stopped.is_ok(), "the server waited for a silent client");
     assert_eq!(told.unwrap_err().code(), tonic::Code::Unavailable);
 }
 
@@ -114,7 +114,7 @@ async fn a_revoked_token_ends_its_streams(server: TestServer) {
     api.service().call(TENANT, RevokeWorkerToken { token_id }).await.unwrap();
     api.worker_tokens().forget_all();
     worker.send(v1::WorkerFrame { heartbeat: true, ..v1::WorkerFrame::default() }).await;
-    assert!(!worker.read().await, "a stream goes on without its credential");
+    assert!(!worker.read().await, "a stream continues without its credential");
 }
 
 async fn nobody_who_waits_misses_the_result(server: TestServer) {

@@ -1,4 +1,4 @@
-//! A workflow does not end over a signal that it has not seen.
+//! A workflow does not end while there is a signal that it has not seen.
 
 use flovyn_proto::v1;
 use flovyn_proto::v1::WorkflowStatus::Completed;
@@ -25,7 +25,7 @@ async fn the_worker_decides_anew(server: TestServer) {
     assert_eq!(kinds, ["WORKFLOW_STARTED", "SIGNAL_RECEIVED", "WORKFLOW_SUSPENDED"]);
     assert_eq!(data(&second.events[2])["seenThrough"], json!(1));
     assert!(second.claim_token > first.claim_token);
-    // The first end, once more, under its old claim.
+    // The first end is sent once more, under its old claim.
     let late = worker.submit(&first, vec![complete("0")], Completed).await;
     assert_eq!(late.code, "FLV0050");
     let submit = v1::SubmitWorkflowCommandsRequest {
@@ -46,7 +46,7 @@ async fn the_worker_decides_anew(server: TestServer) {
     assert_eq!(data(events.last().unwrap()), json!({ "output": 1, "unreadSignals": 1 }));
 }
 
-/// Somebody signals whenever the workflow is about to return.
+/// A signal arrives each time the workflow is about to return.
 async fn signals_that_never_stop_are_refused_in_the_end(server: TestServer) {
     let (mut worker, mut app) = (Worker::connect(&server).await, App::of(&server));
     let id = app.start().await;

@@ -46,7 +46,7 @@ impl Connection {
         self.outbound.send(v1::ExecuteFrame { items }).await.unwrap();
     }
 
-    /// Takes in one frame. `false`: the stream has ended.
+    /// Reads one frame. `false`: the stream has ended.
     async fn read(&mut self) -> bool {
         let frame = tokio::time::timeout(PATIENCE, self.inbound.message()).await.expect("a frame in time");
         let Some(frame) = frame.unwrap() else { return false };
@@ -54,7 +54,7 @@ impl Connection {
             assert!(self.started.insert(started.r#ref, started.workflow_execution_id).is_none());
         }
         for ended in frame.ended {
-            assert!(self.ended.insert(ended.r#ref, ended).is_none(), "an end is told once");
+            assert!(self.ended.insert(ended.r#ref, ended).is_none(), "an end is reported once");
         }
         for refused in frame.refused {
             assert!(self.refused.insert(refused.r#ref, refused).is_none());
@@ -185,7 +185,7 @@ async fn what_ends_on_another_server_is_told_as_well() {
     let here = TestServer::start(Database::Postgres).await;
     let there = here.beside().await;
     let (mut worker, mut connection) = (Worker::connect(&there).await, Connection::open(&here).await);
-    // More than fits into one message.
+    // Together larger than one message.
     let outputs = (0..6).map(|number| format!("\"{}\"", number.to_string().repeat(1_000_000)));
     let outputs: Vec<String> = outputs.collect();
     connection.ask((0..6).map(|number| (number, start(KIND))).collect()).await;

@@ -1,4 +1,4 @@
-//! Histories far beyond what one message holds.
+//! Histories far larger than one message.
 
 use flovyn_proto::v1;
 use flovyn_proto::v1::WorkflowStatus::{Completed, Suspended};
@@ -13,7 +13,7 @@ on_both!(fifty_thousand_events_and_twenty_megabytes);
 
 const STEPS: usize = 10;
 const COMMANDS: usize = 5_000;
-/// Fifty thousand of them are more than twenty megabytes.
+/// Fifty thousand of these are more than twenty megabytes.
 const RESULT_BYTES: usize = 420;
 
 fn operations() -> Vec<v1::WorkflowCommand> {
@@ -28,7 +28,7 @@ fn operations() -> Vec<v1::WorkflowCommand> {
     (0..COMMANDS).map(operation).collect()
 }
 
-/// The last event of a history that an activation only begins to show.
+/// The last event of a history of which an activation includes only the beginning.
 async fn last_sequence(app: &mut App, id: &str) -> i64 {
     app.get(id).await.last_sequence
 }
@@ -53,7 +53,7 @@ async fn fifty_thousand_events_and_twenty_megabytes(server: TestServer) {
     }
     worker.goodbye().await;
 
-    // A worker that has never seen it gets the beginning, and the rest by pages.
+    // A worker that has never seen the execution receives the beginning, and fetches the rest by pages.
     let mut cold = Worker::with(&server, hello(Uuid::new_v4()), 1, 0).await.unwrap();
     let activation = cold.activation().await;
     assert!(activation.more_events);

@@ -41,7 +41,7 @@ async fn a_task(server: TestServer) {
     assert_eq!(worker.complete_task(&task, "49").await.code, "");
 
     let second = worker.activation().await;
-    // What it has not seen: its own command, without its content, and the completion with its own.
+    // The unseen events: its own command without content, and the completion with content.
     let kinds: Vec<&str> = second.events.iter().map(|event| event.event_type.as_str()).collect();
     assert_eq!(kinds, ["TASK_SCHEDULED", "TASK_COMPLETED"]);
     assert_eq!(data(&second.events[0]).get("input"), None);
@@ -56,7 +56,7 @@ async fn a_task(server: TestServer) {
     );
 }
 
-/// A workflow that waits for the task that its worker has, and the step that would follow that task's success.
+/// A workflow that waits for the task that its worker has claimed, and the step that follows that task's success.
 async fn waiting_for_its_task(
     worker: &mut Worker,
     app: &mut App,
@@ -101,7 +101,7 @@ async fn a_task_with_the_step_that_follows(server: TestServer) {
         app.history(&id).await,
         [&["WORKFLOW_STARTED"], &step[..], &step, &["WORKFLOW_COMPLETED"]].concat()
     );
-    assert_eq!(worker.unread(), (0, 0), "nothing was pushed for steps that came by themselves");
+    assert_eq!(worker.unread(), (0, 0), "nothing was pushed for steps that came with a result");
 }
 
 async fn a_step_that_cannot_be_taken_does_not_harm_the_task(server: TestServer) {
@@ -120,7 +120,7 @@ async fn a_step_that_cannot_be_taken_does_not_harm_the_task(server: TestServer) 
         change(&mut next);
         let ack = worker.complete_task_and(&task, "49", Some(next)).await;
         assert_eq!((ack.code.as_str(), ack.continued), ("", false));
-        // It is activated as usual.
+        // The execution is activated as usual.
         let second = worker.activation().await;
         assert_eq!((second.id.as_str(), second.events.len()), (id.as_str(), 2));
         worker.submit(&second, vec![complete("50")], Completed).await;
@@ -215,13 +215,13 @@ async fn signals(server: TestServer) {
     let (mut worker, mut app) = (Worker::connect(&server).await, App::of(&server));
     let id = app.start().await;
     let first = worker.activation().await;
-    // It arrives while the workflow runs: the suspend that did not see it leaves it runnable.
+    // The signal arrives while the workflow runs. A suspend that did not see it leaves the execution runnable.
     app.signal(&id, "ping", "1").await;
     worker.submit(&first, Vec::new(), Suspended).await;
     let second = worker.activation().await;
     assert_eq!(data(second.events.last().unwrap())["signalValue"], json!(1));
     worker.submit(&second, Vec::new(), Suspended).await;
-    // And one that finds it parked.
+    // A second signal arrives while it is parked.
     app.signal(&id, "ping", "2").await;
     let third = worker.activation().await;
     assert_eq!(third.events_after, 2);

@@ -1,4 +1,4 @@
-//! Executions that a worker is handed before their start is written.
+//! Executions that a worker receives before their start is written.
 
 use flovyn_proto::v1;
 use tokio::task::JoinHandle;
@@ -12,7 +12,7 @@ use crate::common::{Database, TestServer};
 async fn worker(server: &TestServer, provisional: bool) -> Worker {
     let hello = v1::StreamHello { provisional, ..hello(Uuid::new_v4()) };
     let worker = Worker::with(server, hello, 10, 10).await.unwrap();
-    // Of either class as many as a session has.
+    // Per class, as many claims as a session has feeds.
     claims_wait(server, 2 * (server.server.api().service().batches_at_once() + 1)).await;
     worker
 }

@@ -1,4 +1,4 @@
-//! A refusal that repeating cannot cure never leaves work with a worker that lives on: each shape of it ends, with its code.
+//! A permanent refusal never leaves work with a live worker: in every case the work ends, with its code.
 
 use flovyn_engine::Limits;
 use flovyn_proto::v1;
@@ -64,7 +64,7 @@ fn submission(
     }
 }
 
-/// A worker that asks for the same thing again and again: it is told five times, then the execution has failed.
+/// A worker that sends the same invalid batch repeatedly is refused five times, then the execution has failed.
 async fn fails(server: TestServer, code: &str, what: &str, commands: Vec<v1::WorkflowCommand>, status: i32) {
     let (mut worker, mut app) = (Worker::connect(&server).await, App::of(&server));
     let id = app.start().await;
@@ -83,8 +83,8 @@ async fn fails(server: TestServer, code: &str, what: &str, commands: Vec<v1::Wor
     assert!(error.starts_with(&format!("{code}: ")) && error.contains(what), "{error}");
     let events = app.events(&id).await;
     assert_eq!(data(events.last().unwrap())["failureType"], code);
-    assert_eq!(events.len(), 2, "nothing of it was carried out");
-    // Its worker goes on with other work.
+    assert_eq!(events.len(), 2, "nothing of it was executed");
+    // The worker continues with other work.
     let next = app.start().await;
     let activation = worker.activation().await;
     assert_eq!(worker.submit(&activation, vec![complete("1")], Completed).await.code, "");
@@ -142,7 +142,7 @@ async fn a_full_history_is_cancelled(server: TestServer) {
     let id = app.start().await;
     let activation = worker.activation().await;
     assert_eq!(worker.submit(&activation, vec![operation(); 8], Suspended).await.code, "");
-    // Nine of twelve: what is left is kept for a cancel request, a deferral and the end.
+    // Nine of twelve events: the rest is reserved for a cancel request, a deferral and the end.
     let mut client = v1::workflow_dispatch_client::WorkflowDispatchClient::new(server.channel());
     let signal = v1::SignalWorkflowRequest {
         workflow_execution_id: id.clone(),
@@ -162,7 +162,7 @@ async fn a_full_history_is_cancelled(server: TestServer) {
     assert_eq!(app.events(&id).await.len(), 12);
 }
 
-/// A workflow whose task is being worked on.
+/// A workflow whose task is running.
 async fn with_task(worker: &mut Worker, app: &mut App) -> (String, v1::TaskExecutionInfo) {
     let id = app.start().await;
     let activation = worker.activation().await;
@@ -171,7 +171,7 @@ async fn with_task(worker: &mut Worker, app: &mut App) -> (String, v1::TaskExecu
     (id, worker.task().await)
 }
 
-/// Its workflow has been told why its task has failed, and goes on.
+/// Checks that the workflow was notified why its task has failed, and continues.
 async fn has_failed(
     worker: &mut Worker,
     app: &mut App,
@@ -258,5 +258,9 @@ async fn limits_are_told(server: TestServer) {
         frame_bytes: 4 << 20,
     };
     assert_eq!(worker.welcome.limits, Some(told));
-    assert_eq!(json!(limits.payload_bytes), json!(1 << 20), "the SDK's calls keep to this, whatever is told");
+    assert_eq!(
+        json!(limits.payload_bytes),
+        json!(1 << 20),
+        "the SDK's calls use this limit, whatever the server announces"
+    );
 }

@@ -45,7 +45,7 @@ async fn no_more_is_pushed_than_there_is_credit(server: TestServer) {
     }
     let mut worker = Worker::with(&server, hello(Uuid::new_v4()), 2, 0).await.unwrap();
     let mut running = vec![worker.activation().await, worker.activation().await];
-    // A round trip through the same stream: anything else would have been pushed before it.
+    // After a round trip through the same stream: anything else would have been pushed before the answer.
     let done = running.pop().unwrap();
     let submit = v1::SubmitWorkflowCommandsRequest {
         workflow_execution_id: done.id.clone(),
@@ -94,7 +94,7 @@ async fn goodbye_releases_at_once(server: TestServer) {
     worker.goodbye().await;
     let mut other = Worker::connect(&server).await;
     assert_eq!(other.activation().await.id, id);
-    // It was an orderly end: the attempt was not begun and does not count.
+    // An orderly end: the attempt was not begun and does not count.
     assert_eq!(other.task().await.execution_count, 1);
 }
 
@@ -111,7 +111,7 @@ async fn a_session_that_comes_back_keeps_what_it_names(server: TestServer) {
     let back = v1::StreamHello { held: vec![held, gone.clone()], ..hello(session) };
     let mut worker = Worker::with(&server, back, 0, 0).await.unwrap();
     assert_eq!(worker.welcome.lost, [gone.id]);
-    // What it did not name is free for others; what it named is still its own.
+    // Claims that it did not name are free for others; claims that it named are still its own.
     let mut other = Worker::connect(&server).await;
     let taken = other.activation().await;
     assert_eq!(taken.id, forgotten);
@@ -153,7 +153,7 @@ async fn the_last_session_is_preferred(server: TestServer) {
     let mut owner = Worker::connect(&server).await;
     let id = app.start().await;
     let mut activation = owner.activation().await;
-    // It waits longer than the owner's next claim, so it would be served first if nobody were preferred.
+    // This worker has waited longer than the owner's next claim, so it would be served first without the preference.
     let bystander = Worker::connect(&server).await;
     for number in 0..5 {
         assert_eq!(owner.submit(&activation, Vec::new(), Suspended).await.code, "");
@@ -187,7 +187,7 @@ async fn what_was_lost_in_a_restart_is_released_although_the_worker_lives(server
     worker.activation().await;
     worker.task().await;
     let restarted = tokio::join!(server.restart(), worker.drain()).0;
-    // It comes back and names nothing: to its mind nothing ever reached it.
+    // The worker reconnects and names no claims, because it never received any.
     let mut worker = Worker::with(&restarted, hello(session), 10, 10).await.unwrap();
     assert_eq!(worker.activation().await.id, id);
     let task = worker.task().await;

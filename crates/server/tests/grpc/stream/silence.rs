@@ -1,4 +1,4 @@
-//! A worker that has stopped without its connection breaking is given nothing more until it is heard of again.
+//! A worker that stopped without a broken connection receives nothing more until it is heard again.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use flovyn_proto::v1::task_execution_client::TaskExecutionClient;
 use super::worker::{PATIENCE, TASK, Worker, hello, signed};
 use crate::common::{Database, TestServer};
 
-/// Of the sessions here: short, so that silence comes soon.
+/// The session lease in these tests: short, so that silence begins soon.
 const LEASE_MS: i64 = 1_500;
 
 async fn submit_task(server: &TestServer) -> String {
@@ -17,7 +17,7 @@ async fn submit_task(server: &TestServer) -> String {
     tasks.submit_task(signed(submit)).await.unwrap().into_inner().task_execution_id
 }
 
-/// Waits until so many claims wait for work.
+/// Waits until `count` claims wait for work.
 pub(crate) async fn claims_wait(server: &TestServer, count: usize) {
     let mut moments = tokio::time::interval(Duration::from_millis(5));
     let waited = async {
@@ -29,7 +29,7 @@ pub(crate) async fn claims_wait(server: &TestServer, count: usize) {
     assert!(waited.is_ok(), "{} claims wait, not {count}", server.server.api().service().pollers());
 }
 
-/// The next task of a worker that is heard of all the while.
+/// The next task of a worker that sends heartbeats in the meantime.
 async fn task_of(worker: &mut Worker) -> v1::TaskExecutionInfo {
     let begin = tokio::time::Instant::now();
     loop {
@@ -46,14 +46,14 @@ async fn a_silent_worker_is_given_nothing(database: Database) {
         TestServer::start_with(database, |config| config.limits.session_lease_ms = Some(LEASE_MS)).await;
     let mut silent = Worker::with(&server, hello(uuid::Uuid::new_v4()), 0, 1).await.unwrap();
     claims_wait(&server, 1).await;
-    // Nobody sends its heartbeats: its claim is taken back.
+    // No heartbeats are sent, so the worker's waiting claim is withdrawn.
     claims_wait(&server, 0).await;
     let id = submit_task(&server).await;
     let mut other = Worker::with(&server, hello(uuid::Uuid::new_v4()), 0, 1).await.unwrap();
     let task = task_of(&mut other).await;
     assert_eq!((task.task_execution_id, task.execution_count), (id, 1));
     assert_eq!(silent.unread(), (0, 0));
-    // Heard of again, it gets what comes next.
+    // Once it is heard again, it receives the next task.
     let next = submit_task(&server).await;
     assert_eq!(task_of(&mut silent).await.task_execution_id, next);
 }

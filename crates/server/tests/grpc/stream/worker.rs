@@ -1,4 +1,4 @@
-//! A worker on the stream, as small as it can be: frames out, frames in, sorted by what they carry.
+//! A minimal worker on the stream: it sends frames, and sorts received frames by their content.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use crate::common::{TOKEN, TestServer};
 
-/// Longer than anything here takes: a test that waits so long has failed.
+/// Longer than anything in these tests takes. A test that waits this long has failed.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 pub(crate) const KIND: &str = "order";
@@ -112,7 +112,7 @@ impl Worker {
         while let Ok(Some(_)) = inbound.message().await {}
     }
 
-    /// Takes in one frame. `false`: the stream has ended.
+    /// Reads one frame. `false`: the stream has ended.
     pub(crate) async fn read(&mut self) -> bool {
         let frame = tokio::time::timeout(PATIENCE, self.inbound.message()).await.expect("a frame in time");
         let Ok(Some(frame)) = frame else { return false };
@@ -161,14 +161,14 @@ impl Worker {
         }
     }
 
-    /// Reads on until the server says that it stops.
+    /// Reads until the server announces that it stops.
     pub(crate) async fn drain(&mut self) {
         while !self.drained {
-            assert!(self.read().await, "the stream ended without a word");
+            assert!(self.read().await, "the stream ended without a drain frame");
         }
     }
 
-    /// Work that has been pushed and not been looked at.
+    /// The number of pushed workflows and tasks that the test has not taken.
     pub(crate) fn unread(&self) -> (usize, usize) {
         (self.activations.len(), self.tasks.len())
     }
@@ -182,7 +182,7 @@ impl Worker {
         }
     }
 
-    /// Submits what an activation came to and waits for the acknowledgement. Gives the slot free again.
+    /// Submits the result of an activation and waits for the acknowledgement. Frees the slot.
     pub(crate) async fn submit(
         &mut self,
         activation: &v1::WorkflowExecution,
@@ -208,7 +208,7 @@ impl Worker {
         self.activation_result(Some(submit), None).await
     }
 
-    /// Gives an activation back that has to wait until its start is written.
+    /// Releases an activation that has to wait until its start is written.
     pub(crate) async fn give_back(&mut self, id: &str, claim_token: i64) -> v1::ResultAck {
         self.activation_result(None, Some(v1::HeldClaim { id: id.to_owned(), claim_token })).await
     }
@@ -235,7 +235,7 @@ impl Worker {
         self.complete_task_and(task, output, None).await
     }
 
-    /// With what the task's workflow does next.
+    /// Completes a task, together with the next step of its workflow.
     pub(crate) async fn complete_task_and(
         &mut self,
         task: &v1::TaskExecutionInfo,

@@ -1,4 +1,4 @@
-//! For every rpc, requests that name a tenant's things in every id field.
+//! For every rpc, requests that name a tenant's resources in every id field.
 
 mod workers;
 mod workflows;
@@ -16,24 +16,25 @@ use super::world::Ids;
 
 pub(super) use workers::hello;
 
-/// What becomes of a request that names somebody else's things.
+/// The expected outcome of a request that names another tenant's resources.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Foreign {
-    /// They are not there.
+    /// They are not found.
     Missing,
-    /// It concerns the caller's own tenant, or nobody: it may succeed, without anything of the others.
+    /// The request concerns the caller's own tenant, or no tenant. It may succeed, but must reveal nothing of other
+    /// tenants.
     Own,
 }
 
 pub(super) struct Entry {
     pub(super) path: &'static str,
     pub(super) foreign: Foreign,
-    /// For whom it is meant.
+    /// The expected status for the owner of the ids.
     pub(super) control: Code,
     pub(super) frames: fn(&Ids) -> Vec<Vec<u8>>,
 }
 
-/// An entry; its request stands behind the arrow.
+/// An entry. The closure builds its request.
 macro_rules! rpc {
     ($path:literal, $foreign:ident, |$ids:ident| $message:expr) => {
         rpc!($path, $foreign, Ok, |$ids| $message)
@@ -60,13 +61,13 @@ pub(super) fn new_id() -> String {
     Uuid::from_u128(0x0190_0000_0000_7000_8001_0000_0000_0000 | u128::from(next)).to_string()
 }
 
-/// A command with the type that goes with its content.
+/// A command with this content.
 pub(super) fn command(data: CommandData) -> v1::WorkflowCommand {
-    // The number of a type is left out here: UNSPECIFIED goes with every content.
+    // The type is left at UNSPECIFIED, which is allowed with every content.
     v1::WorkflowCommand { command_data: Some(data), ..v1::WorkflowCommand::default() }
 }
 
-/// A batch with every command that names an id.
+/// A batch with every command that contains an id.
 pub(super) fn submit(ids: &Ids) -> v1::SubmitWorkflowCommandsRequest {
     let commands = vec![
         CommandData::ScheduleTask(v1::ScheduleTaskCommand {
@@ -100,7 +101,7 @@ pub(super) fn submit(ids: &Ids) -> v1::SubmitWorkflowCommandsRequest {
     }
 }
 
-/// Only these may be silent while they send.
+/// Only these methods may be silent while they send.
 #[test]
 fn methods_that_take_a_stream_are_known_to_the_limit_on_silence() {
     let set = prost_types::FileDescriptorSet::decode(flovyn_proto::DESCRIPTORS).unwrap();
@@ -136,7 +137,7 @@ fn the_table_has_every_rpc_and_every_id_field_of_each() {
     let entries = entries();
     for (path, input) in &messages.methods {
         let own: Vec<&Entry> = entries.iter().filter(|entry| entry.path == path).collect();
-        assert!(!own.is_empty(), "no entry in the table for {path}: add a request with every id field");
+        assert!(!own.is_empty(), "no entry in the table for {path}: add a request with all id fields");
         let frames = own.iter().flat_map(|entry| (entry.frames)(&ids));
         let set: Vec<String> =
             frames.flat_map(|bytes| messages.places(path, &bytes)).map(|place| place.path).collect();

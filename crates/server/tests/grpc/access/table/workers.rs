@@ -55,7 +55,7 @@ fn tasks() -> Vec<Entry> {
             ..v1::PollTaskRequest::default()
         }),
         rpc!("TaskExecution/CompleteTask", Missing, |ids| complete(ids)),
-        // Clients of the public protocol send no token; this claim has one.
+        // Clients of the public protocol send no token, but this claim has one.
         rpc!("TaskExecution/CompleteTask", Missing, FailedPrecondition, |ids| v1::CompleteTaskRequest {
             claim_token: None,
             ..complete(ids)
@@ -141,7 +141,7 @@ pub(in super::super) fn hello(ids: &Ids) -> v1::StreamHello {
     }
 }
 
-/// The session once more: it gives back what it holds, and leaves.
+/// The session reconnects, releases its claims and disconnects.
 fn giving_back(ids: &Ids) -> Vec<Vec<u8>> {
     let claim = v1::HeldClaim { id: ids.execution.clone(), claim_token: ids.execution_token };
     let task = v1::HeldClaim { id: ids.task.clone(), claim_token: ids.task_token };
@@ -154,7 +154,7 @@ fn giving_back(ids: &Ids) -> Vec<Vec<u8>> {
     vec![first.encode_to_vec()]
 }
 
-/// The session once more: it names what it holds, sends results for it, and leaves.
+/// The session reconnects, names its claims, sends results for them and disconnects.
 fn frames(ids: &Ids) -> Vec<Vec<u8>> {
     let held = [(&ids.execution, ids.execution_token), (&ids.task, ids.task_token)];
     let held = held.map(|(id, claim_token)| v1::HeldClaim { id: id.clone(), claim_token }).to_vec();
@@ -189,7 +189,7 @@ fn frames(ids: &Ids) -> Vec<Vec<u8>> {
 
 fn workers() -> Vec<Entry> {
     vec![
-        // It registers itself, in its own tenant.
+        // The worker registers in its own tenant.
         rpc!("WorkerLifecycle/RegisterWorker", Own, |ids| v1::WorkerRegistrationRequest {
             worker_name: "poller".into(),
             org_id: ids.org.clone(),
@@ -201,7 +201,7 @@ fn workers() -> Vec<Entry> {
             worker_id: ids.worker.clone(),
             ..v1::WorkerHeartbeatRequest::default()
         }),
-        // What becomes of its results is said in the answers, not by the end of the stream.
+        // The outcomes of results are in the answers, not in the status of the stream.
         Entry { path: CONNECT, foreign: Foreign::Own, control: Code::Ok, frames },
         Entry { path: CONNECT, foreign: Foreign::Own, control: Code::Ok, frames: giving_back },
     ]

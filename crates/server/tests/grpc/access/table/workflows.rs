@@ -48,7 +48,7 @@ fn dispatch() -> Vec<Entry> {
             input: secret(),
             ..v1::StartChildWorkflowRequest::default()
         }),
-        // With a queue, the parent is not asked for its own.
+        // With a queue, the parent's queue is not read.
         rpc!("WorkflowDispatch/StartChildWorkflow", Missing, |ids| v1::StartChildWorkflowRequest {
             parent_workflow_execution_id: ids.execution.clone(),
             child_execution_name: "named".into(),
@@ -57,7 +57,7 @@ fn dispatch() -> Vec<Entry> {
             queue: "default".into(),
             ..v1::StartChildWorkflowRequest::default()
         }),
-        // The key of this tenant's execution names another one, or none, in another tenant.
+        // In another tenant, the key of this tenant's execution belongs to another execution, or to none.
         rpc!("WorkflowDispatch/SignalWithStartWorkflow", Own, |ids| v1::SignalWithStartWorkflowRequest {
             org_id: ids.org.clone(),
             workflow_id: "order-1".into(),
@@ -125,7 +125,7 @@ fn client() -> Vec<Entry> {
             workflow_execution_id: ids.execution.clone(),
             ..v1::GetExecutionRequest::default()
         }),
-        // The key of this tenant's execution names another one in another tenant.
+        // In another tenant, the key of this tenant's execution belongs to another execution.
         rpc!("WorkflowClient/GetExecution", Own, |_ids| v1::GetExecutionRequest {
             key: "order-1".into(),
             ..v1::GetExecutionRequest::default()
@@ -139,7 +139,7 @@ fn client() -> Vec<Entry> {
             kind: "child".into(),
             ..v1::ListExecutionsRequest::default()
         }),
-        // Both behind the cursor: from here every execution of the tenant is to come.
+        // Every execution of the tenant comes after this cursor.
         rpc!("WorkflowClient/ListExecutions", Own, |ids| v1::ListExecutionsRequest {
             page_token: format!("{}.{}", i64::MAX, ids.execution),
             ..v1::ListExecutionsRequest::default()
@@ -157,7 +157,7 @@ fn client() -> Vec<Entry> {
             workflow_execution_id: ids.execution.clone(),
             timeout_ms: 1,
         }),
-        // Each item is refused on its own, inside a reply.
+        // Each item is refused separately, inside a reply.
         rpc!("WorkflowClient/Execute", Own, |ids| v1::ExecuteFrame {
             items: vec![
                 v1::ExecuteItem { r#ref: 1, what: Some(What::WorkflowExecutionId(ids.execution.clone())) },
