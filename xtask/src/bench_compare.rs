@@ -7,7 +7,6 @@
 mod checkout;
 mod table;
 
-use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 
 use clap::Args;
@@ -24,10 +23,18 @@ use crate::run;
 const WORKLOADS: &[(&str, usize)] =
     &[("noop", 1), ("noop", 256), ("chain3", 1), ("chain3", 256), ("fanout100", 16), ("drain10k", 1)];
 
+/// The variable in which a server reads the names of optimisations that it does not use.
+const WITHOUT: &str = "FLOVYN_TEST_WITHOUT";
+
 #[derive(Args)]
 pub(crate) struct BenchCompareArgs {
     /// The commit to compare this checkout with
-    base: String,
+    #[arg(required_unless_present = "without", conflicts_with = "without")]
+    base: Option<String>,
+    /// Compare this checkout with itself without these optimisations, as `first_steps,claim_turns`. An unknown name
+    /// prints all names
+    #[arg(long, value_name = "NAMES")]
+    without: Option<String>,
     /// Which database to run on; both by default
     #[arg(long, value_enum)]
     store: Option<Store>,
@@ -51,8 +58,11 @@ fn workload(text: &str) -> Result<(String, usize), String> {
 }
 
 pub(crate) fn run(args: &BenchCompareArgs) -> Outcome<ExitCode> {
-    let base = Side::base(&args.base)?;
     let this = Side::this();
+    let base = match (&args.base, &args.without) {
+        (Some(commit), _) => Side::base(commit)?,
+        (None, without) => Side::this().without(without.as_deref().unwrap_or_default()),
+    };
     // Checked before the builds, so that a missing PostgreSQL is reported at once.
     let stores = args.store.map_or(vec![Store::Sqlite, Store::Postgres], |store| vec![store]);
     let postgres = stores.contains(&Store::Postgres).then(Binaries::find_or_install).transpose()?;
@@ -78,7 +88,7 @@ pub(crate) fn run(args: &BenchCompareArgs) -> Outcome<ExitCode> {
                 let sides = if pair % 2 == 0 { [&base, &this] } else { [&this, &base] };
                 for side in sides {
                     let wanted = Wanted { store, workload, in_flight: *in_flight, seconds: args.seconds };
-                    let line = wanted.measure(side.bench(), cluster.as_ref())?;
+                    let line = wanted.measure(side, cluster.as_ref())?;
                     table.add((&store.name(), workload, *in_flight), side.name(), &line);
                 }
             }
@@ -101,8 +111,9 @@ struct Wanted<'a> {
 
 impl Wanted<'_> {
     /// The figures that the bench prints, as JSON.
-    fn measure(&self, bench: &Path, cluster: Option<&Cluster>) -> Outcome<Value> {
-        let mut command = Command::new(bench);
+    fn measure(&self, side: &Side, cluster: Option<&Cluster>) -> Outcome<Value> {
+        let mut command = Command::new(side.bench());
+        command.env(WITHOUT, side.switched_off());
         command.args(["e2e", "--store", &self.store.name(), "--workload", self.workload, "--rest", "0"]);
         command.args(["--concurrency", &self.in_flight.to_string(), "--seconds", &self.seconds.to_string()]);
         if let Some(cluster) = cluster {

@@ -1,7 +1,6 @@
 //! Principals, and the tenants they may act for.
 
 use flovyn_engine::ids::TenantId;
-use flovyn_engine::state::Tenant;
 use uuid::Uuid;
 
 /// Proof that the caller may act for this tenant. Only authentication creates a scope.
@@ -98,17 +97,17 @@ impl Principal {
         }
     }
 
-    /// The scope for this tenant. `None` if the principal may not act for the tenant.
-    pub fn scope_for(&self, tenant: &Tenant) -> Option<TenantScope> {
+    /// The scope for the tenant with this id and slug. `None` if the principal may not act for the tenant.
+    pub fn scope_for(&self, id: TenantId, slug: &str) -> Option<TenantScope> {
         let may = match self {
-            Self::Worker { tenant_id, .. } => *tenant_id == tenant.id,
+            Self::Worker { tenant_id, .. } => *tenant_id == id,
             Self::User { tenants: Tenants::All, .. } => true,
             Self::User { tenants: Tenants::Named(names), .. } => {
-                let id = tenant.id.to_string();
-                names.iter().any(|name| *name == id || **name == *tenant.slug)
+                let id = id.to_string();
+                names.iter().any(|name| *name == id || name == slug)
             }
         };
-        may.then(|| TenantScope::new(tenant.id))
+        may.then(|| TenantScope::new(id))
     }
 
     /// The tenants that the credential names, to choose one from. Empty for a worker and for a credential of

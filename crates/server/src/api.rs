@@ -9,6 +9,7 @@ use flovyn_auth::{API_KEY_PREFIX, ApiKeys, AuthError, Principal, WorkerTokens};
 use flovyn_engine::Refusal;
 use flovyn_engine::ids::TenantId;
 use flovyn_service::Service;
+use flovyn_store::StoreResult;
 use tokio::sync::watch;
 
 use crate::issuer::Issuer;
@@ -16,6 +17,7 @@ use crate::live::Live;
 use crate::metrics::Metrics;
 use crate::peer;
 use crate::rates::Rates;
+use crate::tenants::{KnownTenants, TenantNames};
 use crate::tries::Tries;
 
 /// The header for an API key, as an alternative to `Authorization: Bearer`.
@@ -45,6 +47,7 @@ struct Inner {
     draining: watch::Receiver<bool>,
     live: Live,
     rates: Rates,
+    tenants: KnownTenants,
     tries: Tries,
     metrics: Arc<Metrics>,
     max_poll_wait: Duration,
@@ -69,6 +72,7 @@ impl Api {
             draining,
             live,
             rates,
+            tenants: KnownTenants::default(),
             tries,
             metrics,
             max_poll_wait,
@@ -100,6 +104,11 @@ impl Api {
     /// Fails if the limit is reached, or if the limit cannot be determined.
     pub async fn admit(&self, tenant_id: TenantId) -> Result<(), Refusal> {
         self.inner.rates.admit(&self.inner.service, tenant_id).await
+    }
+
+    /// The tenant with this id or slug. `None`: there is none.
+    pub(crate) async fn tenant(&self, name: &str) -> StoreResult<Option<TenantNames>> {
+        self.inner.tenants.find(&**self.inner.service.store(), name).await
     }
 
     pub fn rates(&self) -> &Rates {

@@ -20,6 +20,7 @@ pub mod rest;
 pub mod server;
 mod slow;
 pub mod telemetry;
+mod tenants;
 mod tls;
 mod trace;
 mod tries;

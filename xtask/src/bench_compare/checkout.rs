@@ -6,6 +6,13 @@ use std::process::Command;
 use crate::Outcome;
 use crate::run;
 
+/// The settings of the profile `dist`. They are given as variables, because an older commit may lack the profile.
+const AS_SHIPPED: &[(&str, &str)] = &[
+    ("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "1"),
+    ("CARGO_PROFILE_RELEASE_LTO", "thin"),
+    ("CARGO_PROFILE_RELEASE_DEBUG", "false"),
+];
+
 /// One side: its sources, and its build.
 pub(super) struct Side {
     name: &'static str,
@@ -13,6 +20,8 @@ pub(super) struct Side {
     target: PathBuf,
     bench: PathBuf,
     revision: String,
+    /// The names of optimisations that are switched off.
+    without: String,
 }
 
 impl Side {
@@ -34,12 +43,24 @@ impl Side {
     pub(super) fn this() -> Self {
         let revision =
             git(&["describe", "--always", "--dirty", "--abbrev=10"]).unwrap_or_else(|_| "unknown".into());
-        Self::at("this", run::repository(), run::target(), revision)
+        // Not the usual build folder: its release build has other settings.
+        let target = run::target().join("bench-compare").join("this");
+        Self::at("this", run::repository(), target, revision)
     }
 
     fn at(name: &'static str, sources: PathBuf, target: PathBuf, revision: String) -> Self {
         let bench = target.join("release").join("flovyn-bench");
-        Self { name, sources, target, bench, revision }
+        Self { name, sources, target, bench, revision, without: String::new() }
+    }
+
+    /// The same sources as the base of the comparison, without these optimisations.
+    pub(super) fn without(self, names: &str) -> Self {
+        let revision = format!("{} without {names}", self.revision);
+        Self { name: "base", revision, without: names.to_owned(), ..self }
+    }
+
+    pub(super) fn switched_off(&self) -> &str {
+        &self.without
     }
 
     pub(super) fn name(&self) -> &'static str {
@@ -59,6 +80,7 @@ impl Side {
         let mut command =
             run::cargo(["build", "--release", "--locked", "--bin", "flovyn", "--bin", "flovyn-bench"]);
         command.args(["--package", "flovyn", "--package", "flovyn-bench"]);
+        command.envs(AS_SHIPPED.iter().copied());
         run::require_success(command.current_dir(&self.sources).env("CARGO_TARGET_DIR", &self.target))
     }
 }

@@ -8,7 +8,7 @@ use flovyn_auth::{Principal, Role, TenantScope};
 use flovyn_engine::ids::{TaskId, WorkerId, canonical_id, named_id};
 use flovyn_engine::reply::Claimed;
 use flovyn_engine::request::{Actor, Claim, ExtendTask, Op, Peer};
-use flovyn_engine::state::{Lane, Tenant, WorkClass};
+use flovyn_engine::state::{Lane, WorkClass};
 use flovyn_engine::{Code, Reply};
 use flovyn_service::Caller;
 use tonic::metadata::MetadataMap;
@@ -292,14 +292,8 @@ async fn scope(api: &Api, principal: &Principal, named: &str) -> Result<TenantSc
 
 /// The scope for a named tenant. The error is the same for a tenant that does not exist and for one of other callers.
 async fn named_scope(api: &Api, principal: &Principal, named: &str) -> Result<TenantScope, Status> {
-    let store = api.service().store();
-    let tenant: Option<Tenant> = match canonical_id(named) {
-        Some(id) => store.tenant_get(id).await.map_err(not_read)?,
-        // A slug never contains U+0000, and not every database can search for it.
-        None if named.contains('\0') => None,
-        None => store.tenant_by_slug(named).await.map_err(not_read)?,
-    };
-    let scope = tenant.and_then(|tenant| principal.scope_for(&tenant));
+    let tenant = api.tenant(named).await.map_err(not_read)?;
+    let scope = tenant.and_then(|tenant| principal.scope_for(tenant.id, &tenant.slug));
     scope.ok_or_else(|| refuse(Code::PermissionDenied, not_its_tenant(named)))
 }
 

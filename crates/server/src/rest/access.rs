@@ -4,9 +4,8 @@
 use axum::extract::{FromRequestParts, RawPathParams};
 use axum::http::request::Parts;
 use flovyn_auth::{Principal, Role, TenantScope};
-use flovyn_engine::ids::{TenantId, Text, canonical_id};
+use flovyn_engine::ids::{TenantId, Text};
 use flovyn_engine::request::{Actor, Op};
-use flovyn_engine::state::Tenant;
 use flovyn_engine::{Code, Reply};
 use flovyn_store::Store;
 use std::sync::Arc;
@@ -23,7 +22,7 @@ pub(super) struct Caller {
     scope: TenantScope,
     role: Role,
     actor: Arc<Actor>,
-    pub(super) tenant: Tenant,
+    slug: Text,
     pub(super) traceparent: Option<Text>,
 }
 
@@ -54,7 +53,7 @@ impl Caller {
 
     /// The path of a resource of this tenant.
     pub(super) fn link(&self, rest: &str) -> String {
-        format!("/api/tenants/{}/{rest}", self.tenant.slug)
+        format!("/api/tenants/{}/{rest}", self.slug)
     }
 }
 
@@ -83,20 +82,12 @@ impl FromRequestParts<Api> for Unmetered {
         let path = path.map_err(|_| no_such_path_at(parts.uri.path()))?;
         let named = path.iter().find(|(name, _)| *name == "tenant").map_or("", |(_, value)| value);
         let missing = || RestError::new(Code::TenantNotFound, format!("Tenant '{named}' not found"));
-        if named.contains('\0') {
-            return Err(missing());
-        }
-        let store = api.service().store();
-        let tenant = match canonical_id(named) {
-            Some(id) => store.tenant_get(id).await?,
-            None => store.tenant_by_slug(named).await?,
-        };
-        let tenant = tenant.ok_or_else(missing)?;
-        let scope = principal.scope_for(&tenant).ok_or_else(missing)?;
+        let tenant = api.tenant(named).await?.ok_or_else(missing)?;
+        let scope = principal.scope_for(tenant.id, &tenant.slug).ok_or_else(missing)?;
         let traceparent = parts.headers.get("traceparent").and_then(|value| value.to_str().ok());
         let traceparent = traceparent.filter(|text| crate::trace::is_traceparent(text)).map(Into::into);
         let (role, actor) = (principal.role(), actor(&principal));
-        Ok(Self(Caller { api: api.clone(), scope, role, actor, tenant, traceparent }))
+        Ok(Self(Caller { api: api.clone(), scope, role, actor, slug: tenant.slug, traceparent }))
     }
 }
 

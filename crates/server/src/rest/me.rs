@@ -4,7 +4,6 @@ use axum::Json;
 use axum::extract::{FromRequestParts, State};
 use axum::http::request::Parts;
 use flovyn_auth::{Principal, Tenants};
-use flovyn_engine::ids::canonical_id;
 use flovyn_engine::state::{SmallEnum, Tenant};
 use flovyn_store::{Store, StoreResult};
 use serde::Serialize;
@@ -16,6 +15,7 @@ use super::names::CredentialKind;
 use super::tenants::TenantResponse;
 use crate::actor::actor;
 use crate::api::Api;
+use crate::tenants;
 
 /// The most tenants that are shown.
 const SHOWN: usize = 100;
@@ -81,13 +81,10 @@ async fn tenants_of(store: &dyn Store, principal: &Principal) -> StoreResult<Vec
         return store.tenant_list(None, SHOWN).await;
     }
     let mut found: Vec<Tenant> = Vec::new();
-    for name in principal.named_tenants().iter().take(SHOWN).filter(|name| !name.contains('\0')) {
-        let tenant = match canonical_id(name) {
-            Some(id) => store.tenant_get(id).await?,
-            None => store.tenant_by_slug(name).await?,
-        };
+    for name in principal.named_tenants().iter().take(SHOWN) {
+        let tenant = tenants::read(store, name).await?;
         // The same rule as for access, because a slug may look like an id.
-        found.extend(tenant.filter(|tenant| principal.scope_for(tenant).is_some()));
+        found.extend(tenant.filter(|tenant| principal.scope_for(tenant.id, &tenant.slug).is_some()));
     }
     found.dedup_by(|one, other| one.id == other.id);
     Ok(found)

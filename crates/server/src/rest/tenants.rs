@@ -84,6 +84,7 @@ pub(super) async fn create(
     tag = "Tenants",
     responses((status = 200, description = "The tenant", body = TenantResponse)),
 )]
-pub(super) async fn get(caller: Caller) -> Json<TenantResponse> {
-    Json(TenantResponse::from(&caller.tenant))
+pub(super) async fn get(caller: Caller) -> Result<Json<TenantResponse>, RestError> {
+    let tenant = caller.store().tenant_get(caller.tenant_id()).await?.ok_or_else(unexpected)?;
+    Ok(Json(TenantResponse::from(&tenant)))
 }

@@ -25,8 +25,9 @@ use super::sessions::{Held, Holdings};
 
 /// How long one claim waits for work before it is repeated.
 const WAIT: Duration = Duration::from_secs(60);
-/// The most events that are sent with an activation. The worker fetches a longer history by pages.
-const INLINE_EVENTS: usize = 500;
+/// The most events that are read from the log and sent with an activation. The worker fetches the other events by
+/// pages. It is more than the engine's `INLINE_EVENTS`, which limits what is kept in memory.
+const FIRST_PAGE_EVENTS: usize = 500;
 /// The most items in one push. Workflows may include long histories, which are read one by one.
 const MAX_TASKS: usize = 250;
 const MAX_WORKFLOWS: usize = 100;
@@ -211,7 +212,7 @@ impl Feed {
         let shown = |event: &Event, task: Option<&TaskPayloads>| events::unseen(base, event, task);
         let (events, more) = match &activation.new_events {
             Some(events) => events::cut(events.iter().map(|(event, task)| shown(event, task.as_ref()))),
-            None => events::page(&self.call, row.id, base, INLINE_EVENTS, shown).await?,
+            None => events::page(&self.call, row.id, base, FIRST_PAGE_EVENTS, shown).await?,
         };
         let mut message = execution(activation, flovyn_engine::ids::Payload::new());
         message.events = events;
