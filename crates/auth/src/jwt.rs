@@ -7,6 +7,7 @@ use jsonwebtoken::{Algorithm, DecodingKey, EncodingKey, Header, Validation};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::crypto;
 use crate::jwks::{self, KeySet};
 use crate::principal::{Credential, Tenants};
 use crate::{AuthError, Principal, Role};
@@ -116,6 +117,7 @@ impl JwtVerifier {
     /// Fails if the key cannot be used. The server must not start with a verifier that accepts
     /// nobody, or anybody.
     pub fn new(settings: JwtSettings) -> Result<Self, String> {
+        crypto::install();
         let one = |algorithm, key| (algorithm, Keys::One(key));
         let (algorithm, keys) = match &settings.key {
             JwtKey::Secret(secret) if secret.len() < MIN_SECRET_BYTES => {

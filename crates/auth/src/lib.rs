@@ -4,6 +4,7 @@
 //! authenticated.
 
 mod api_key;
+mod crypto;
 mod jwks;
 mod jwt;
 mod principal;

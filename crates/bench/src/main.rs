@@ -25,8 +25,9 @@ use clap::{Parser, Subcommand};
 use crate::target::Database;
 
 /// The same allocator as in the `flovyn` binary, so that both are measured alike.
+#[cfg(feature = "jemalloc")]
 #[global_allocator]
-static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+static ALLOCATOR: flovyn_allocator::Jemalloc = flovyn_allocator::Jemalloc;
 
 #[derive(Parser)]
 #[command(about = "Benchmarks of Flovyn's engine, storage and server")]

@@ -152,6 +152,17 @@ fn an_idempotency_key_expires_although_its_execution_is_open() {
 }
 
 #[test]
+fn a_key_without_a_lifetime_lasts_for_24_hours() {
+    let mut world = World::new();
+    let (id, _) = start(&mut world, keyed("cart", None));
+    world.advance(DAY - 1);
+    assert_eq!(start(&mut world, keyed("cart", None)), (id, false));
+    world.advance(1);
+    assert_eq!(clean(&mut world), 1);
+    assert!(start(&mut world, keyed("cart", None)).1);
+}
+
+#[test]
 fn an_end_that_is_deferred_keeps_the_key_and_answers_the_signal() {
     let mut world = World::new();
     let (id, _) = send(&mut world, with_start(Some(SECOND)));

@@ -3,9 +3,12 @@
 use std::sync::{Arc, Mutex};
 
 use axum::http::StatusCode;
-use jsonwebtoken::jwk::Jwk;
-use jsonwebtoken::{Algorithm, DecodingKey, EncodingKey, Header};
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use jsonwebtoken::{Algorithm, Header};
 use rcgen::{KeyPair, PKCS_ECDSA_P256_SHA256, PKCS_ED25519};
+use ring::rand::SystemRandom;
+use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, Ed25519KeyPair};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -30,23 +33,19 @@ impl Signer {
         Self { kid: kid.to_owned(), algorithm, pair: KeyPair::generate_for(kind).unwrap() }
     }
 
-    fn key(&self) -> EncodingKey {
-        match self.algorithm {
-            Algorithm::ES256 => EncodingKey::from_ec_der(self.pair.serialized_der()),
-            _ => EncodingKey::from_ed_der(self.pair.serialized_der()),
-        }
-    }
-
     /// The public key, for a key set.
     pub(crate) fn public(&self) -> Value {
-        let pem = self.public_pem();
-        let key = match self.algorithm {
-            Algorithm::ES256 => DecodingKey::from_ec_pem(pem.as_bytes()),
-            _ => DecodingKey::from_ed_pem(pem.as_bytes()),
-        };
-        let mut jwk = Jwk::from_decoding_key(&key.unwrap(), Some(self.algorithm)).unwrap();
-        jwk.common.key_id = Some(self.kid.clone());
-        serde_json::to_value(jwk).unwrap()
+        let raw = self.pair.public_key_raw();
+        let mut key = json!({ "kid": self.kid, "alg": self.header().alg });
+        match self.algorithm {
+            // An uncompressed point: 4, x, y.
+            Algorithm::ES256 => {
+                (key["kty"], key["crv"]) = (json!("EC"), json!("P-256"));
+                (key["x"], key["y"]) = (json!(base64(&raw[1..33])), json!(base64(&raw[33..])));
+            }
+            _ => (key["kty"], key["crv"], key["x"]) = (json!("OKP"), json!("Ed25519"), json!(base64(raw))),
+        }
+        key
     }
 
     pub(crate) fn public_pem(&self) -> String {
@@ -58,13 +57,27 @@ impl Signer {
     }
 
     pub(crate) fn sign(&self, header: &Header, claims: &Value) -> String {
-        jsonwebtoken::encode(header, claims, &self.key()).unwrap()
+        let header = serde_json::to_vec(header).unwrap();
+        let message = format!("{}.{}", base64(&header), base64(claims.to_string().as_bytes()));
+        let (key, random) = (self.pair.serialized_der(), SystemRandom::new());
+        let signature = match self.algorithm {
+            Algorithm::ES256 => {
+                let key = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, key, &random).unwrap();
+                key.sign(&random, message.as_bytes()).unwrap()
+            }
+            _ => Ed25519KeyPair::from_pkcs8(key).unwrap().sign(message.as_bytes()),
+        };
+        format!("{message}.{}", base64(signature.as_ref()))
     }
 
     /// A valid token of an administrator of tenant one.
     pub(crate) fn token(&self) -> String {
         self.sign(&self.header(), &claims())
     }
+}
+
+fn base64(bytes: &[u8]) -> String {
+    URL_SAFE_NO_PAD.encode(bytes)
 }
 
 pub(crate) fn claims() -> Value {
