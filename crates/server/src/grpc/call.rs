@@ -216,7 +216,7 @@ impl Call {
     pub(super) fn takes(&self, claimed: &Claimed) {
         let Some(connection) = &self.connection else { return };
         let lease = milliseconds(self.api.service().limits().task_lease_ms);
-        for delivery in &claimed.tasks {
+        for delivery in claimed.tasks.iter().filter(|delivery| delivery.extensible) {
             let (tenant_id, task_id, token) = (delivery.task.tenant_id, delivery.task.id, delivery.token);
             connection.took(VouchedClaim { tenant_id, task_id, token }, lease, self.extension());
         }
