@@ -316,6 +316,7 @@ fn not_its_tenant(named: &str) -> String {
     };
     format!(
         "the request names {what} is not the credential's tenant: clients of the public protocol are configured with the \
-         tenant's UUID, which is tenant_id in .flovyn/credentials.json and id in GET /api/tenants/SLUG"
+         tenant's UUID, which `flovyn dev` and `flovyn tenant show` print (tenant_id in .flovyn/credentials.json, id in \
+         GET /api/tenants/SLUG)"
     )
 }
