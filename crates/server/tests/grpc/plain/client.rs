@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use tonic::client::Grpc;
 use tonic::codegen::http::uri::PathAndQuery;
-use tonic::transport::{Channel, Endpoint};
+use tonic::transport::Channel;
 use tonic::{Request, Status};
 use tonic_prost::ProstCodec;
 use uuid::Uuid;
@@ -43,12 +43,6 @@ pub(super) fn parsed(bytes: &[u8]) -> Value {
 impl Plain {
     pub(super) fn of(server: &TestServer) -> Self {
         Self { channel: server.channel() }
-    }
-
-    /// A client whose server is away.
-    pub(super) fn nowhere() -> Self {
-        // Nobody listens on this port.
-        Self { channel: Endpoint::from_static("http://127.0.0.1:1").connect_lazy() }
     }
 
     /// Any rpc, by `Service/Rpc`.
