@@ -260,7 +260,8 @@ mod tests {
         fn poll(&mut self, class: WorkClass, ready: &mut Option<(WorkClass, u64)>) -> bool {
             self.polls += 1;
             self.holds.begins(class);
-            let hold = self.holds.at_most(self.now()).unwrap_or(Duration::from_secs(30));
+            let at_most = self.holds.at_most(self.now());
+            let hold = at_most.unwrap_or(Duration::from_secs(30));
             let mut until_ms = self.now_ms + u64::try_from(hold.as_millis()).unwrap();
             if let Some((other, ready_ms)) = *ready {
                 if other == class && ready_ms <= until_ms {
@@ -269,8 +270,8 @@ mod tests {
                     *ready = None;
                     return true;
                 }
-                // The server sees work for the client's other poll.
-                if other != class {
+                // The server looks for work for the client's other poll.
+                if other != class && at_most.is_some_and(|at_most| at_most > SHORTEST) {
                     let yields_ms = match ready_ms <= self.now_ms {
                         true => u64::try_from(self.holds.yields_after().as_millis()).unwrap(),
                         false => 0,
