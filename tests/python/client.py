@@ -10,7 +10,16 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import grpc
-from flovyn.v1 import client_pb2, client_pb2_grpc, task_pb2, task_pb2_grpc, workflow_pb2, workflow_pb2_grpc
+from flovyn.v1 import (
+    client_pb2,
+    client_pb2_grpc,
+    task_pb2,
+    task_pb2_grpc,
+    worker_pb2,
+    worker_pb2_grpc,
+    workflow_pb2,
+    workflow_pb2_grpc,
+)
 
 Status = workflow_pb2.WorkflowStatus
 ERROR_CODE = "flovyn-error-code"
@@ -47,6 +56,7 @@ class Client:
         self._channel = grpc.insecure_channel(address, options=[("grpc.use_local_subchannel_pool", 1)])
         self._workflows = workflow_pb2_grpc.WorkflowDispatchStub(self._channel)
         self._tasks = task_pb2_grpc.TaskExecutionStub(self._channel)
+        self._workers = worker_pb2_grpc.WorkerLifecycleStub(self._channel)
         self._application = client_pb2_grpc.WorkflowClientStub(self._channel)
 
     def close(self) -> None:
@@ -54,6 +64,20 @@ class Client:
 
     def _call(self, method: Callable[..., Any], request: Any) -> Any:
         return method(request, metadata=self._metadata, timeout=ANSWER_SECONDS, wait_for_ready=True)
+
+    def register(
+        self, name: str, process: str, *, workflows: Sequence[str] = (), tasks: Sequence[str] = ()
+    ) -> str:
+        """Registers a process of a worker. From now on the client polls by the name, not by the returned id."""
+        request = worker_pb2.WorkerRegistrationRequest(
+            worker_name=name,
+            host_name="host",
+            process_id=process,
+            workflows=[worker_pb2.WorkflowCapability(kind=kind) for kind in workflows],
+            tasks=[worker_pb2.TaskCapability(kind=kind) for kind in tasks],
+        )
+        self._worker = name
+        return str(self._call(self._workers.RegisterWorker, request).worker_id)
 
     # Workflows
 

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::outcomes::{self, Outcomes};
+use crate::plain::{DEFAULT_NAME, Dialect};
 use crate::programs::Shape;
 use crate::runs::Runs;
 use crate::told::Told;
@@ -268,13 +269,28 @@ fn check_tasks(found: &mut Findings, snapshot: &Snapshot, runs: &Runs, outcomes:
             found.wrong(format!("task {id} is completed, but nobody ran it: {author:?}"));
             continue;
         };
-        let is_holder = task.worker.as_deref() == Some(&*worker.to_string());
+        let is_holder = holds(snapshot, task, worker, outcomes.plain.get(&worker));
         match token == accepted {
             true => {}
             // The task went to the same worker again, and a report without a token does not say which claim it means.
-            false if outcomes.plain.contains(&worker) && is_holder => found.for_later_claim += 1,
+            false if is_holder => found.for_later_claim += 1,
             false => found
                 .wrong(format!("task {id}: the output of claim {token} of {worker}, accepted of {accepted}")),
+        }
+    }
+}
+
+/// Whether the task's claim is that of this process, which sends no tokens. A nameless one is known by its registration.
+fn holds(snapshot: &Snapshot, task: &Task, worker: u32, dialect: Option<&Dialect>) -> bool {
+    let process = worker.to_string();
+    match dialect {
+        None => false,
+        Some(Dialect::Registered | Dialect::Unknown) => task.worker.as_deref() == Some(&*process),
+        Some(Dialect::Nameless) => {
+            let session = snapshot.workers.iter().find(|row| Some(row.id) == task.session);
+            // After a new connection a poll does not say which process of the name it comes from.
+            let is_process = session.is_none_or(|row| *row.process_id == *process);
+            task.worker.as_deref() == Some(DEFAULT_NAME) && is_process
         }
     }
 }

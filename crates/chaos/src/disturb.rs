@@ -63,6 +63,7 @@ pub(crate) async fn run(options: &Options, binary: &Path, seed: u64) -> Result<(
             ("outcomes_acknowledged", json!(outcomes.count())),
             ("of_them_without_tokens", json!(outcomes.count_plain())),
             ("counted_for_a_later_claim", json!(found.for_later_claim)),
+            ("reports_lost_and_not_repeated", json!(outcomes.lost_reports)),
         ],
     };
     if found.count() > 0 {

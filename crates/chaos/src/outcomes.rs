@@ -14,6 +14,7 @@ use tonic::Status;
 use uuid::Uuid;
 
 use crate::check::Findings;
+use crate::plain::Dialect;
 use crate::programs;
 
 /// The content of a report.
@@ -55,6 +56,20 @@ impl Unexpected {
     }
 }
 
+/// Writes reports that were sent once and not answered.
+#[derive(Debug)]
+pub(crate) struct Lost(Arc<File>);
+
+impl Lost {
+    pub(crate) fn create(folder: &Path) -> Result<Self, String> {
+        Ok(Self(append(folder, "lost")?))
+    }
+
+    pub(crate) fn record(&self, what: &str) {
+        let _ = (&*self.0).write_all(format!("{what}\n").as_bytes());
+    }
+}
+
 fn append(folder: &Path, extension: &str) -> Result<Arc<File>, String> {
     let path = folder.join(format!("{}.{extension}", std::process::id()));
     let file = File::options().create(true).append(true).open(&path);
@@ -75,28 +90,32 @@ pub(crate) struct Acknowledged {
 pub(crate) struct Outcomes {
     pub(crate) of: BTreeMap<Uuid, BTreeSet<Acknowledged>>,
     /// Process ids of workers without tokens.
-    pub(crate) plain: BTreeSet<u32>,
+    pub(crate) plain: BTreeMap<u32, Dialect>,
+    /// Reports that were sent once and not answered. Their work may run again.
+    pub(crate) lost_reports: usize,
     unexpected: Vec<String>,
 }
 
 impl Outcomes {
     /// `plain`: process ids of the workers without tokens, also of dead ones.
-    pub(crate) fn read(folder: &Path, plain: BTreeSet<u32>) -> Result<Self, String> {
+    pub(crate) fn read(folder: &Path, plain: BTreeMap<u32, Dialect>) -> Result<Self, String> {
         let mut outcomes = Self { plain, ..Self::default() };
         for file in std::fs::read_dir(folder).map_err(|error| error.to_string())? {
             let path = file.map_err(|error| error.to_string())?.path();
             let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
             let Some((worker, extension)) = name.split_once('.') else { continue };
-            if !["outcomes", "unexpected"].contains(&extension) {
+            if !["outcomes", "unexpected", "lost"].contains(&extension) {
                 continue;
             }
             let text = std::fs::read_to_string(&path).map_err(|error| error.to_string())?;
             for line in text.lines() {
-                if extension == "unexpected" {
-                    outcomes.unexpected.push(line.to_owned());
-                } else {
-                    let read = worker.parse().ok().and_then(|worker| outcomes.read_line(worker, line));
-                    read.ok_or_else(|| format!("{}: '{line}' is no outcome", path.display()))?;
+                match extension {
+                    "unexpected" => outcomes.unexpected.push(line.to_owned()),
+                    "lost" => outcomes.lost_reports += 1,
+                    _ => {
+                        let read = worker.parse().ok().and_then(|worker| outcomes.read_line(worker, line));
+                        read.ok_or_else(|| format!("{}: '{line}' is no outcome", path.display()))?;
+                    }
                 }
             }
         }
@@ -122,7 +141,7 @@ impl Outcomes {
     /// The number of outcomes that were acknowledged to workers without tokens.
     pub(crate) fn count_plain(&self) -> usize {
         let all = self.of.values().flatten();
-        all.filter(|outcome| self.plain.contains(&outcome.worker)).count()
+        all.filter(|outcome| self.plain.contains_key(&outcome.worker)).count()
     }
 
     /// Tasks with more than one acknowledged outcome.

@@ -62,8 +62,8 @@ impl Test {
     pub(crate) fn plan(self, store: Database) -> Plan {
         let plan = Plan { workers: 2, ..Plan::default() };
         match self {
-            Self::ManyServers => Plan { servers: 3, workers: 4, skews_ms: SKEWS_MS, ..plan },
-            Self::KillServer | Self::KillWorker | Self::PostgresRestart => Plan { workers: 4, ..plan },
+            Self::ManyServers => Plan { servers: 3, workers: 8, skews_ms: SKEWS_MS, ..plan },
+            Self::KillServer | Self::KillWorker | Self::PostgresRestart => Plan { workers: 8, ..plan },
             Self::Entities => {
                 Plan { workers: 3, servers: if store == Database::Postgres { 2 } else { 1 }, ..plan }
             }

@@ -1,6 +1,6 @@
 //! The processes and files of one run.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -21,6 +21,8 @@ pub(crate) const TOKEN: &str = "flovyn-chaos-worker-token-0123456789abcdef";
 pub(crate) const OTHER_TOKEN: &str = "flovyn-chaos-other-token-0123456789abcdef";
 const READY_WITHIN: Duration = Duration::from_secs(30);
 const SLOTS: u32 = 100;
+/// The dialects of the workers without tokens, in turn.
+const DIALECTS: [Dialect; 4] = [Dialect::Registered, Dialect::Nameless, Dialect::Unknown, Dialect::Nameless];
 
 /// The processes of a run.
 #[derive(Debug, Clone, Copy)]
@@ -59,7 +61,7 @@ pub(crate) struct World {
     /// How many results of ended workers the server refused.
     pub(crate) refused: u64,
     /// Process ids of all workers without tokens.
-    pub(crate) plain: BTreeSet<u32>,
+    pub(crate) plain: BTreeMap<u32, Dialect>,
     pub(crate) proxy: Option<Proxy>,
     binary: PathBuf,
     pub(crate) url: String,
@@ -88,10 +90,10 @@ impl World {
             server.start().map_err(|error| error.to_string())?;
             server.ready(READY_WITHIN).await?;
         }
-        // First the workers without tokens, alternating between both dialects.
+        // First the workers without tokens. Two in four are nameless: they share a name only with each other.
         let plain = (workers * plain_percent).div_ceil(100);
         for index in 0..workers {
-            let dialect = [Dialect::Registered, Dialect::Unknown][index % 2];
+            let dialect = DIALECTS[index % DIALECTS.len()];
             let nature = if index < plain { Nature::Plain(dialect) } else { Nature::Sdk };
             self.start_worker_as(index, nature).await?;
         }
@@ -127,7 +129,7 @@ impl World {
             servers,
             workers: Vec::new(),
             refused: 0,
-            plain: BTreeSet::new(),
+            plain: BTreeMap::new(),
             proxy,
             binary: binary.to_owned(),
             url,
@@ -228,8 +230,8 @@ impl World {
     ) -> Result<(), String> {
         let url = self.servers[index % self.servers.len()].grpc_url.clone();
         let worker = WorkerProcess::start(&url, token, self.folder.path(), slots, nature).await?;
-        if worker.nature != Nature::Sdk {
-            self.plain.insert(worker.id);
+        if let Nature::Plain(dialect) = worker.nature {
+            self.plain.insert(worker.id, dialect);
         }
         self.workers.push(worker);
         Ok(())

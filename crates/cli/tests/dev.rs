@@ -107,6 +107,8 @@ fn a_second_start_keeps_the_tokens() {
     let data_dir = folder.path().join("data");
     let first = dev(&data_dir, &[]);
     let before = credentials(&data_dir);
+    let tenant_id = before["tenant_id"].as_str().unwrap();
+    assert!(first.banner.contains(tenant_id), "clients of the public protocol need it: {}", first.banner);
     for key in ["tenant", "tenant_id", "http_url", "grpc_url", "worker_token", "api_token"] {
         let value = before[key].as_str().unwrap();
         assert!(!value.is_empty(), "{key}");

@@ -32,6 +32,7 @@ pub use code::{Class, Code, Exceeded, Refusal};
 pub use cure::Cure;
 pub use ids::{Ids, Now};
 pub use lifecycle::held_back::{has_failed, may_try};
+pub use lifecycle::lease::longest_timeout;
 pub use lifecycle::task::{backoff_ms, may_report};
 pub use limits::Limits;
 pub use note::{Note, Noted};

@@ -139,6 +139,8 @@ pub struct Activation {
 pub struct TaskDelivery {
     pub task: Task,
     pub token: i64,
+    /// Whether the claim may be extended while its client shows life: its lease is no timeout.
+    pub extensible: bool,
 }
 
 /// The outcome of a due row.

@@ -1,5 +1,6 @@
 //! The calls of the public protocol. Calls without an answer are repeated; refusals are counted.
 
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Request, Response, Status};
 
 use super::Dialect;
-use crate::outcomes::Unexpected;
+use crate::outcomes::{Lost, Unexpected};
 use crate::programs::STEP;
 
 const QUEUE: &str = "default";
@@ -48,6 +49,8 @@ pub(super) struct Client {
     reports: AtomicU64,
     refused: AtomicU64,
     unexpected: Unexpected,
+    lost: Lost,
+    dialect: Dialect,
 }
 
 /// The outcome of a report.
@@ -55,10 +58,12 @@ pub(super) struct Client {
 pub(super) enum Answer {
     Acknowledged,
     Refused,
+    /// There was no answer, and the report is not repeated: it may have been carried out or not.
+    Lost,
 }
 
 impl Client {
-    pub(super) fn new(url: &str, token: &str, unexpected: Unexpected) -> Result<Self, String> {
+    pub(super) fn new(url: &str, token: &str, folder: &Path, dialect: Dialect) -> Result<Self, String> {
         let endpoint = Endpoint::from_shared(url.to_owned()).map_err(|error| error.to_string())?;
         let channel = endpoint.connect_lazy();
         let credential = format!("Bearer {token}").parse();
@@ -69,7 +74,9 @@ impl Client {
             workers: WorkerLifecycleClient::with_interceptor(channel, credential),
             reports: AtomicU64::new(0),
             refused: AtomicU64::new(0),
-            unexpected,
+            unexpected: Unexpected::create(folder)?,
+            lost: Lost::create(folder)?,
+            dialect,
         })
     }
 
@@ -78,14 +85,15 @@ impl Client {
         self.refused.load(Ordering::Relaxed)
     }
 
-    /// Registers the worker. Returns the id under which it polls.
-    pub(super) async fn register(&self, name: &str, kinds: Vec<String>) -> String {
+    /// Registers the worker. Returns the id under which it may poll.
+    pub(super) async fn register(&self, name: &str, process: &str) -> String {
         let workflow = |kind: String| v1::WorkflowCapability { kind, ..v1::WorkflowCapability::default() };
         let request = v1::WorkerRegistrationRequest {
             worker_name: name.to_owned(),
             worker_type: "unified".to_owned(),
-            process_id: name.to_owned(),
-            workflows: kinds.into_iter().map(workflow).collect(),
+            host_name: "chaos".to_owned(),
+            process_id: process.to_owned(),
+            workflows: self.dialect.kinds().into_iter().map(workflow).collect(),
             tasks: vec![v1::TaskCapability { kind: STEP.to_owned(), ..v1::TaskCapability::default() }],
             ..v1::WorkerRegistrationRequest::default()
         };
@@ -108,16 +116,16 @@ impl Client {
     }
 
     /// `None`: no work in time.
-    pub(super) async fn poll_workflow(
-        &self,
-        worker_id: &str,
-        dialect: Dialect,
-    ) -> Option<v1::WorkflowExecution> {
+    pub(super) async fn poll_workflow(&self, worker_id: &str) -> Option<v1::WorkflowExecution> {
         let request = v1::PollRequest {
             worker_id: worker_id.to_owned(),
             queue: QUEUE.to_owned(),
             timeout_seconds: POLL_SECONDS,
-            workflow_capabilities: dialect.kinds(),
+            workflow_capabilities: match self.dialect {
+                // It receives what has been registered.
+                Dialect::Nameless => Vec::new(),
+                Dialect::Registered | Dialect::Unknown => self.dialect.kinds(),
+            },
             ..v1::PollRequest::default()
         };
         let polled = self.polled(within(self.workflows.clone().poll_workflow(request)).await).await;
@@ -196,14 +204,14 @@ impl Client {
         let _ = within(self.tasks.clone().heartbeat(request)).await;
     }
 
-    /// Sends a report until there is an answer, and sometimes once more.
+    /// Sends a report until there is an answer, and sometimes once more. The nameless send it once.
     async fn report<R>(&self, what: &str, repeatable: bool, send: impl Fn() -> R) -> Answer
     where
         R: Future<Output = Result<Response<()>, Status>>,
     {
         let twice = self.reports.fetch_add(1, Ordering::Relaxed).is_multiple_of(SENT_TWICE);
         let first = self.report_once(what, &send).await;
-        if twice && repeatable && first == Answer::Acknowledged {
+        if twice && repeatable && self.dialect != Dialect::Nameless && first == Answer::Acknowledged {
             // The repeat must have no effect and its answer does not matter: another client may have continued.
             self.report_once(what, &send).await;
         }
@@ -227,6 +235,10 @@ impl Client {
                     return Answer::Refused;
                 }
                 // No answer: the report may have been carried out anyway.
+                _ if self.dialect == Dialect::Nameless => {
+                    self.lost.record(what);
+                    return Answer::Lost;
+                }
                 _ => tokio::time::sleep(AGAIN_AFTER).await,
             }
         }

@@ -27,7 +27,10 @@ const TASK_POLLS: usize = 24;
 /// Well within the time that the servers of a run allow a worker to be silent.
 const HEARTBEAT_EVERY: Duration = Duration::from_millis(500);
 
-/// Two variants of the protocol, as clients use it.
+/// The name of every process that is not given one.
+pub(crate) const DEFAULT_NAME: &str = "worker-default";
+
+/// Three variants of the protocol, as clients use it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Dialect {
     /// Registers, polls under its registered id, sends heartbeats, continues the numbers of its commands from the
@@ -36,11 +39,19 @@ pub(crate) enum Dialect {
     /// Polls under an unregistered name, numbers the commands of every batch from 1, and sends no command for
     /// suspending.
     Unknown,
+    /// Registers its process under a name that other processes have too, polls by that name, sends no heartbeats, and
+    /// reports each result once: a report whose answer is lost is not repeated. The work runs again then.
+    Nameless,
 }
 
 impl Dialect {
     fn says_suspend(self) -> bool {
-        self == Self::Registered
+        self != Self::Unknown
+    }
+
+    /// Whether the numbers of its commands continue from the history.
+    fn continues_numbers(self) -> bool {
+        self != Self::Unknown
     }
 
     /// The workflow kinds that it runs.
@@ -48,7 +59,7 @@ impl Dialect {
         let mut kinds = vec!["noop", "chain", "fanout", "timer", "signal", "parent", "child"];
         // A late batch without ids whose commands are numbered from 1 looks like a new batch: the promise would be
         // created twice. See docs/de-duplication.md.
-        if self == Self::Registered {
+        if self.continues_numbers() {
             kinds.push("promise");
         }
         kinds.into_iter().map(str::to_owned).collect()
@@ -67,12 +78,16 @@ struct Worker {
 
 /// Runs until its input ends, then prints how many results the server refused.
 pub(crate) async fn run(url: &str, token: &str, folder: &Path, dialect: Dialect) -> Result<(), String> {
-    let client = Client::new(url, token, outcomes::Unexpected::create(folder)?)?;
+    let client = Client::new(url, token, folder, dialect)?;
     // The name tells which process ran an attempt in the database.
-    let name = std::process::id().to_string();
+    let process = std::process::id().to_string();
     let id = match dialect {
-        Dialect::Registered => client.register(&name, dialect.kinds()).await,
-        Dialect::Unknown => name,
+        Dialect::Registered => client.register(&process, &process).await,
+        Dialect::Unknown => process,
+        Dialect::Nameless => {
+            client.register(DEFAULT_NAME, &process).await;
+            DEFAULT_NAME.to_owned()
+        }
     };
     let (runs, outcomes) = (runs::Recorder::create(folder)?, outcomes::Recorder::create(folder)?);
     let worker = Arc::new(Worker { client, dialect, id, runs, outcomes });
@@ -100,7 +115,7 @@ pub(crate) async fn run(url: &str, token: &str, folder: &Path, dialect: Dialect)
 impl Worker {
     async fn poll_workflows(self: Arc<Self>) {
         loop {
-            if let Some(execution) = self.client.poll_workflow(&self.id, self.dialect).await {
+            if let Some(execution) = self.client.poll_workflow(&self.id).await {
                 turn::run(&self.client, self.dialect, &execution).await;
             }
         }

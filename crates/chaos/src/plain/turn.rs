@@ -16,10 +16,7 @@ pub(super) async fn run(client: &Client, dialect: Dialect, execution: &v1::Workf
     let input = parsed(&execution.input);
     let mut turn = Turn::new(execution.id.parse().unwrap_or_default(), execution.created_at_ms, events);
     let outcome = workflows::run(&mut turn, &execution.kind, &input);
-    let first = match dialect {
-        Dialect::Registered => turn.last_sequence + 1,
-        Dialect::Unknown => 1,
-    };
+    let first = if dialect.continues_numbers() { turn.last_sequence + 1 } else { 1 };
     let (end, status) = match outcome {
         Ok(None) => {
             let suspend = || CommandData::SuspendWorkflow(v1::SuspendWorkflowCommand::default());

@@ -62,7 +62,7 @@ impl Dev {
              Web UI        {http}/ (signed in)\n  \
              HTTP          {http}\n  \
              gRPC          {grpc}\n  \
-             Tenant        {tenant}\n  \
+             Tenant        {tenant} ({tenant_id})\n  \
              Data          {data}\n  \
              Credentials   {file}\n{clock}\n  \
              Worker token  {worker}\n  \
@@ -75,6 +75,7 @@ impl Dev {
             http = credentials.http_url,
             grpc = credentials.grpc_url,
             tenant = credentials.tenant,
+            tenant_id = credentials.tenant_id,
             data = data_dir.path().display(),
             file = data_dir.credentials_file().display(),
             worker = credentials.worker_token,

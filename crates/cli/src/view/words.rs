@@ -37,6 +37,11 @@ pub(crate) fn moment(ms: i64) -> String {
     jiff::Timestamp::from_millisecond(ms).map(|time| format!("{time:.3}")).unwrap_or_default()
 }
 
+/// The end of an id, as on the web pages: the beginning may be a time, which does not distinguish neighbours.
+pub(crate) fn short(id: &str) -> &str {
+    id.rsplit('-').next().unwrap_or(id)
+}
+
 /// The time of this machine's clock.
 pub(crate) fn now_ms() -> i64 {
     jiff::Timestamp::now().as_millisecond()

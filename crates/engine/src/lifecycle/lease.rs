@@ -8,14 +8,14 @@
 //! The lease is the task's start-to-close timeout, otherwise the timeout that the worker registered for the type,
 //! otherwise `task_lease_ms`.
 //!
-//! Only a lease without a timeout is extended. While the client shows life on the connection that made the claim, the
+//! Only a lease without a timeout is extended; that is decided when the claim is made. While the client shows life on the connection that made the claim, the
 //! claim holds for `worker_silence_ms` more (for `task_lease_ms` if that is shorter), and never shorter than before. On
 //! another connection the client extends nothing, because it may have lost its result with the old connection. A
 //! workflow's claim is never extended: a client that cannot carry out a step reports nothing and stays alive.
 
 use crate::lifecycle::alarm;
 use crate::limits::Limits;
-use crate::state::{Task, Worker, WorkerCapability};
+use crate::state::{Task, Worker};
 
 /// Until when a running task's claim holds. `None`: no limit is set. `worker`: the claim's worker, if it is registered.
 pub(crate) fn holds_until(task: &Task, worker: Option<&Worker>, limits: &Limits) -> Option<i64> {
@@ -37,11 +37,24 @@ fn silent_from(worker: &Worker, limits: &Limits) -> i64 {
     worker.last_heartbeat_ms.saturating_add(limits.worker_silence_ms)
 }
 
-/// Whether a claim of this task may be extended. `capabilities`: those of the worker that made the claim.
-pub(crate) fn may_be_extended<'a>(
-    task: &Task,
-    mut capabilities: impl Iterator<Item = &'a WorkerCapability>,
-) -> bool {
-    let timed = |row: &WorkerCapability| row.kind == task.task_type && row.timeout_ms.is_some();
-    task.plain && task.start_to_close_ms.is_none() && !capabilities.any(timed)
+/// How long a task may run whose claim is made for several processes, because the poll does not say which of them it
+/// comes from: as long as the most patient of them lets it run. A process without a timeout counts with the default
+/// lease. `None`: no timeout.
+pub fn longest_timeout(timeouts: impl Iterator<Item = Option<i64>>, limits: &Limits) -> Option<i64> {
+    timeouts.max_by_key(|timeout_ms| timeout_ms.unwrap_or(limits.task_lease_ms)).flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_most_patient_process_counts() {
+        let limits = Limits { task_lease_ms: 330_000, ..Limits::default() };
+        let longest = |timeouts: &[Option<i64>]| longest_timeout(timeouts.iter().copied(), &limits);
+        assert_eq!(longest(&[]), None);
+        assert_eq!(longest(&[Some(60_000), Some(5_000)]), Some(60_000));
+        assert_eq!(longest(&[Some(60_000), None, Some(5_000)]), None);
+        assert_eq!(longest(&[None, Some(600_000)]), Some(600_000));
+    }
 }

@@ -110,7 +110,7 @@ pub struct HeartbeatTask {
 }
 
 /// Extends the lease of a task whose client cannot renew it. The client has shown life on the connection that made
-/// the claim.
+/// the claim. Only for deliveries that are `extensible`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ExtendTask {
     pub task_id: TaskId,

@@ -300,7 +300,8 @@ fn take_task(work: &mut Work<'_>, claim: &Claim, lane: &Lane, id: Uuid, claimed:
     task.worker = Some(claim.claimer.worker.clone());
     task.session = claim.claimer.session;
     task.last_heartbeat_ms = None;
-    let lease_ms = task_lease_ms(work, claim, &task);
+    let timeout_ms = task_timeout_ms(claim, &task);
+    let lease_ms = timeout_ms.unwrap_or(default_task_lease_ms(work, claim));
     task.lease_until_ms = Some(work.now.lease_ms.saturating_add(lease_ms));
     task.lease_alarm_ms = alarm::no_later_than(
         work,
@@ -311,7 +312,8 @@ fn take_task(work: &mut Work<'_>, claim: &Claim, lane: &Lane, id: Uuid, claimed:
     );
     task::arm(work, &mut task);
     work.set.tasks.put(task.clone());
-    claimed.tasks.push(TaskDelivery { token: task.epoch, task });
+    let extensible = claim.claimer.plain && timeout_ms.is_none();
+    claimed.tasks.push(TaskDelivery { token: task.epoch, task, extensible });
 }
 
 /// Notes how long the execution waited since its last event or its scheduled time. After a failed activation nothing is
@@ -344,14 +346,16 @@ fn owner_has_finished(work: &Work<'_>, task: &Task) -> bool {
     }
 }
 
-/// A session renews its lease. A plain worker cannot, so its lease is as long as the task may take.
-fn task_lease_ms(work: &Work<'_>, claim: &Claim, task: &Task) -> i64 {
-    if !claim.claimer.plain {
-        return work.limits.session_lease_ms;
-    }
+/// A session renews its lease. A plain worker cannot, so its lease is as long as the task may take. `None`: no timeout
+/// is known.
+fn task_timeout_ms(claim: &Claim, task: &Task) -> Option<i64> {
     let registered =
-        claim.kinds.iter().find(|kind| kind.kind == task.task_type).and_then(|kind| kind.timeout_ms);
-    task.start_to_close_ms.or(registered).unwrap_or(work.limits.task_lease_ms)
+        || claim.kinds.iter().find(|kind| kind.kind == task.task_type).and_then(|kind| kind.timeout_ms);
+    if claim.claimer.plain { task.start_to_close_ms.or_else(registered) } else { None }
+}
+
+fn default_task_lease_ms(work: &Work<'_>, claim: &Claim) -> i64 {
+    if claim.claimer.plain { work.limits.task_lease_ms } else { work.limits.session_lease_ms }
 }
 
 /// When to check the claim for the first time. For a registered plain worker that is earlier, because its heartbeats

@@ -95,7 +95,10 @@ fn check_capability(work: &Work<'_>, capability: &Capability) -> Result<(), Refu
     Ok(())
 }
 
-/// Replaces the capabilities of one class. A class that the request does not mention keeps its capabilities.
+/// Replaces the capabilities of one class. A class that the request does not mention keeps its capabilities, because
+/// clients may register workflows and tasks separately, over one connection or several, and after an error only one of
+/// both again. If such a registration cleared the other class, that half would get no work and would not notice. The
+/// price: a process that comes back with the same name, host and process id and has lost a class keeps its old kinds.
 fn replace_half(work: &mut Work<'_>, worker_id: WorkerId, class: WorkClass, capabilities: &[Capability]) {
     let mentioned: Vec<_> = capabilities.iter().filter(|capability| capability.class == class).collect();
     if mentioned.is_empty() {

@@ -216,7 +216,7 @@ impl Call {
     pub(super) fn takes(&self, claimed: &Claimed) {
         let Some(connection) = &self.connection else { return };
         let lease = milliseconds(self.api.service().limits().task_lease_ms);
-        for delivery in &claimed.tasks {
+        for delivery in claimed.tasks.iter().filter(|delivery| delivery.extensible) {
             let (tenant_id, task_id, token) = (delivery.task.tenant_id, delivery.task.id, delivery.token);
             connection.took(VouchedClaim { tenant_id, task_id, token }, lease, self.extension());
         }
@@ -310,6 +310,7 @@ fn not_its_tenant(named: &str) -> String {
     };
     format!(
         "the request names {what} is not the credential's tenant: clients of the public protocol are configured with the \
-         tenant's UUID, which is tenant_id in .flovyn/credentials.json and id in GET /api/tenants/SLUG"
+         tenant's UUID, which `flovyn dev` and `flovyn tenant show` print (tenant_id in .flovyn/credentials.json, id in \
+         GET /api/tenants/SLUG)"
     )
 }

@@ -235,6 +235,96 @@ mod tests {
         assert_eq!(held_after(late, Task, 60), Some(20));
     }
 
+    /// A client that polls for one class after the other, and waits for each answer.
+    struct Serial {
+        holds: Holds,
+        begin: Instant,
+        now_ms: u64,
+        polls: usize,
+        /// How long the client has waited for polls that brought nothing.
+        waited_ms: u64,
+    }
+
+    impl Serial {
+        fn new() -> Self {
+            let begin = Instant::now();
+            Self { holds: Holds::new(begin), begin, now_ms: 0, polls: 0, waited_ms: 0 }
+        }
+
+        fn now(&self) -> Instant {
+            self.begin + Duration::from_millis(self.now_ms)
+        }
+
+        /// Polls, asking for 30 s. `ready`: the work of each class, with the time when it becomes ready. Returns whether
+        /// there was work.
+        fn poll(&mut self, class: WorkClass, ready: &mut Option<(WorkClass, u64)>) -> bool {
+            self.polls += 1;
+            self.holds.begins(class);
+            let at_most = self.holds.at_most(self.now());
+            let hold = at_most.unwrap_or(Duration::from_secs(30));
+            let mut until_ms = self.now_ms + u64::try_from(hold.as_millis()).unwrap();
+            if let Some((other, ready_ms)) = *ready {
+                if other == class && ready_ms <= until_ms {
+                    self.now_ms = self.now_ms.max(ready_ms);
+                    self.holds.answered(1, self.now());
+                    *ready = None;
+                    return true;
+                }
+                // The server looks for work for the client's other poll.
+                if other != class && at_most.is_some_and(|at_most| at_most > SHORTEST) {
+                    let yields_ms = match ready_ms <= self.now_ms {
+                        true => u64::try_from(self.holds.yields_after().as_millis()).unwrap(),
+                        false => 0,
+                    };
+                    until_ms = until_ms.min(self.now_ms.max(ready_ms) + yields_ms);
+                }
+            }
+            self.waited_ms += until_ms - self.now_ms;
+            self.now_ms = until_ms;
+            self.holds.answered(0, self.now());
+            false
+        }
+
+        fn reports(&mut self) {
+            self.holds.reports(self.now());
+        }
+    }
+
+    #[test]
+    fn a_chain_of_three_tasks_in_a_serial_client_costs_few_polls_and_little_waiting() {
+        // Tasks run in the client itself, or elsewhere for this long.
+        for (idle_ms, elsewhere_ms) in [(0, None), (3_600_000, None), (0, Some(40)), (3_600_000, Some(2_000))]
+        {
+            let mut client = Serial::new();
+            let mut next = [Workflow, Task].into_iter().cycle();
+            while client.now_ms < idle_ms {
+                client.poll(next.next().unwrap(), &mut None);
+            }
+            // An idle client costs a poll in five seconds once it has been idle for a minute.
+            assert!(client.polls <= 60 + usize::try_from(idle_ms / 5_000).unwrap(), "{}", client.polls);
+
+            (client.polls, client.waited_ms) = (0, 0);
+            let mut steps = vec![Workflow; 4];
+            if elsewhere_ms.is_none() {
+                steps = [Workflow, Task].repeat(3);
+                steps.push(Workflow);
+            }
+            for step in steps {
+                let after_ms = if step == Workflow { elsewhere_ms.unwrap_or(0) } else { 0 };
+                let mut ready = Some((step, client.now_ms + after_ms));
+                while !client.poll(next.next().unwrap(), &mut ready) {}
+                client.reports();
+            }
+            let (polls, waited_ms) = match elsewhere_ms {
+                None => (8, 20),
+                // A tenth of the time that the tasks take elsewhere, and what they take.
+                Some(each_ms) => (4 + 4 * usize::try_from(each_ms).unwrap() / 20, 4 * each_ms * 11 / 10 + 80),
+            };
+            assert!(client.polls <= polls, "{idle_ms} {elsewhere_ms:?}: {} polls", client.polls);
+            assert!(client.waited_ms <= waited_ms, "{idle_ms} {elsewhere_ms:?}: {} ms", client.waited_ms);
+        }
+    }
+
     #[test]
     fn work_out_of_reach_delays_the_other_poll_less_and_less_often() {
         let now = Instant::now();

@@ -7,7 +7,7 @@ use flovyn_engine::ids::Text;
 use flovyn_engine::reply::Claimed;
 use flovyn_engine::request::{Claim, ClaimKind, Claimer};
 use flovyn_engine::state::{Lane, WorkClass, Worker, WorkerCapability};
-use flovyn_engine::{Code, live_processes};
+use flovyn_engine::{Code, Limits, live_processes, longest_timeout};
 use tonic::Status;
 use uuid::Uuid;
 
@@ -192,8 +192,8 @@ async fn claim(call: &Call, poll: &Poll<'_>) -> Result<Option<Claim>, Status> {
         registered.iter().for_each(|(worker, _)| call.sees(worker.id));
     }
     let known = registered.iter().flat_map(|(_, capabilities)| capabilities);
-    let own = known.filter(|capability| capability.class == poll.class);
-    let mut kinds = kinds_of(own, poll.kinds);
+    let own: Vec<_> = known.filter(|capability| capability.class == poll.class).collect();
+    let mut kinds = kinds_of(&own, poll.kinds, call.api().service().limits());
     let queue = queue(poll.queue);
     if kinds.is_empty() && !registered.is_empty() {
         return Ok(None);
@@ -227,7 +227,7 @@ async fn claim(call: &Call, poll: &Poll<'_>) -> Result<Option<Claim>, Status> {
 
 /// The registered kinds, limited to the kinds that the poll asks for, if it names any. A kind that is asked for but not
 /// registered is kept.
-fn kinds_of<'a>(own: impl Iterator<Item = &'a WorkerCapability>, asked: &[String]) -> Vec<ClaimKind> {
+fn kinds_of(own: &[&WorkerCapability], asked: &[String], limits: &Limits) -> Vec<ClaimKind> {
     let mut kinds: Vec<ClaimKind> = asked
         .iter()
         .map(|kind| ClaimKind { kind: kind.as_str().into(), versions: Vec::new(), timeout_ms: None })
@@ -243,11 +243,14 @@ fn kinds_of<'a>(own: impl Iterator<Item = &'a WorkerCapability>, asked: &[String
             }
             None => continue,
         };
-        kinds[index].timeout_ms = capability.timeout_ms;
         let version = &capability.kind_version;
         if !version.is_empty() && !kinds[index].versions.contains(version) {
             kinds[index].versions.push(capability.kind_version.clone());
         }
+    }
+    for kind in &mut kinds {
+        let registered = own.iter().filter(|capability| capability.kind == kind.kind);
+        kind.timeout_ms = longest_timeout(registered.map(|capability| capability.timeout_ms), limits);
     }
     kinds
 }

@@ -28,6 +28,7 @@ const ALIAS: &str = "/api/orgs/";
 /// be large.
 const SMALL_HISTORY_BYTES: i64 = 8 << 20;
 const FEW_EVENTS: usize = 8;
+const DELETED: &str = "the execution was deleted while its history was read";
 
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(rename_all = "camelCase", default)]
@@ -120,7 +121,8 @@ pub(super) async fn list(
 }
 
 /// The whole current history as one list, read and sent page by page. Clients of the public protocol ask once and
-/// search the answer for the end of the execution.
+/// search the answer for the end of the execution. If the execution is deleted meanwhile, the answer is cut off, so that
+/// no client takes a part of the history for all of it.
 async fn whole(caller: Caller, id: ExecutionId, since: i64) -> Result<Response, RestError> {
     let row = find(&caller, id).await?;
     let part = match row.history_bytes <= SMALL_HISTORY_BYTES {
@@ -140,6 +142,8 @@ async fn whole(caller: Caller, id: ExecutionId, since: i64) -> Result<Response, 
                 0 => Vec::new(),
                 _ => caller.store().event_page(caller.tenant_id(), id, since, limit).await?,
             };
+            // Checked after the read: a page is whole if the deletion had not begun by then.
+            find(&caller, id).await.map_err(|_| std::io::Error::other(DELETED))?;
             for event in &events {
                 if !first {
                     text.push(',');

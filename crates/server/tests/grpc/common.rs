@@ -8,6 +8,7 @@ use flovyn_server::config::{TenantConfig, WorkerTokenConfig};
 use flovyn_server::{Config, Server, ServerOptions};
 use flovyn_testkit::{TestDatabase, fresh_database};
 use tempfile::TempDir;
+use tokio::runtime::Runtime;
 use tonic::transport::{Channel, Endpoint};
 use uuid::Uuid;
 
@@ -22,7 +23,64 @@ pub(crate) enum Database {
     Postgres,
 }
 
-/// The storage of the data. It is deleted with the test.
+/// Threads of a server alone: if they end, it ends, as if it had been killed.
+struct Threads(Option<Runtime>);
+
+impl Drop for Threads {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+/// A server that can be killed.
+pub(crate) struct Killable {
+    pub(crate) server: TestServer,
+    threads: Threads,
+}
+
+/// A server that was killed.
+pub(crate) struct Killed {
+    config: Config,
+    place: Arc<Place>,
+}
+
+impl Killable {
+    pub(crate) async fn start(database: Database, change: impl FnOnce(&mut Config)) -> Self {
+        let first = TestServer::start_with(database, change).await;
+        let killed = Killed { config: first.config.clone(), place: first._place.clone() };
+        first.server.stop().await;
+        killed.start().await
+    }
+
+    /// Ends the server without notice: requests in flight are not answered, and nothing is released.
+    pub(crate) async fn kill(self) -> Killed {
+        let Self { server: TestServer { server, mut config, _place }, threads } = self;
+        config.grpc.address = server.grpc_addr();
+        let closes = server.api().service().store().closes();
+        drop(server);
+        drop(threads);
+        if let Some(mut closes) = closes {
+            // Only the end of the channel is waited for.
+            assert!(closes.changed().await.is_err());
+        }
+        Killed { config, place: _place }
+    }
+}
+
+impl Killed {
+    /// Starts it again on the same database and the same gRPC port.
+    pub(crate) async fn start(self) -> Killable {
+        let runtime = Runtime::new().unwrap();
+        let options = ServerOptions::new(self.config.clone());
+        let server = runtime.spawn(Server::start(options)).await.unwrap().unwrap();
+        let server = TestServer { server, config: self.config, _place: self.place };
+        Killable { server, threads: Threads(Some(runtime)) }
+    }
+}
+
+/// Where the data lies; lives as long as the test.
 enum Place {
     Folder(TempDir),
     Database(TestDatabase),

@@ -1,12 +1,13 @@
 //! Tenants, worker tokens, queues, workers.
 
 use flovyn_proto::v1;
+use flovyn_proto::v1::worker_lifecycle_client::WorkerLifecycleClient;
 use flovyn_proto::v1::workflow_dispatch_client::WorkflowDispatchClient;
 use serde_json::{Value, json};
 use tonic::{Code, Request};
 
 use crate::common::TENANT;
-use crate::worker::{KIND, TASK, Worker};
+use crate::worker::{KIND, TASK, Worker, signed};
 use crate::world::{World, complete_next, on_both, text};
 
 on_both!(tenants, worker_tokens, queues, workers_and_definitions);
@@ -107,6 +108,31 @@ async fn queues(world: World) {
     assert_eq!((answer.status, answer.body["code"].is_string()), (400, true), "{}", answer.text);
 }
 
+/// As public clients register by default: each process is listed, with what distinguishes it.
+async fn processes_of_one_name(world: &World) {
+    let mut client = WorkerLifecycleClient::new(world.server.channel());
+    let mut registered = Vec::new();
+    for process in ["1", "2"] {
+        let request = v1::WorkerRegistrationRequest {
+            worker_name: "worker-default".to_owned(),
+            host_name: "host".to_owned(),
+            process_id: process.to_owned(),
+            tasks: vec![v1::TaskCapability { kind: TASK.to_owned(), ..v1::TaskCapability::default() }],
+            ..v1::WorkerRegistrationRequest::default()
+        };
+        let answer = client.register_worker(signed(request)).await.unwrap().into_inner();
+        registered.push((answer.worker_id, "host".to_owned(), process.to_owned()));
+    }
+    let body = world.get("/workers").await.ok(200);
+    let listed = body["workers"].as_array().unwrap().iter();
+    let mut listed: Vec<_> = listed
+        .filter(|row| row["name"] == "worker-default")
+        .map(|row| (text(&row["id"]), text(&row["host"]), text(&row["processId"])))
+        .collect();
+    listed.sort_by(|one, other| one.2.cmp(&other.2));
+    assert_eq!(listed, registered);
+}
+
 async fn workers_and_definitions(world: World) {
     assert_eq!(world.get("/workers").await.ok(200), json!({ "workers": [] }));
     let _worker = Worker::connect(&world.server).await;
@@ -117,6 +143,8 @@ async fn workers_and_definitions(world: World) {
     let body = world.get("/definitions").await.ok(200);
     assert_eq!(body["workflows"], json!([{ "kind": KIND, "versions": [], "workers": 1 }]));
     assert_eq!(body["tasks"], json!([{ "kind": TASK, "versions": [], "workers": 1 }]));
+    processes_of_one_name(&world).await;
+    processes_of_one_name(&world).await;
     // Another tenant sees none of it.
     let other = world.token(&["two"], "admin");
     assert_eq!(

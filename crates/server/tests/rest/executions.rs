@@ -3,11 +3,12 @@
 use flovyn_proto::v1;
 use flovyn_proto::v1::workflow_command::CommandData;
 use flovyn_proto::v1::workflow_dispatch_client::WorkflowDispatchClient;
+use http_body_util::BodyExt;
 use serde_json::json;
 use uuid::Uuid;
 
 use crate::app::{command, schedule_task};
-use crate::worker::{Worker, signed};
+use crate::worker::{PATIENCE, Worker, signed};
 use crate::world::{World, complete_next, on_both, text};
 
 on_both!(
@@ -17,6 +18,7 @@ on_both!(
     tasks_in_pages,
     history_in_pages,
     a_whole_history_for_clients_of_the_public_protocol,
+    a_large_history_is_read_as_fast_as_it_is_sent_and_cut_off_if_it_is_deleted,
     a_finished_one,
     signals_not_read
 );
@@ -219,6 +221,33 @@ async fn a_whole_history_for_clients_of_the_public_protocol(world: World) {
     assert_eq!(of_alias("?sinceSequence=9000").await["events"], json!([]));
     assert_eq!(of_alias("?limit=7").await["events"].as_array().unwrap().len(), 7);
     assert_eq!(world.get(&path).await.ok(200)["events"].as_array().unwrap().len(), 100);
+}
+
+/// The server must not read ahead of its client: what it has not read when the execution is deleted is missing, and the
+/// answer must not look whole.
+async fn a_large_history_is_read_as_fast_as_it_is_sent_and_cut_off_if_it_is_deleted(world: World) {
+    // Many times what sockets and buffers hold.
+    const SIGNALS: u64 = 48;
+    const BYTES: usize = 900 << 10;
+    let id = world.start_order().await;
+    let value = "x".repeat(BYTES);
+    for _ in 0..SIGNALS {
+        let signal = json!({ "name": "s", "value": value });
+        world.post(&format!("/workflow-executions/{id}/signal"), &signal).await.ok(202);
+    }
+    world.post(&format!("/workflow-executions/{id}/terminate"), &json!({})).await.ok(200);
+    let path = format!("/api/orgs/one/workflow-executions/{id}/events");
+    let token = world.token(&["one"], "admin");
+    let whole = world.http.begin(&path, &token).await.collect().await.unwrap().to_bytes();
+    let whole: serde_json::Value = serde_json::from_slice(&whole).unwrap();
+    let sequences = whole["events"].as_array().unwrap().iter().map(|event| event["sequence"].as_u64());
+    assert!(sequences.eq((1..=SIGNALS + 2).map(Some)));
+
+    let mut begun = world.http.begin(&path, &token).await;
+    begun.frame().await.unwrap().unwrap();
+    world.delete(&format!("/workflow-executions/{id}")).await.ok(204);
+    let rest = tokio::time::timeout(PATIENCE, begun.collect()).await.expect("an end in time");
+    assert!(rest.is_err(), "a part of the history must not look like all of it");
 }
 
 async fn a_finished_one(world: World) {

@@ -88,6 +88,14 @@ impl Http {
         Answer { status, body: serde_json::from_slice(&body).unwrap_or_default(), text, headers }
     }
 
+    /// A long answer, of which nothing is read yet.
+    pub(crate) async fn begin(&self, path: &str, token: &str) -> axum::body::Body {
+        let bearer = format!("Bearer {token}");
+        let response = self.open("GET", path, &[("authorization", &bearer)], Bytes::new()).await;
+        assert_eq!(response.status().as_u16(), 200);
+        response.into_body()
+    }
+
     /// A stream of events that stays open.
     pub(crate) async fn follow(&self, path: &str, headers: Headers<'_>) -> Events {
         let response = self.open("GET", path, headers, Bytes::new()).await;

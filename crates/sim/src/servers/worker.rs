@@ -341,7 +341,7 @@ impl Worker {
         // The worker's memory of the workflow may be outdated by the time of the report.
         let known = self.known(&item).await;
         self.think(WorkClass::Task, 300).await?;
-        if self.connection.is_some() && world.below(3) == 0 {
+        if item.extensible && self.connection.is_some() && world.below(3) == 0 {
             // The server has received a poll of the worker meanwhile.
             let extend = ExtendTask { task_id, token: item.token };
             self.cluster.call(self.tenant, extend.into(), false).await;

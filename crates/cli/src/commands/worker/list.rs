@@ -8,7 +8,7 @@ use crate::exit::Failure;
 use crate::remote::Session;
 use crate::terminal::Colour;
 use crate::view::table::{Cell, cut, whole};
-use crate::view::words::{age, now_ms};
+use crate::view::words::{age, now_ms, short};
 
 #[derive(Args)]
 #[command(after_help = "\
@@ -27,7 +27,10 @@ impl List {
         let workers: Vec<_> =
             found.workers.into_iter().filter(|worker| !self.alive || worker.value.alive).collect();
         let columns = [
+            whole("ID"),
             cut("NAME"),
+            cut("HOST"),
+            cut("PROCESS"),
             whole("STATE"),
             cut("QUEUE"),
             whole("SEEN"),
@@ -39,7 +42,10 @@ impl List {
         listing.add(&workers, |worker| {
             let (state, colour) = if worker.alive { ("alive", Colour::Green) } else { ("gone", Colour::Red) };
             [
+                Cell::from(short(&worker.id)),
                 Cell::from(&worker.name),
+                Cell::from(&worker.host),
+                Cell::from(&worker.process_id),
                 Cell::painted(state, Some(colour)),
                 Cell::from(worker.task_queue.as_deref().unwrap_or_default()),
                 Cell::from(age(worker.last_heartbeat_ms, now_ms())),

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use tonic::client::Grpc;
 use tonic::codegen::http::uri::PathAndQuery;
-use tonic::transport::{Channel, Endpoint};
+use tonic::transport::Channel;
 use tonic::{Request, Status};
 use tonic_prost::ProstCodec;
 use uuid::Uuid;
@@ -45,13 +45,7 @@ impl Plain {
         Self { channel: server.channel() }
     }
 
-    /// A client whose server cannot be reached.
-    pub(super) fn nowhere() -> Self {
-        // No server listens on this port.
-        Self { channel: Endpoint::from_static("http://127.0.0.1:1").connect_lazy() }
-    }
-
-    /// Calls any rpc, named `Service/Rpc`.
+    /// Any rpc, by `Service/Rpc`.
     pub(super) async fn call<Q, R>(&self, rpc: &str, message: Q) -> Result<R, Status>
     where
         Q: prost::Message + Send + Sync + 'static,

@@ -1,29 +1,28 @@
-//! A server that stops and comes back while clients work that send each result only once. Work whose result was lost
-//! runs again; other results are accepted.
+//! Clients that send each result once, to a server that is killed and comes back: what was lost with it is run again, and what
+//! was not is taken.
 
 use serde_json::json;
 use uuid::Uuid;
 
 use super::client::{Plain, QUEUE, kinds};
 use super::commands::schedule;
-use crate::common::{Database, TestServer};
+use crate::common::{Database, Killable};
 
 /// Long enough to restart the server, short enough to wait for.
 const LEASE_MS: i64 = 4_000;
 
-async fn started(database: Database) -> TestServer {
+async fn started(database: Database) -> Killable {
     let change = |config: &mut flovyn_server::Config| {
         config.limits.task_lease_ms = Some(LEASE_MS);
         config.limits.workflow_lease_ms = Some(LEASE_MS);
     };
-    TestServer::start_with(database, change).await
+    Killable::start(database, change).await
 }
 
-/// While the server is away, one task continues, one task ends and its only report is lost, and the report of a step is
-/// lost.
-async fn a_server_that_goes_away_loses_no_work(database: Database) {
-    let server = started(database).await;
-    let client = Plain::of(&server);
+/// One task goes on while the server is away. Another one and a step end meanwhile: their only reports are lost.
+async fn a_server_that_is_killed_loses_no_work(database: Database) {
+    let killable = started(database).await;
+    let client = Plain::of(&killable.server);
     let id = client.register_process(("worker", "host", "1"), &["order"], &["runs", "ends"]).await;
     let execution_id = client.start("order", json!(null)).await;
     client.poll_workflow_as(&id, QUEUE, 20).await.unwrap();
@@ -36,19 +35,14 @@ async fn a_server_that_goes_away_loses_no_work(database: Database) {
     let other = client.start("order", json!(null)).await;
     client.poll_workflow_as(&id, QUEUE, 20).await.unwrap();
 
-    // Reports that are sent while the server is away fail and are not repeated.
-    server.server.drain();
-    let server = {
-        let (restarted, _lost) = tokio::join!(server.restart(), async {
-            let nowhere = Plain::nowhere();
-            let task = nowhere.complete_task(ends, json!(1)).await.is_err();
-            let step = nowhere.submit(&other, vec![], 2).await.is_err();
-            assert!(task && step);
-        });
-        restarted
-    };
-    // The worker does not register again.
-    let client = Plain::of(&server);
+    let killed = killable.kill().await;
+    // The client is the same, and so is the address.
+    client.complete_task(ends, json!("lost")).await.unwrap_err();
+    client.submit(&other, vec![], 2).await.unwrap_err();
+    let killable = killed.start().await;
+
+    // It does not register again.
+    let client = Plain::of(&killable.server);
     client.complete_task(runs, json!("kept")).await.unwrap();
     let again = client.poll_task_as(&id, QUEUE, 25).await.expect("the lost result is produced again");
     assert_eq!((again.task_execution_id, again.execution_count), (ends.to_string(), 2));
@@ -60,15 +54,75 @@ async fn a_server_that_goes_away_loses_no_work(database: Database) {
         open.retain(|id| *id != step.id);
     }
     let ended = ["TASK_COMPLETED", "TASK_COMPLETED", "WORKFLOW_COMPLETED"];
-    assert_eq!(kinds(&client.events(&execution_id).await)[3..], ended);
+    let events = client.events(&execution_id).await;
+    assert_eq!(kinds(&events)[3..], ended);
+    let outputs = [&events[3].data["output"], &events[4].data["output"]];
+    assert_eq!(outputs, [&json!("kept"), &json!("again")]);
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_goes_away_loses_no_work_on_sqlite() {
-    a_server_that_goes_away_loses_no_work(Database::Sqlite).await;
+/// The server is killed while a step and a result are on their way to it. Each is taken in whole or runs again; what was
+/// acknowledged does not run again.
+async fn what_is_on_its_way_to_a_killed_server_counts_once(database: Database) {
+    let killable = started(database).await;
+    let client = Plain::of(&killable.server);
+    let id = client.register_process(("worker", "host", "1"), &["order"], &["ends"]).await;
+    let task = client.submit_task("ends").await;
+    client.poll_task_as(&id, QUEUE, 20).await.unwrap();
+    let execution_id = client.start("order", json!(null)).await;
+    client.poll_workflow_as(&id, QUEUE, 20).await.unwrap();
+    let next = Uuid::new_v4();
+    let step = vec![schedule(next, "next", json!(1))];
+    // Both are sent before the kill begins. Whether they arrive is open.
+    let (result, step, killed) = tokio::join!(
+        client.complete_task(&task, json!("once")),
+        client.submit(&execution_id, step, 2),
+        killable.kill(),
+    );
+    let killable = killed.start().await;
+    let client = Plain::of(&killable.server);
+    // The next worker does everything that is left to do.
+    let id = client.register_process(("worker", "host", "2"), &["order"], &["ends", "next"]).await;
+    let mut delivered = Vec::new();
+    while !delivered.contains(&next.to_string()) {
+        if let Some(again) = client.poll_workflow_as(&id, QUEUE, 0).await {
+            assert!(step.is_err(), "an acknowledged step does not run again");
+            assert_eq!(again.id, execution_id);
+            client.submit(&again.id, vec![schedule(next, "next", json!(1))], 2).await.unwrap();
+        }
+        if let Some(task) = client.poll_task_as(&id, QUEUE, 1).await {
+            client.complete_task(&task.task_execution_id, json!("again")).await.unwrap();
+            delivered.push(task.task_execution_id);
+        }
+    }
+    assert!(result.is_err() || !delivered.contains(&task), "an acknowledged result does not run again");
+    let events = client.events(&execution_id).await;
+    assert_eq!(kinds(&events), ["WORKFLOW_STARTED", "TASK_SCHEDULED", "TASK_COMPLETED"]);
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_goes_away_loses_no_work_on_postgres() {
-    a_server_that_goes_away_loses_no_work(Database::Postgres).await;
+mod sqlite {
+    use super::Database::Sqlite;
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_server_that_is_killed_loses_no_work() {
+        super::a_server_that_is_killed_loses_no_work(Sqlite).await;
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn what_is_on_its_way_to_a_killed_server_counts_once() {
+        super::what_is_on_its_way_to_a_killed_server_counts_once(Sqlite).await;
+    }
+}
+
+mod postgres {
+    use super::Database::Postgres;
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_server_that_is_killed_loses_no_work() {
+        super::a_server_that_is_killed_loses_no_work(Postgres).await;
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn what_is_on_its_way_to_a_killed_server_counts_once() {
+        super::what_is_on_its_way_to_a_killed_server_counts_once(Postgres).await;
+    }
 }

@@ -14,6 +14,7 @@ mod dispatch;
 mod dropped_polls;
 mod endings;
 mod large_history;
+mod late_results;
 mod life;
 mod lost_results;
 mod messages;

@@ -93,7 +93,9 @@ async fn a_client_that_names_a_slug_or_nothing_is_told_what_is_wanted(server: Te
         let request = StartWorkflowRequest { org_id: named.into(), ..start_request("order", json!(1)) };
         let refused = client.start_with(request).await.unwrap_err();
         assert_eq!(refused.code(), Code::PermissionDenied);
-        for expected in ["FLV0081", word, "tenant's UUID", "tenant_id in .flovyn/credentials.json"] {
+        for expected in
+            ["FLV0081", word, "tenant's UUID", "flovyn tenant show", "tenant_id in .flovyn/credentials.json"]
+        {
             assert!(refused.message().contains(expected), "{expected}: {}", refused.message());
         }
     }

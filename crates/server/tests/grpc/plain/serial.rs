@@ -67,12 +67,15 @@ impl Serial {
         kinds(&self.client.events(id).await).last() == Some(&"WORKFLOW_COMPLETED")
     }
 
-    /// Works until this execution has ended. If polls were held as long as they ask, one step alone would take longer
-    /// than the whole deadline.
+    /// Works until this execution has ended. In each turn one task is done, and the first and the last turn have one poll
+    /// without work. `holds.rs` tests how long such a poll is held.
     async fn work_until_ended(&self, id: &str) {
+        let mut turns = 0;
         let work = async {
             while !self.has_ended(id).await {
                 self.turn().await;
+                turns += 1;
+                assert!(turns <= TASKS + 2, "polls bring nothing although there is work");
             }
         };
         tokio::time::timeout(DEADLINE, work).await.expect("its polls block it");

@@ -29,26 +29,32 @@ async fn a_long_task_of_a_client_without_heartbeats_runs_once(database: Database
 
     let other = Plain::of(&server);
     let other_id = other.register("other", &[], &["work"]).await;
-    let until = Instant::now() + Duration::from_millis(LEASE_MS.unsigned_abs()) * 3;
-    while Instant::now() < until {
-        assert!(worker.poll_workflow_once(&id, QUEUE, SECONDS).await.is_none());
-        assert!(worker.poll_task_once(&id, QUEUE, SECONDS).await.is_none());
-        let second = other.poll_task_once(&other_id, QUEUE, 0).await;
-        assert!(second.is_none(), "it runs twice: {second:?}");
-    }
+    polls_for_leases(3, (&worker, &id), (&other, &other_id)).await;
     worker.complete_task(&task_id, json!("done")).await.unwrap();
 }
 
-/// The connection is gone, and with it all signs of life.
+/// A worker that has claimed a task polls on for so many leases. Another worker must not get the task meanwhile.
+async fn polls_for_leases(leases: u32, (worker, id): (&Plain, &str), (other, other_id): (&Plain, &str)) {
+    let until = Instant::now() + Duration::from_millis(LEASE_MS.unsigned_abs()) * leases;
+    while Instant::now() < until {
+        assert!(worker.poll_workflow_once(id, QUEUE, SECONDS).await.is_none());
+        assert!(worker.poll_task_once(id, QUEUE, SECONDS).await.is_none());
+        let second = other.poll_task_once(other_id, QUEUE, 0).await;
+        assert!(second.is_none(), "it runs twice: {second:?}");
+    }
+}
+
+/// Its polls have extended its claim beyond the lease. Then its connection is gone, and with it all signs of life.
 async fn a_dead_client_loses_its_task_soon(database: Database) {
     let server = short_leases(database).await;
     let worker = Plain::of(&server);
     let id = worker.register("dead", &[], &["work"]).await;
     let task_id = worker.submit_task("work").await;
     assert_eq!(worker.poll_task_as(&id, QUEUE, 20).await.unwrap().task_execution_id, task_id);
-    drop(worker);
     let other = Plain::of(&server);
     let other_id = other.register("other", &[], &["work"]).await;
+    polls_for_leases(2, (&worker, &id), (&other, &other_id)).await;
+    drop(worker);
     let again = other.poll_task_as(&other_id, QUEUE, 25).await.expect("it is handed out again");
     assert_eq!((again.task_execution_id, again.execution_count), (task_id, 2));
 }
