@@ -52,7 +52,7 @@ pub struct Limits {
     pub ttl_default_ms: i64,
     /// Timers, timeouts and delays.
     pub duration_max_ms: i64,
-    /// How long a workflow may make no progress after a cancel request that names no grace time.
+    /// How long a workflow may wait without progress after a cancel request, if it has no grace time of its own.
     pub cancel_grace_ms: i64,
     /// Back-off of failed activations: first delay and cap.
     pub activation_backoff_ms: i64,

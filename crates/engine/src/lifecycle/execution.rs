@@ -4,7 +4,7 @@ use crate::code::{Code, Refusal};
 use crate::event::{Event, EventData, EventKind, Origin};
 use crate::failure::{Failure, StoredFailure};
 use crate::ids::{ExecutionId, Payload, TenantId, Text};
-use crate::lifecycle::{alarm, key, quota};
+use crate::lifecycle::{alarm, clean_up, key, quota};
 use crate::note::Noted;
 use crate::planted::{Bug, planted};
 use crate::rules::Work;
@@ -102,6 +102,7 @@ pub(crate) fn make_pending(work: &mut Work<'_>, execution: &mut Execution) {
     execution.status = ExecutionStatus::Pending;
     execution.lease_until_ms = None;
     execution.marked = false;
+    clean_up::stop(execution, work.now.ms);
     if execution.is_in_ready() {
         work.set.add_ready(execution.ready());
     }

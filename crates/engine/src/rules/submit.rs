@@ -312,31 +312,29 @@ impl SubmitActivation {
         Ok(())
     }
 
-    /// After a cancel request: sets the time until which the clean-up may continue.
+    /// After a cancel request: how long the clean-up may continue.
     fn clean_up_went_on(&self, work: &mut Work<'_>, execution: &mut Execution) {
-        let (Some(asked_ms), Some(told)) = (execution.cancel_requested_ms, self.clean_up) else { return };
-        if execution.cancel_grace_ms.is_none()
-            && let Some(grace_ms) = told.grace_ms
-        {
+        if execution.cancel_requested_ms.is_none() {
+            return;
+        }
+        self.learn_grace(work, execution);
+        let open = execution.open_tasks + execution.open_timers + execution.open_children;
+        let step = match self.clean_up {
+            Some(told) if told.waits && open > 0 => clean_up::Step::Waits,
+            Some(_) if !self.commands.is_empty() => clean_up::Step::Advanced,
+            // A client that never says that it cleans up, or an activation that had not seen the request.
+            _ => clean_up::Step::Idle,
+        };
+        clean_up::accepted(execution, work.limits.cancel_grace_ms, work.now.ms, step);
+        execution::arm(work, execution);
+    }
+
+    fn learn_grace(&self, work: &Work<'_>, execution: &mut Execution) {
+        if let Some(grace_ms) = self.clean_up.and_then(|told| told.grace_ms) {
             // Clamped to the limit of a start: a worker's definition is no reason to refuse its work.
             let grace_ms = grace_ms.clamp(0, work.limits.duration_max_ms);
-            execution.cancel_grace_ms = Some(grace_ms);
-            execution.clean_up_until_ms = Some(asked_ms.saturating_add(grace_ms));
+            clean_up::learn(execution, grace_ms, work.now.ms);
         }
-        let open = execution.open_tasks + execution.open_timers + execution.open_children;
-        let step = match told.waits && open > 0 {
-            true => clean_up::Step::Waits,
-            false if !self.commands.is_empty() => clean_up::Step::Advanced,
-            false => clean_up::Step::Idle,
-        };
-        execution.clean_up_until_ms = clean_up::until(
-            execution.clean_up_until_ms,
-            execution.cancel_grace_ms,
-            work.limits.cancel_grace_ms,
-            work.now.ms,
-            step,
-        );
-        execution::arm(work, execution);
     }
 
     /// The worker could not carry out the activation. The workflow has not failed: it is held back, visibly, and
@@ -371,6 +369,8 @@ impl SubmitActivation {
         execution.failure_build =
             held_back::failed_on(execution.failure_build.as_ref(), self.build_id.as_ref());
         execution.not_before_ms = Some(work.now.ms.saturating_add(delay_ms));
+        self.learn_grace(work, execution);
+        clean_up::failed(execution, work.limits.cancel_grace_ms, work.now.ms);
         execution::make_pending(work, execution);
         Ok(())
     }

@@ -13,6 +13,7 @@ use super::desk::{Desk, Finished};
 use super::{Setup, WorkerEvent, unharmed};
 use crate::client::pages;
 use crate::context::WorkflowContext;
+use crate::definition::AnyWorkflow;
 use crate::error::{Error, Result};
 use crate::replay::{ActivationError, Command, Core, Instance, LogEvent, Outcome, Shared};
 use crate::wire;
@@ -149,6 +150,10 @@ fn failed(
             position: error.position,
             build_id: setup.build_id.clone(),
         }),
+        clean_up: definition_of(setup, work).map(|definition| v1::CleanUp {
+            waits: false,
+            grace_ms: definition.cancel_grace().map(wire::milliseconds),
+        }),
         ..v1::SubmitWorkflowCommandsRequest::default()
     }
 }
@@ -204,6 +209,15 @@ fn read(events: &[v1::WorkflowEvent]) -> Result<Vec<LogEvent>> {
     events.iter().map(wire::event).collect()
 }
 
+fn version(work: &v1::WorkflowExecution) -> Option<&str> {
+    work.workflow_version.as_deref().filter(|version| !version.is_empty())
+}
+
+/// `None`: this worker does not have the workflow.
+fn definition_of(setup: &Setup, work: &v1::WorkflowExecution) -> Option<Arc<dyn AnyWorkflow>> {
+    setup.registry.workflow(&work.kind, version(work))
+}
+
 /// Creates a workflow instance for a replay from the beginning. The input is in the first event.
 fn start(
     setup: &Setup,
@@ -211,8 +225,8 @@ fn start(
     work: &v1::WorkflowExecution,
     events: &[LogEvent],
 ) -> Result<Instance, ActivationError> {
-    let version = work.workflow_version.as_deref().filter(|version| !version.is_empty());
-    let definition = setup.registry.workflow(&work.kind, version).ok_or_else(|| {
+    let version = version(work);
+    let definition = definition_of(setup, work).ok_or_else(|| {
         let of_version = version.map(|version| format!(" of version {version:?}")).unwrap_or_default();
         ActivationError::new(
             "UNKNOWN_KIND",
