@@ -29,8 +29,8 @@ pub struct Limits {
     pub label_chars: usize,
     pub history_events: i64,
     pub buffered_signals: i64,
-    /// How often in a row an end may be deferred because of new signals. After that, signals are refused until the
-    /// execution has ended or continued.
+    /// How often in a row an end may be deferred because of new signals. After that, signals are refused while an
+    /// activation is running.
     pub deferred_ends: i64,
     pub pending_tasks: i64,
     pub state_keys: i64,

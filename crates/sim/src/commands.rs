@@ -72,6 +72,8 @@ pub(crate) fn command(
             workflow_version: None,
             execution_timeout_ms: None,
             cancel_grace_ms: None,
+            key: key(&mut generator.rng, 20),
+            labels: Vec::new(),
         }),
         _ => Command::RequestCancelChild {
             child_id: generator.rng.pick(&children).copied().unwrap_or(fresh),

@@ -4,7 +4,7 @@ use crate::check;
 use crate::code::{Code, Refusal};
 use crate::digest::digest;
 use crate::event::{EventData, EventKind, Origin};
-use crate::ids::TenantId;
+use crate::ids::{TenantId, Text};
 use crate::lifecycle::execution::{self, End};
 use crate::lifecycle::reporter::{self, ClaimOf, Content, Verdict, Why};
 use crate::lifecycle::{clean_up, held_back};
@@ -112,7 +112,7 @@ impl SubmitActivation {
         execution.accepted_epoch = execution.epoch;
         execution.runs_again = 0;
         execution.accepted_digest = content.map(|content| content.digest);
-        self.end(work, &mut execution, unseen)?;
+        self.end(work, &mut execution, unseen, overlooked)?;
         if overlooked || self.ends() && self.token.is_none() {
             // All signals were delivered; without a token, it is not known which of them the worker has seen.
             execution.base_sequence = execution.base_sequence.max(execution.last_signal_sequence);
@@ -179,7 +179,9 @@ impl SubmitActivation {
     fn has_unseen_events(&self, execution: &Execution) -> Result<bool, Refusal> {
         match (self.token, self.base_sequence) {
             (Some(_), Some(base)) => {
-                if base < execution.base_sequence || base > execution.last_sequence {
+                // Code of another build may end the workflow at an earlier event than the last accepted activation saw.
+                let too_low = base < execution.base_sequence && !(self.ends() && base >= 0);
+                if too_low || base > execution.last_sequence {
                     let message = format!(
                         "base {base} is outside {}..={}",
                         execution.base_sequence, execution.last_sequence
@@ -261,10 +263,18 @@ impl SubmitActivation {
         Some(Err(Refusal::new(Code::PartialRepeat, message)))
     }
 
-    fn end(&self, work: &mut Work<'_>, execution: &mut Execution, unseen: bool) -> Result<(), Refusal> {
+    /// `overlooked`: it ends although it has not seen a signal.
+    fn end(
+        &self,
+        work: &mut Work<'_>,
+        execution: &mut Execution,
+        unseen: bool,
+        overlooked: bool,
+    ) -> Result<(), Refusal> {
         // The signals that had arrived at the time of the claim were delivered with it.
         execution.buffered_signals -= execution.delivered_signals;
-        let (unread_signals, undelivered) = (self.unread_signals.max(0), execution.buffered_signals);
+        let (least, undelivered) = (i64::from(overlooked), execution.buffered_signals);
+        let unread_signals = self.unread_signals.max(least);
         execution.delivered_signals = 0;
         if let Some(base) = self.base_sequence.filter(|_| self.token.is_some()) {
             execution.base_sequence = base;
@@ -289,15 +299,11 @@ impl SubmitActivation {
                 End::Completed { output, unread_signals }
             }
             Outcome::Failed { error, failure, stack_trace } => {
-                check::text("error", error, work.limits)?;
-                check::text("stack trace", stack_trace.as_deref().unwrap_or(""), work.limits)?;
+                let error = check::cut("error", error, work.limits)?;
+                let cut = |trace| check::cut("stack trace", trace, work.limits);
+                let stack_trace = stack_trace.as_ref().map(cut).transpose()?;
                 check::failure(failure, work.limits)?;
-                End::Failed {
-                    error: error.clone(),
-                    failure: failure.clone(),
-                    stack_trace: stack_trace.clone(),
-                    unread_signals,
-                }
+                End::Failed { error, failure: failure.clone(), stack_trace, unread_signals }
             }
             Outcome::Cancelled { reason } => {
                 check::text("reason", reason, work.limits)?;
@@ -343,15 +349,17 @@ impl SubmitActivation {
         &self,
         work: &mut Work<'_>,
         execution: &mut Execution,
-        code: &crate::ids::Text,
-        message: &crate::ids::Text,
+        code: &Text,
+        message: &Text,
     ) -> Result<(), Refusal> {
         if self.commands.iter().any(|command| !matches!(command, Command::RecordOperation { .. })) {
             let message = "a failed activation may only contain RecordOperation commands";
             return Err(Refusal::new(Code::InvalidCommand, message));
         }
         check::name("failure code", code, work.limits)?;
-        check::text("failure message", message, work.limits)?;
+        // Whatever a panic says, it is no reason to refuse the report of it.
+        let message = &Text::from(message.replace('\0', "\u{fffd}"));
+        let message = &check::cut("failure message", message, work.limits)?;
         check::optional_name("build id", &self.build_id, work.limits)?;
         if refused::fail_after_equal(work, execution, code, message) {
             return Ok(());

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use flovyn_proto::v1;
+use flovyn_proto::v1::workflow_command::CommandData;
 use serde_json::Value;
 use uuid::Uuid;
 
@@ -32,9 +33,11 @@ pub(super) async fn run(setup: Arc<Setup>, cache: Arc<Cache>, desk: Arc<Desk>, w
     let (finished, instance) = match advance(&setup, &cache, &work).await {
         Ok(Some((instance, commands, outcome))) => {
             let mut submit = submission(&id, token, &instance, commands, &outcome);
-            // If the code now ends the workflow at an earlier event than before, the server has already delivered
-            // later events.
-            submit.base_sequence = submit.base_sequence.max(Some(work.events_after));
+            if let Some(CommandData::FailWorkflow(failure)) =
+                submit.commands.last_mut().and_then(|command| command.command_data.as_mut())
+            {
+                setup.limits.get().cut(&mut failure.error);
+            }
             match setup.limits.get().refuse(&submit) {
                 Some(error) => (Finished::Activation(failed(&setup, &work, error)), None),
                 None => {
@@ -130,9 +133,10 @@ pub(super) fn submission(
 fn failed(
     setup: &Setup,
     work: &v1::WorkflowExecution,
-    error: ActivationError,
+    mut error: ActivationError,
 ) -> v1::SubmitWorkflowCommandsRequest {
     setup.metrics.activations_failed.fetch_add(1, Ordering::Relaxed);
+    setup.limits.get().cut(&mut error.message);
     tracing::warn!(execution = work.id, kind = work.kind, %error, position = error.position, "an activation failed");
     setup.tell(&WorkerEvent::ActivationFailed {
         execution_id: Uuid::try_parse(&work.id).unwrap_or_default(),

@@ -120,10 +120,7 @@ async fn a_grace_of_its_own_is_all_the_time_there_is(place: Place) {
     server.pass(9_999).await;
     assert!(!server.status(short).await.is_terminal());
     server.pass(1).await;
-    assert_eq!(
-        last_text(&server, short).await,
-        "force-stopped: clean-up did not end within 10 s"
-    );
+    assert_eq!(last_text(&server, short).await, "force-stopped: clean-up did not end within 10 s");
     server.pass(10_000).await;
     assert_eq!(server.status(defined).await, ExecutionStatus::Cancelled);
     server.pass(9 * MINUTE_MS).await;
