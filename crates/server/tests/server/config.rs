@@ -62,7 +62,7 @@ fn every_key_can_be_set() {
     assert_eq!(config.limits.apply().session_lease_ms, 20_000);
     assert_eq!(config.limits.apply().equal_refusals, 7);
     for count in ["1", "1001"] {
-        let text = format!("[limits]\nequal_refusals = {count}");
+        let text = FULL.replace("equal_refusals = 7", &format!("equal_refusals = {count}"));
         assert!(parse(&text, &[]).unwrap_err().contains("limits.equal_refusals"));
     }
     assert_eq!(config.tenants[0].id.unwrap().to_string(), "0195c1a0-0000-7000-8000-000000000001");

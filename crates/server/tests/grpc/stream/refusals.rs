@@ -200,8 +200,13 @@ async fn a_tasks_output_of_2_mib(server: TestServer) {
 async fn a_tasks_error_that_is_too_long_is_cut(server: TestServer) {
     let (mut worker, mut app) = (Worker::connect(&server).await, App::of(&server));
     let (id, task) = with_task(&mut worker, &mut app).await;
-    let ack = worker.fail_task(&task, &format!("no route {}", "x".repeat(70_000))).await;
-    assert_eq!(ack.code, "", "{}", ack.message);
+    let error = format!("no route {}", "x".repeat(70_000));
+    assert_eq!(worker.fail_task(&task, &error).await.code, "");
+    // The attempts that are left count.
+    for _ in 2..=5 {
+        let task = worker.task().await;
+        assert_eq!(worker.fail_task(&task, &error).await.code, "");
+    }
     let activation = worker.activation().await;
     let failed = activation.events.iter().find(|event| event.event_type == "TASK_FAILED").unwrap();
     let error = data(failed)["error"].as_str().unwrap().to_owned();
