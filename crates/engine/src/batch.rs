@@ -98,6 +98,11 @@ impl Batch {
         let Some(now) = self.now else { return self.ask() };
         while self.decided.len() < self.requests.len() {
             if let Some(refusal) = self.faults[self.decided.len()].take() {
+                let report = self.requests[self.decided.len()].op.report();
+                debug_assert!(
+                    report.is_none_or(|report| refusal.code.refuses().contains(&report)),
+                    "{refusal}"
+                );
                 self.decided.push(Decided::Refused(refusal));
                 continue;
             }
@@ -154,6 +159,14 @@ impl Batch {
     }
 
     fn decide(&mut self, request: &Request, now: Now) -> Decided {
+        let decided = self.decide_rule(request, now);
+        if let (Decided::Refused(refusal), Some(report)) = (&decided, request.op.report()) {
+            debug_assert!(refusal.code.refuses().contains(&report), "{} refuses {report:?}", refusal.code);
+        }
+        decided
+    }
+
+    fn decide_rule(&mut self, request: &Request, now: Now) -> Decided {
         let noted = self.notes.len();
         let mut work = Work {
             tenant_id: request.tenant_id,

@@ -83,6 +83,22 @@ pub(crate) fn text(what: &str, text: &str, limits: &Limits) -> Result<(), Refusa
     Ok(())
 }
 
+/// The message of a failure. A message that is too long is cut: to refuse it would hide the failure.
+pub(crate) fn cut(what: &str, text: &Text, limits: &Limits) -> Result<Text, Refusal> {
+    no_nul(what, text)?;
+    Ok(beginning(text, limits.text_bytes).map_or_else(|| text.clone(), Text::from))
+}
+
+/// The beginning of a text that has more than `max` bytes, with an ellipsis. `None`: the text is not too long.
+pub(crate) fn beginning(text: &str, max: usize) -> Option<String> {
+    const ELLIPSIS: char = '\u{2026}';
+    if text.len() <= max {
+        return None;
+    }
+    let end = text.floor_char_boundary(max.saturating_sub(ELLIPSIS.len_utf8()));
+    Some(format!("{}{ELLIPSIS}", &text[..end]))
+}
+
 fn no_nul(what: &str, text: &str) -> Result<(), Refusal> {
     if text.as_bytes().contains(&0) {
         return Err(Refusal::new(Code::InvalidText, format!("{what} contains U+0000")));

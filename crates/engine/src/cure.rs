@@ -4,6 +4,38 @@
 //! code, and a test checks every row.
 
 use crate::code::Code;
+use crate::request::Op;
+
+/// A kind of report.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Report {
+    Activation,
+    TaskResult,
+    Heartbeat,
+}
+
+impl Report {
+    /// The name that the documentation uses.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Activation => "activation",
+            Self::TaskResult => "task result",
+            Self::Heartbeat => "heartbeat",
+        }
+    }
+}
+
+impl Op {
+    /// The kind of report. `None`: the request is no report.
+    pub fn report(&self) -> Option<Report> {
+        match self {
+            Op::SubmitActivation(_) | Op::RefuseActivation(_) => Some(Report::Activation),
+            Op::CompleteTask(_) | Op::FailTask(_) | Op::RefuseTaskResult(_) => Some(Report::TaskResult),
+            Op::HeartbeatTask(_) => Some(Report::Heartbeat),
+            _ => None,
+        }
+    }
+}
 
 /// The remedy for a refused report of the holder of a claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -41,7 +73,7 @@ impl Cure {
 }
 
 impl Code {
-    /// The remedy for a refusal with this code. Codes that never refuse a report count as [`Cure::Nothing`]: if such a
+    /// The remedy for a refusal with this code. Codes that never refuse a report ([`refuses`](Self::refuses)) count as [`Cure::Nothing`]: if such a
     /// code is ever raised for a report, the work does not get stuck.
     pub fn cure(self) -> Cure {
         use Code::*;
@@ -49,18 +81,38 @@ impl Code {
             InvalidPayload | InvalidText | InvalidName | InvalidId | InvalidTtl | InvalidDuration
             | InvalidRetryPolicy | InvalidBatch | InvalidCommand | InvalidSequence | InvalidValue
             | PayloadTooLarge | HistoryFull | TooManyStateKeys | ExecutionNotFound | TaskNotFound
-            | PromiseNotFound | IdCollision | KeyConflict | StoreRefused | Internal => Cure::Nothing,
-            TooManyPendingTasks | PromiseKeyConflict => Cure::Time,
+            | PromiseNotFound | IdCollision | TooManyLabels | StoreRefused | Internal => Cure::Nothing,
+            // Keys become free: at the end of their lifetime, or when the promise is closed.
+            TooManyPendingTasks | KeyConflict | PromiseKeyConflict => Cure::Time,
             CommitConflict | Overloaded | ShuttingDown | StoreUnavailable | DatabaseDamaged
             | OutcomeUnknown | RequestTooSlow => Cure::Resend,
             PartialRepeat | EndDeferred => Cure::Requeued,
             StaleClaim | ExecutionFinished | NotRegistered | Unauthenticated | PermissionDenied
             | TooManyTries => Cure::NotHeld,
-            // These codes never refuse a report.
+            code => {
+                debug_assert!(code.refuses().is_empty(), "{code} may refuse a report: say what cures it");
+                Cure::Nothing
+            }
+        }
+    }
+
+    /// The reports that may be refused with this code. Debug builds check that no other report is.
+    pub fn refuses(self) -> &'static [Report] {
+        use Code::*;
+        use Report::*;
+        match self {
+            InvalidPayload | InvalidId | PayloadTooLarge | TaskNotFound | StaleClaim | NotRegistered
+            | CommitConflict | Overloaded | ShuttingDown | StoreUnavailable | StoreRefused
+            | OutcomeUnknown | TooManyTries | RequestTooSlow | DatabaseDamaged | Unauthenticated
+            | PermissionDenied | Internal => &[Activation, TaskResult, Heartbeat],
+            InvalidText | InvalidName | InvalidDuration | InvalidCommand => &[Activation, TaskResult],
+            InvalidTtl | InvalidRetryPolicy | InvalidBatch | InvalidSequence | InvalidValue | HistoryFull
+            | TooManyPendingTasks | TooManyStateKeys | ExecutionNotFound | PromiseNotFound | IdCollision
+            | KeyConflict | PromiseKeyConflict | PartialRepeat | EndDeferred | TooManyLabels => &[Activation],
+            ExecutionFinished => &[TaskResult],
             InvalidPage
             | KeysDiffer
             | AmbiguousLength
-            | TooManyLabels
             | TooManySignals
             | TooManyQueuesPaused
             | HistoryTooLarge
@@ -79,7 +131,7 @@ impl Code {
             | NotBackedOff
             | TaskOfWorkflow
             | RateLimitExceeded
-            | NotOffered => Cure::Nothing,
+            | NotOffered => &[],
         }
     }
 

@@ -29,7 +29,7 @@ mod rules;
 
 pub use batch::{Batch, BatchStep, Decided};
 pub use code::{Class, Code, Exceeded, Refusal};
-pub use cure::Cure;
+pub use cure::{Cure, Report};
 pub use ids::{Ids, Now};
 pub use lifecycle::held_back::{has_failed, may_try};
 pub use lifecycle::lease::longest_timeout;

@@ -29,8 +29,8 @@ pub struct Limits {
     pub label_chars: usize,
     pub history_events: i64,
     pub buffered_signals: i64,
-    /// How often in a row an end may be deferred because of new signals. After that, signals are refused until the
-    /// execution has ended or continued.
+    /// How often in a row an end may be deferred because of new signals. After that, signals are refused while an
+    /// activation is running.
     pub deferred_ends: i64,
     pub pending_tasks: i64,
     pub state_keys: i64,
@@ -52,7 +52,7 @@ pub struct Limits {
     pub ttl_default_ms: i64,
     /// Timers, timeouts and delays.
     pub duration_max_ms: i64,
-    /// How long a workflow may make no progress after a cancel request that names no grace time.
+    /// How long a workflow may wait without progress after a cancel request, if it has no grace time of its own.
     pub cancel_grace_ms: i64,
     /// Back-off of failed activations: first delay and cap.
     pub activation_backoff_ms: i64,

@@ -1,7 +1,7 @@
 //! Why an execution or task is not running: a structured answer.
 
 use crate::ids::{ExecutionId, Now, PromiseId, TaskId, Text};
-use crate::lifecycle::held_back;
+use crate::lifecycle::{clean_up, held_back};
 use crate::limits::Limits;
 use crate::state::*;
 
@@ -35,10 +35,12 @@ pub enum Waiting {
     DelayedStart {
         until_ms: i64,
     },
-    /// Cleaning up after a cancel request. `until_ms`: when it is force-stopped. `None`: no limit while it makes
-    /// progress.
+    /// Cleaning up after a cancel request. `until_ms`: when it is force-stopped. `None`: the time does not run now.
+    /// `left_ms`: the time that is left once it runs. `None`: it runs, or the clean-up waits for its own work, which
+    /// has no limit.
     CleanUp {
         until_ms: Option<i64>,
+        left_ms: Option<i64>,
     },
     /// The activation failed, and a retry is scheduled. `builds`: the builds that have failed on it, as far as known.
     /// Any other build takes it without waiting.
@@ -109,7 +111,8 @@ pub struct OpenItems<'a> {
 pub fn execution(row: &Execution, open: OpenItems<'_>, around: Surroundings<'_>) -> Vec<Waiting> {
     let mut reasons = reasons(row, open, around);
     if row.cancel_requested_ms.is_some() && !row.status.is_terminal() {
-        reasons.insert(0, Waiting::CleanUp { until_ms: row.clean_up_until_ms });
+        let left_ms = row.clean_up_left_ms.filter(|_| !clean_up::is_unlimited(row));
+        reasons.insert(0, Waiting::CleanUp { until_ms: row.clean_up_until_ms, left_ms });
     }
     reasons
 }

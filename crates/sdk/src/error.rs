@@ -34,13 +34,15 @@ pub(crate) const PLAIN: &str = "ERROR";
 pub enum Error {
     /// A failure that the application reports, created with [`Error::application`].
     Application(Box<ApplicationError>),
-    /// The task failed permanently: its error was not retryable, or no attempts or no time were left.
+    /// The task failed permanently: its error was not retryable, or no attempts or no time were left. If a time limit
+    /// of the task ended it, its [`kind`](Self::kind) is `TIMEOUT`.
     TaskFailed { task_type: String, message: String, failure: Box<Failure> },
     /// A promise exceeded its timeout, an attempt of a task exceeded its time limit, or a client stopped
     /// waiting. A promise that timed out is closed and can no longer be resolved. `None`: the duration of the
     /// limit is not known.
     Timeout(Option<Duration>),
-    /// The future passed to [`with_timeout`](crate::with_timeout) did not complete within the limit. If the
+    /// The future passed to [`with_timeout`](crate::with_timeout) did not complete within the limit. The kind is
+    /// `ELAPSED`, because what was waited for may still go on. If the
     /// future was passed as `&mut`, it continues and can be awaited again.
     Elapsed(Duration),
     /// The work was cancelled, or the workflow was asked to cancel.
@@ -120,7 +122,7 @@ impl Error {
 
     /// The kind of the failure, for comparisons. If the failing code used [`Error::application`], this is the
     /// kind given there, also in the workflow, its parent and the client. Otherwise it is the kind of the
-    /// variant, such as `TIMEOUT`, `CANCELLED`, `TASK_FAILED`, `CHILD_FAILED`, `PROMISE_REJECTED` or `ERROR`.
+    /// variant, such as `TIMEOUT`, `ELAPSED`, `CANCELLED`, `TASK_FAILED`, `CHILD_FAILED`, `PROMISE_REJECTED` or `ERROR`.
     /// For an error of the server it is the server's code.
     pub fn kind(&self) -> &str {
         let or = |failure: &'_ Failure, kind: &'static str| failure.kind.is_none().then_some(kind);
@@ -130,7 +132,8 @@ impl Error {
             Self::TaskFailed { failure, .. } => (failure, or(failure, "TASK_FAILED")),
             Self::ChildFailed { failure, .. } => (failure, or(failure, "CHILD_FAILED")),
             Self::WorkflowFailed { failure, .. } => (failure, or(failure, "WORKFLOW_FAILED")),
-            Self::Timeout(_) | Self::Elapsed(_) => return "TIMEOUT",
+            Self::Timeout(_) => return "TIMEOUT",
+            Self::Elapsed(_) => return "ELAPSED",
             Self::Cancelled(_) => return "CANCELLED",
             Self::PromiseRejected { .. } => return "PROMISE_REJECTED",
             Self::DeterminismViolation(_) => return "DETERMINISM_VIOLATION",

@@ -192,6 +192,9 @@ pub(crate) fn command(command: Command) -> v1::WorkflowCommand {
                 execution_timeout_ms: options.execution_timeout.map(milliseconds),
                 cancel_grace_ms: options.cancel_grace.map(milliseconds),
                 priority_seconds: options.priority_seconds,
+                idempotency_key: options.key,
+                idempotency_key_ttl_seconds: options.key_ttl.map(crate::client::seconds),
+                metadata: options.labels,
                 ..v1::ScheduleChildWorkflowCommand::default()
             }),
         ),

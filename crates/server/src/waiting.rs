@@ -72,8 +72,14 @@ pub fn describe(waiting: &Waiting) -> WaitingOn {
         Waiting::DelayedStart { until_ms } => {
             WaitingOn::new("DELAYED_START", "its start is delayed".into()).until(*until_ms)
         }
-        Waiting::CleanUp { until_ms } => {
-            let limit = if until_ms.is_some() { "" } else { ", with no time limit while it makes progress" };
+        Waiting::CleanUp { until_ms, left_ms } => {
+            let limit = match (until_ms, left_ms) {
+                (Some(_), _) => String::new(),
+                (None, Some(left_ms)) => {
+                    format!("; the limit of {left_ms} ms does not run while it waits for a worker or runs")
+                }
+                (None, None) => ", with no time limit while it waits for its own work".into(),
+            };
             let found = WaitingOn::new("CLEAN_UP", format!("cleaning up after a cancel request{limit}"));
             WaitingOn { until_ms: *until_ms, ..found }
         }

@@ -1,7 +1,7 @@
 //! Random commands of an activation.
 
 use flovyn_engine::ids::TenantId;
-use flovyn_engine::request::{Command, ScheduleChild};
+use flovyn_engine::request::{Command, KeySpec, ScheduleChild};
 use flovyn_engine::snapshot::Snapshot;
 use flovyn_engine::state::Execution;
 
@@ -72,6 +72,9 @@ pub(crate) fn command(
             workflow_version: None,
             execution_timeout_ms: None,
             cancel_grace_ms: None,
+            // From the id, so that a seed yields the same programs as before children had keys.
+            key: (fresh.as_u128() % 5 == 0).then(|| KeySpec { name: "key-1".into(), ttl_ms: None }),
+            labels: Vec::new(),
         }),
         _ => Command::RequestCancelChild {
             child_id: generator.rng.pick(&children).copied().unwrap_or(fresh),

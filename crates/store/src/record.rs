@@ -178,7 +178,7 @@ record!(
         delivered_signals: i64, state_keys: i64, alarm_ms: Option<i64>, lease_alarm_ms: Option<i64>, purging: bool,
         accepted_digest: Option<i64>, claim_credential: Option<i64>, claim_connection: Option<i64>, claim_lost_ms: Option<i64>,
         last_signal_sequence: i64, runs_again: i64, equal_refusals: i64,
-        cancel_grace_ms: Option<i64>, clean_up_until_ms: Option<i64>,
+        cancel_grace_ms: Option<i64>, clean_up_until_ms: Option<i64>, clean_up_left_ms: Option<i64>,
     )
 );
 record!(

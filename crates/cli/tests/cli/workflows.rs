@@ -86,6 +86,10 @@ fn a_key_stands_for_the_id() {
         let missing = world.run(&["workflow", stop, "key:nobody"]);
         assert!(missing.err.contains("no execution has the key 'nobody'"), "{}", missing.err);
     }
+    let refused = world.run(&["workflow", "release", "key:shop/7"]);
+    assert!(refused.err.contains("FLV0060"), "{}", refused.err);
+    let missing = world.run(&["workflow", "release", "key:nobody"]);
+    assert!(missing.err.contains("no execution has the key 'nobody'"), "{}", missing.err);
     let empty = world.run(&["workflow", "show", "key:"]);
     assert!(empty.err.contains("the value is empty"), "{}", empty.err);
 }

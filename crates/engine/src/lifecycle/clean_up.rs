@@ -1,15 +1,27 @@
 //! How long an execution may continue after a cancel request.
 //!
-//! | the execution | is force-stopped |
-//! |---|---|
-//! | has its own grace | when the grace is over, counted from the request, whatever the workflow does |
-//! | waits for a task, timer or child of its clean-up | never: clean-up has the time it needs |
-//! | makes another kind of progress | the idle limit after its last progress |
-//! | ignores the request | the idle limit after the request |
+//! The request gives an execution without a grace of its own the idle limit. A clock uses it up:
 //!
-//! A failed activation is no progress, but removes none: clean-up that waited for its own work still has no limit.
+//! | the execution | the clock |
+//! |---|---|
+//! | is PENDING: it waits for a worker, for a paused queue, or is held back for its code | stands still |
+//! | is RUNNING, while its claim holds | stands still |
+//! | has an activation that fails, or whose worker is lost | a [`FAILURES`]th of the limit is used |
+//! | is WAITING for a task, timer or child of its clean-up | no limit, and the whole limit afterwards |
+//! | is WAITING after another kind of progress | runs, with the whole limit |
+//! | is WAITING after no progress | runs, with what is left |
+//!
+//! A grace of its own counts from the first activation after the request, whatever the workflow does. If only the
+//! workflow's definition has one, it counts from the first report that names it.
+//!
+//! Time runs out at `clean_up_until_ms`; the alarm then force-stops the execution. `clean_up_left_ms` is the time that is
+//! left while the clock stands still. After a request, exactly one of the two is set.
 
 use crate::ids::Text;
+use crate::state::{Execution, ExecutionStatus};
+
+/// How many activations may fail in a row before an execution without a grace of its own is force-stopped.
+const FAILURES: i64 = 10;
 
 /// The effect of an accepted activation on the clean-up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,34 +34,78 @@ pub(crate) enum Step {
     Idle,
 }
 
-/// When an execution is force-stopped that receives a cancel request now.
-pub(crate) fn asked(grace_ms: Option<i64>, idle_ms: i64, now_ms: i64) -> i64 {
-    now_ms.saturating_add(grace_ms.unwrap_or(idle_ms))
+/// Records a cancel request. The clock starts later.
+pub(crate) fn ask(row: &mut Execution, idle_ms: i64, now_ms: i64) {
+    row.cancel_requested_ms = Some(now_ms);
+    row.clean_up_left_ms = Some(row.cancel_grace_ms.unwrap_or(idle_ms));
 }
 
-/// When the execution is force-stopped after this step. `None`, before or after: it has no limit.
-pub(crate) fn until(
-    before_ms: Option<i64>,
-    grace_ms: Option<i64>,
-    idle_ms: i64,
-    now_ms: i64,
-    step: Step,
-) -> Option<i64> {
-    let from_now_ms = Some(now_ms.saturating_add(idle_ms));
-    match step {
-        _ if grace_ms.is_some() => before_ms,
-        Step::Waits => None,
-        Step::Advanced => from_now_ms,
-        // The clean-up had no limit, because it waited for its own work until now.
-        Step::Idle => before_ms.or(from_now_ms),
+/// A worker receives the execution: a grace of its own begins.
+pub(crate) fn delivered(row: &mut Execution, now_ms: i64) {
+    if row.cancel_grace_ms.is_some() {
+        start(row, now_ms);
     }
 }
 
+/// A worker reports the grace of the workflow's definition.
+pub(crate) fn learn(row: &mut Execution, grace_ms: i64, now_ms: i64) {
+    if row.cancel_requested_ms.is_some() && row.cancel_grace_ms.is_none() {
+        row.cancel_grace_ms = Some(grace_ms);
+        (row.clean_up_until_ms, row.clean_up_left_ms) = (Some(now_ms.saturating_add(grace_ms)), None);
+    }
+}
+
+/// An activation was accepted, and the workflow waits.
+pub(crate) fn accepted(row: &mut Execution, idle_ms: i64, now_ms: i64, step: Step) {
+    if row.cancel_requested_ms.is_none() || row.cancel_grace_ms.is_some() {
+        return;
+    }
+    if step != Step::Idle {
+        (row.clean_up_until_ms, row.clean_up_left_ms) = (None, Some(idle_ms));
+    }
+    if step != Step::Waits {
+        start(row, now_ms);
+    }
+}
+
+/// An activation failed, or its worker was lost. The alarm force-stops an execution that has no time left.
+pub(crate) fn failed(row: &mut Execution, idle_ms: i64, now_ms: i64) {
+    let Some(left_ms) = row.clean_up_left_ms.filter(|_| row.cancel_grace_ms.is_none()) else { return };
+    let left_ms = left_ms - (idle_ms / FAILURES).max(1);
+    row.clean_up_left_ms = Some(left_ms.max(0));
+    if left_ms <= 0 {
+        start(row, now_ms);
+    }
+}
+
+/// The execution waits for a worker. A limit that is over stays over.
+pub(crate) fn stop(row: &mut Execution, now_ms: i64) {
+    if row.cancel_grace_ms.is_none()
+        && let Some(until_ms) = row.clean_up_until_ms.filter(|until| *until > now_ms)
+    {
+        (row.clean_up_until_ms, row.clean_up_left_ms) = (None, Some(until_ms - now_ms));
+    }
+}
+
+fn start(row: &mut Execution, now_ms: i64) {
+    if let Some(left_ms) = row.clean_up_left_ms.take() {
+        row.clean_up_until_ms = Some(now_ms.saturating_add(left_ms));
+    }
+}
+
+/// Whether the execution has no time limit now: it waits for work of its own clean-up.
+pub(crate) fn is_unlimited(row: &Execution) -> bool {
+    row.status == ExecutionStatus::Waiting && row.clean_up_until_ms.is_none()
+}
+
 /// The reason of a force-stop.
-pub(crate) fn force_stopped(grace_ms: Option<i64>, idle_ms: i64) -> Text {
-    match grace_ms {
-        Some(ms) => format!("force-stopped: it did not end within {} of the cancel request", span(ms)),
-        None => format!("force-stopped: no clean-up for {} after the cancel request", span(idle_ms)),
+pub(crate) fn force_stopped(row: &Execution, idle_ms: i64) -> Text {
+    match (row.cancel_grace_ms, &row.failure_code) {
+        (Some(ms), _) => format!("force-stopped: clean-up did not end within {}", span(ms)),
+        (None, Some(code)) => {
+            format!("force-stopped: its activations failed after the cancel request, the last with {code}")
+        }
+        (None, None) => format!("force-stopped: no clean-up for {} after the cancel request", span(idle_ms)),
     }
     .into()
 }
@@ -58,50 +114,5 @@ fn span(ms: i64) -> String {
     match ms % 1_000 {
         0 => format!("{} s", ms / 1_000),
         _ => format!("{ms} ms"),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const IDLE_MS: i64 = 60_000;
-    const NOW_MS: i64 = 1_000_000;
-
-    #[test]
-    fn a_request_counts_from_now() {
-        for (grace_ms, expected_ms) in
-            [(None, NOW_MS + IDLE_MS), (Some(5), NOW_MS + 5), (Some(i64::MAX), i64::MAX)]
-        {
-            assert_eq!(asked(grace_ms, IDLE_MS, NOW_MS), expected_ms, "{grace_ms:?}");
-        }
-    }
-
-    #[test]
-    fn only_progress_moves_the_moment_and_a_grace_of_its_own_never_does() {
-        let later = Some(NOW_MS + IDLE_MS);
-        let table = [
-            // before, grace, step, after
-            (Some(7), None, Step::Waits, None),
-            (None, None, Step::Waits, None),
-            (Some(7), None, Step::Advanced, later),
-            (None, None, Step::Advanced, later),
-            (Some(7), None, Step::Idle, Some(7)),
-            (None, None, Step::Idle, later),
-            (Some(7), Some(9), Step::Waits, Some(7)),
-            (Some(7), Some(9), Step::Advanced, Some(7)),
-            (Some(7), Some(9), Step::Idle, Some(7)),
-        ];
-        for (before, grace, step, after) in table {
-            assert_eq!(until(before, grace, IDLE_MS, NOW_MS, step), after, "{before:?} {grace:?} {step:?}");
-        }
-    }
-
-    #[test]
-    fn the_reason_names_the_limit_and_not_that_it_was_cancelled() {
-        let idle = force_stopped(None, IDLE_MS);
-        assert_eq!(&*idle, "force-stopped: no clean-up for 60 s after the cancel request");
-        let own = force_stopped(Some(1_500), IDLE_MS);
-        assert_eq!(&*own, "force-stopped: it did not end within 1500 ms of the cancel request");
     }
 }

@@ -4,7 +4,7 @@ use crate::code::{Code, Refusal};
 use crate::event::{Event, EventData, EventKind, Origin};
 use crate::failure::{Failure, StoredFailure};
 use crate::ids::{ExecutionId, Payload, TenantId, Text};
-use crate::lifecycle::{alarm, key, quota};
+use crate::lifecycle::{alarm, clean_up, key, quota};
 use crate::note::Noted;
 use crate::planted::{Bug, planted};
 use crate::rules::Work;
@@ -102,6 +102,7 @@ pub(crate) fn make_pending(work: &mut Work<'_>, execution: &mut Execution) {
     execution.status = ExecutionStatus::Pending;
     execution.lease_until_ms = None;
     execution.marked = false;
+    clean_up::stop(execution, work.now.ms);
     if execution.is_in_ready() {
         work.set.add_ready(execution.ready());
     }
@@ -142,9 +143,20 @@ pub(crate) enum End {
 }
 
 impl End {
-    /// An end from outside: it is not known what the workflow has read.
+    /// An end from outside.
     pub(crate) fn cancelled(reason: Text) -> Self {
         Self::Cancelled { reason, unread_signals: 0 }
+    }
+
+    /// An end from outside leaves the signals unread that no accepted activation has seen. It is not known which of the
+    /// others the workflow has read.
+    fn unread_signals(&self, origin: Origin, execution: &Execution) -> i64 {
+        match self {
+            _ if origin == Origin::External => execution.buffered_signals,
+            Self::Completed { unread_signals, .. }
+            | Self::Failed { unread_signals, .. }
+            | Self::Cancelled { unread_signals, .. } => *unread_signals,
+        }
     }
 }
 
@@ -157,13 +169,13 @@ pub(crate) fn finish(work: &mut Work<'_>, execution: &mut Execution, origin: Ori
         End::Failed { .. } => ExecutionStatus::Failed,
         End::Cancelled { .. } => ExecutionStatus::Cancelled,
     };
-    let terminal = terminal_event(&end);
-    if let Some(count) = terminal.number {
-        work.note(Noted::SignalsUnread { count });
+    let unread_signals = end.unread_signals(origin, execution);
+    if unread_signals > 0 {
+        work.note(Noted::SignalsUnread { count: unread_signals });
     }
-    append(work, execution, origin, terminal);
+    append(work, execution, origin, terminal_event(&end, unread_signals));
     if planted(Bug::TerminalEventTwice) {
-        append(work, execution, origin, terminal_event(&end));
+        append(work, execution, origin, terminal_event(&end, unread_signals));
     }
     if origin == Origin::External {
         execution.last_external_sequence = execution.last_sequence;
@@ -187,17 +199,12 @@ pub(crate) fn finish(work: &mut Work<'_>, execution: &mut Execution, origin: Ori
     tell_parent(work, execution, &end);
 }
 
-fn terminal_event(end: &End) -> EventData {
-    match end {
-        End::Completed { output, unread_signals } => {
-            let mut data = EventData::new(EventKind::WorkflowCompleted).payload(output.clone());
-            data.number = some_if_any(*unread_signals);
-            data
-        }
-        End::Failed { error, failure, stack_trace, unread_signals } => {
+fn terminal_event(end: &End, unread_signals: i64) -> EventData {
+    let mut data = match end {
+        End::Completed { output, .. } => EventData::new(EventKind::WorkflowCompleted).payload(output.clone()),
+        End::Failed { error, failure, stack_trace, .. } => {
             let mut data = EventData::new(EventKind::WorkflowFailed).text(error.clone());
             data.name = failure.kind.clone();
-            data.number = some_if_any(*unread_signals);
             data.payload = match &failure.details {
                 None => stack_trace.as_ref().map(|trace| json_string(trace)),
                 details => {
@@ -208,16 +215,10 @@ fn terminal_event(end: &End) -> EventData {
             };
             data
         }
-        End::Cancelled { reason, unread_signals } => {
-            let mut data = EventData::new(EventKind::WorkflowCancelled).text(reason.clone());
-            data.number = some_if_any(*unread_signals);
-            data
-        }
-    }
-}
-
-fn some_if_any(count: i64) -> Option<i64> {
-    (count > 0).then_some(count)
+        End::Cancelled { reason, .. } => EventData::new(EventKind::WorkflowCancelled).text(reason.clone()),
+    };
+    data.number = (unread_signals > 0).then_some(unread_signals);
+    data
 }
 
 fn json_string(text: &str) -> Payload {

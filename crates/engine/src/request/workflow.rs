@@ -190,6 +190,9 @@ pub struct ScheduleChild {
     pub execution_timeout_ms: Option<i64>,
     /// As in [`StartWorkflow`].
     pub cancel_grace_ms: Option<i64>,
+    /// An idempotency key. If other work holds it, the child fails with the code of the conflict.
+    pub key: Option<KeySpec>,
+    pub labels: Vec<(Text, Text)>,
 }
 
 #[derive(Debug, Clone, PartialEq, Hash)]

@@ -57,12 +57,9 @@ pub(crate) fn cancel(
     if !hears {
         execution::finish(work, &mut execution, Origin::External, End::cancelled(reason.clone()));
     } else if execution.cancel_requested_ms.is_none() {
-        execution.cancel_requested_ms = Some(work.now.ms);
-        execution.clean_up_until_ms =
-            Some(clean_up::asked(execution.cancel_grace_ms, work.limits.cancel_grace_ms, work.now.ms));
+        clean_up::ask(&mut execution, work.limits.cancel_grace_ms, work.now.ms);
         let data = EventData::new(EventKind::CancellationRequested).text(reason.clone());
         execution::append_external(work, &mut execution, data);
-        execution::arm(work, &mut execution);
     }
     let status = execution.status;
     work.set.executions.put(execution);

@@ -6,7 +6,7 @@ use crate::check;
 use crate::code::{Code, Refusal};
 use crate::event::Told;
 use crate::ids::{TenantId, Text};
-use crate::lifecycle::{alarm, held_back, key, task};
+use crate::lifecycle::{alarm, clean_up, execution, held_back, key, task};
 use crate::limits::{HELD_BACK_ROWS, Limits};
 use crate::note::Noted;
 use crate::planted::{Bug, planted};
@@ -260,6 +260,10 @@ pub(crate) fn begin(work: &mut Work<'_>, execution: &mut Execution, claimer: &Cl
     execution.claim_connection = peer.and_then(|peer| peer.connection);
     execution.worker = Some(claimer.worker.clone());
     execution.session = claimer.session;
+    if execution.cancel_requested_ms.is_some() {
+        clean_up::delivered(execution, work.now.ms);
+        execution::arm(work, execution);
+    }
 }
 
 /// The events that the worker has not seen. `None`: this batch did not write all of them.

@@ -25,7 +25,7 @@ impl Rule for FailTask {
 
 impl FailTask {
     fn carry_out(&self, work: &mut Work<'_>) -> Result<Reply, Refusal> {
-        check::text("error", &self.error, work.limits)
+        let error = check::cut("error", &self.error, work.limits)
             .map_err(|refusal| refused::quote(refusal, &self.error))?;
         check::failure(&self.failure, work.limits)?;
         if let Some(delay) = self.next_delay_ms {
@@ -44,7 +44,7 @@ impl FailTask {
         let status = if row.cancel_requested { AttemptStatus::Cancelled } else { AttemptStatus::Failed };
         let next =
             if self.non_retryable { Next::Never } else { Next::Retry { own_delay_ms: self.next_delay_ms } };
-        task::end_attempt(work, &mut row, status, self.error.clone(), self.failure.clone(), next);
+        task::end_attempt(work, &mut row, status, error, self.failure.clone(), next);
         let status = row.status;
         work.set.tasks.put(row);
         Ok(Reply::TaskReported { status, repeated: false })

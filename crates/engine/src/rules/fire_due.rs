@@ -145,7 +145,7 @@ fn execution_alarm(work: &mut Work<'_>, due: &Due) -> bool {
         execution::finish(work, &mut row, Origin::External, end);
         true
     } else if has_come(row.clean_up_until_ms, now_ms) {
-        let reason = clean_up::force_stopped(row.cancel_grace_ms, work.limits.cancel_grace_ms);
+        let reason = clean_up::force_stopped(&row, work.limits.cancel_grace_ms);
         execution::finish(work, &mut row, Origin::External, End::cancelled(reason));
         true
     } else if row.status == ExecutionStatus::Pending && has_come(row.not_before_ms, now_ms) {
@@ -237,6 +237,7 @@ fn execution_lease(work: &mut Work<'_>, due: &Due) -> bool {
             if row.plain {
                 row.claim_lost_ms = Some(work.now.lease_ms);
             }
+            clean_up::failed(&mut row, work.limits.cancel_grace_ms, work.now.ms);
             execution::make_pending(work, &mut row);
         } else {
             let class = DueClass::ExecutionLease;

@@ -137,9 +137,9 @@ fn activation(
     let (count, limit) = (execution.equal_refusals, limit(work.limits));
     let delay_ms = execution.not_before_ms.unwrap_or(work.now.ms).saturating_sub(work.now.ms);
     let told = if execution.status.is_terminal() {
-        format!("refusal {count} of {limit}: the execution has failed")
+        format!("refusal {count} of {limit}, the execution has failed")
     } else if refusal.code.cure() == Cure::Nothing {
-        format!("refusal {count} of {limit}: retry in {delay_ms} ms")
+        format!("refusal {count} of {limit}, retry in {delay_ms} ms")
     } else {
         format!("retry in {delay_ms} ms")
     };
@@ -171,7 +171,6 @@ pub(super) fn fail_after_equal(
     execution.failure_code = Some(code.clone());
     execution.failure_message = Some(message.clone());
     let (error, failure) = (Text::from(format!("{code}: {message}")), Failure::of_kind(code));
-    // The workflow did not decide to end: it may have signals that it has never seen.
     let end = End::Failed { error, failure, stack_trace: None, unread_signals: 0 };
     execution::finish(work, execution, Origin::External, end);
     true
@@ -211,14 +210,12 @@ pub(super) fn quote(refusal: Refusal, error: &str) -> Refusal {
     Refusal::new(refusal.code, format!("{}; it begins with: {beginning}", refusal.message))
 }
 
+/// What happens next comes first: a transport cuts long messages.
 fn with(refusal: Refusal, told: &str) -> Refusal {
-    Refusal { message: format!("{}; {told}", refusal.message), ..refusal }
+    Refusal { message: format!("{told}: {}", refusal.message), ..refusal }
 }
 
 /// The message, cut to the length that is stored.
 fn kept(message: &str, limits: &Limits) -> Text {
-    let max = MESSAGE_BYTES.min(limits.text_bytes);
-    let ends = message.char_indices().map(|(start, letter)| start + letter.len_utf8());
-    let end = ends.take_while(|end| *end <= max).last().unwrap_or(0);
-    message[..end].into()
+    check::beginning(message, MESSAGE_BYTES.min(limits.text_bytes)).map_or_else(|| message.into(), Text::from)
 }

@@ -25,6 +25,8 @@ impl Rule for ReleaseHeldBack {
             return Err(Refusal::new(Code::NotBackedOff, message));
         }
         execution::release(work, &mut row);
+        // The operator expects that the cause is gone, so the next refusal is the first.
+        row.equal_refusals = 0;
         let status = row.status;
         work.set.executions.put(row);
         Ok(Reply::Released { status })

@@ -11,7 +11,7 @@ use crate::reply::Reply;
 use crate::request::{SignalWithStart, SignalWorkflow};
 use crate::rules::start_workflow;
 use crate::rules::{Rule, Work};
-use crate::state::{Execution, HolderClass, IdempotencyKey, KeySpace};
+use crate::state::{Execution, ExecutionStatus, HolderClass, IdempotencyKey, KeySpace};
 use crate::working_set::Needs;
 
 impl Rule for SignalWorkflow {
@@ -92,9 +92,10 @@ fn signal(
         let message = format!("execution {} has {} unread signals", execution.id, execution.buffered_signals);
         return Err(Refusal::new(Code::TooManySignals, message));
     }
-    if execution.runs_again >= work.limits.deferred_ends {
+    // A signal that arrives before the next claim is delivered with it, and cannot defer the end again.
+    if execution.status == ExecutionStatus::Running && execution.runs_again >= work.limits.deferred_ends {
         let message = format!(
-            "the end of execution {} was deferred {} times for new signals; it refuses signals until it ends or continues",
+            "the end of execution {} was deferred {} times for new signals: signals are refused while an activation is running",
             execution.id, execution.runs_again
         );
         return Err(Refusal::new(Code::TooManySignals, message));

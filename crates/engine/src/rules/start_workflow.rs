@@ -242,6 +242,7 @@ fn new_row(
         cancel_requested_ms: None,
         cancel_grace_ms: request.cancel_grace_ms,
         clean_up_until_ms: None,
+        clean_up_left_ms: None,
         not_before_ms: request.scheduled_ms.filter(|at| *at > now_ms),
         activation_failures: 0,
         failure_code: None,

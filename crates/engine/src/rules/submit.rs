@@ -4,7 +4,7 @@ use crate::check;
 use crate::code::{Code, Refusal};
 use crate::digest::digest;
 use crate::event::{EventData, EventKind, Origin};
-use crate::ids::TenantId;
+use crate::ids::{TenantId, Text};
 use crate::lifecycle::execution::{self, End};
 use crate::lifecycle::reporter::{self, ClaimOf, Content, Verdict, Why};
 use crate::lifecycle::{clean_up, held_back};
@@ -112,7 +112,7 @@ impl SubmitActivation {
         execution.accepted_epoch = execution.epoch;
         execution.runs_again = 0;
         execution.accepted_digest = content.map(|content| content.digest);
-        self.end(work, &mut execution, unseen)?;
+        self.end(work, &mut execution, unseen, overlooked)?;
         if overlooked || self.ends() && self.token.is_none() {
             // All signals were delivered; without a token, it is not known which of them the worker has seen.
             execution.base_sequence = execution.base_sequence.max(execution.last_signal_sequence);
@@ -179,7 +179,9 @@ impl SubmitActivation {
     fn has_unseen_events(&self, execution: &Execution) -> Result<bool, Refusal> {
         match (self.token, self.base_sequence) {
             (Some(_), Some(base)) => {
-                if base < execution.base_sequence || base > execution.last_sequence {
+                // Code of another build may end the workflow at an earlier event than the last accepted activation saw.
+                let too_low = base < execution.base_sequence && !(self.ends() && base >= 0);
+                if too_low || base > execution.last_sequence {
                     let message = format!(
                         "base {base} is outside {}..={}",
                         execution.base_sequence, execution.last_sequence
@@ -261,10 +263,18 @@ impl SubmitActivation {
         Some(Err(Refusal::new(Code::PartialRepeat, message)))
     }
 
-    fn end(&self, work: &mut Work<'_>, execution: &mut Execution, unseen: bool) -> Result<(), Refusal> {
+    /// `overlooked`: it ends although it has not seen a signal.
+    fn end(
+        &self,
+        work: &mut Work<'_>,
+        execution: &mut Execution,
+        unseen: bool,
+        overlooked: bool,
+    ) -> Result<(), Refusal> {
         // The signals that had arrived at the time of the claim were delivered with it.
         execution.buffered_signals -= execution.delivered_signals;
-        let (unread_signals, undelivered) = (self.unread_signals.max(0), execution.buffered_signals);
+        let (least, undelivered) = (i64::from(overlooked), execution.buffered_signals);
+        let unread_signals = self.unread_signals.max(least);
         execution.delivered_signals = 0;
         if let Some(base) = self.base_sequence.filter(|_| self.token.is_some()) {
             execution.base_sequence = base;
@@ -289,15 +299,11 @@ impl SubmitActivation {
                 End::Completed { output, unread_signals }
             }
             Outcome::Failed { error, failure, stack_trace } => {
-                check::text("error", error, work.limits)?;
-                check::text("stack trace", stack_trace.as_deref().unwrap_or(""), work.limits)?;
+                let error = check::cut("error", error, work.limits)?;
+                let cut = |trace| check::cut("stack trace", trace, work.limits);
+                let stack_trace = stack_trace.as_ref().map(cut).transpose()?;
                 check::failure(failure, work.limits)?;
-                End::Failed {
-                    error: error.clone(),
-                    failure: failure.clone(),
-                    stack_trace: stack_trace.clone(),
-                    unread_signals,
-                }
+                End::Failed { error, failure: failure.clone(), stack_trace, unread_signals }
             }
             Outcome::Cancelled { reason } => {
                 check::text("reason", reason, work.limits)?;
@@ -312,31 +318,29 @@ impl SubmitActivation {
         Ok(())
     }
 
-    /// After a cancel request: sets the time until which the clean-up may continue.
+    /// After a cancel request: how long the clean-up may continue.
     fn clean_up_went_on(&self, work: &mut Work<'_>, execution: &mut Execution) {
-        let (Some(asked_ms), Some(told)) = (execution.cancel_requested_ms, self.clean_up) else { return };
-        if execution.cancel_grace_ms.is_none()
-            && let Some(grace_ms) = told.grace_ms
-        {
+        if execution.cancel_requested_ms.is_none() {
+            return;
+        }
+        self.learn_grace(work, execution);
+        let open = execution.open_tasks + execution.open_timers + execution.open_children;
+        let step = match self.clean_up {
+            Some(told) if told.waits && open > 0 => clean_up::Step::Waits,
+            Some(_) if !self.commands.is_empty() => clean_up::Step::Advanced,
+            // A client that never says that it cleans up, or an activation that had not seen the request.
+            _ => clean_up::Step::Idle,
+        };
+        clean_up::accepted(execution, work.limits.cancel_grace_ms, work.now.ms, step);
+        execution::arm(work, execution);
+    }
+
+    fn learn_grace(&self, work: &Work<'_>, execution: &mut Execution) {
+        if let Some(grace_ms) = self.clean_up.and_then(|told| told.grace_ms) {
             // Clamped to the limit of a start: a worker's definition is no reason to refuse its work.
             let grace_ms = grace_ms.clamp(0, work.limits.duration_max_ms);
-            execution.cancel_grace_ms = Some(grace_ms);
-            execution.clean_up_until_ms = Some(asked_ms.saturating_add(grace_ms));
+            clean_up::learn(execution, grace_ms, work.now.ms);
         }
-        let open = execution.open_tasks + execution.open_timers + execution.open_children;
-        let step = match told.waits && open > 0 {
-            true => clean_up::Step::Waits,
-            false if !self.commands.is_empty() => clean_up::Step::Advanced,
-            false => clean_up::Step::Idle,
-        };
-        execution.clean_up_until_ms = clean_up::until(
-            execution.clean_up_until_ms,
-            execution.cancel_grace_ms,
-            work.limits.cancel_grace_ms,
-            work.now.ms,
-            step,
-        );
-        execution::arm(work, execution);
     }
 
     /// The worker could not carry out the activation. The workflow has not failed: it is held back, visibly, and
@@ -345,15 +349,17 @@ impl SubmitActivation {
         &self,
         work: &mut Work<'_>,
         execution: &mut Execution,
-        code: &crate::ids::Text,
-        message: &crate::ids::Text,
+        code: &Text,
+        message: &Text,
     ) -> Result<(), Refusal> {
         if self.commands.iter().any(|command| !matches!(command, Command::RecordOperation { .. })) {
             let message = "a failed activation may only contain RecordOperation commands";
             return Err(Refusal::new(Code::InvalidCommand, message));
         }
         check::name("failure code", code, work.limits)?;
-        check::text("failure message", message, work.limits)?;
+        // Whatever a panic says, it is no reason to refuse the report of it.
+        let message = &Text::from(message.replace('\0', "\u{fffd}"));
+        let message = &check::cut("failure message", message, work.limits)?;
         check::optional_name("build id", &self.build_id, work.limits)?;
         if refused::fail_after_equal(work, execution, code, message) {
             return Ok(());
@@ -371,6 +377,8 @@ impl SubmitActivation {
         execution.failure_build =
             held_back::failed_on(execution.failure_build.as_ref(), self.build_id.as_ref());
         execution.not_before_ms = Some(work.now.ms.saturating_add(delay_ms));
+        self.learn_grace(work, execution);
+        clean_up::failed(execution, work.limits.cancel_grace_ms, work.now.ms);
         execution::make_pending(work, execution);
         Ok(())
     }

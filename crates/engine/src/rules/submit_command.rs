@@ -4,8 +4,10 @@
 use crate::check;
 use crate::code::{Code, Refusal};
 use crate::event::{EventData, EventKind, Origin};
+use crate::failure::{Failure, StoredFailure};
 use crate::ids::{ExecutionId, TaskId, TenantId, Text};
-use crate::lifecycle::{execution, key, task};
+use crate::lifecycle::execution::{self, End};
+use crate::lifecycle::{key, task};
 use crate::limits::Limits;
 use crate::request::{Command, KeySpec, Parent, ScheduleChild, StartWorkflow, TaskSpec};
 use crate::rules::{Work, answer_promise, create_task, start_workflow};
@@ -85,6 +87,9 @@ pub(crate) fn needs(
         }
         Command::ScheduleChild(child) => {
             needs.row::<Execution>((tenant_id, child.child_id));
+            if let Some(key) = &child.key {
+                key::needs_work_key(needs, tenant_id, key);
+            }
         }
         Command::RequestCancelChild { child_id, .. } => {
             needs.peek::<Execution>((tenant_id, *child_id));
@@ -408,24 +413,67 @@ fn schedule_child(
     start.execution_timeout_ms = child.execution_timeout_ms;
     start.cancel_grace_ms = child.cancel_grace_ms;
     start.traceparent = execution.traceparent.clone();
+    start.labels = child.labels.clone();
+    start.key = child.key.clone();
     start_workflow::check_start(&start, work.limits)?;
+    // A start with a held key returns the holder. A child cannot be another execution, so it fails.
+    let conflict = key_conflict(work, &start);
+    start.key = start.key.filter(|_| conflict.is_none());
     // A child that was started during clean-up must be younger than the cancel request, even within one millisecond, so
     // that the request does not cancel it.
     let after_ms = execution.cancel_requested_ms.map_or(i64::MIN, |asked| asked.saturating_add(1));
     let created_ms = work.now.ms.max(after_ms);
     let mut row = start_workflow::create(work, child.child_id, &start, None, created_ms)?;
-    // The parent's row is already loaded and the caller writes it, so the link is set here.
-    let parent = Parent { id: execution.id, name: child.name.clone() };
-    row.parent_id = Some(parent.id);
-    row.parent_name = Some(parent.name);
-    work.set.executions.put(row);
-    execution.open_children += 1;
     let data = EventData::new(EventKind::ChildInitiated)
         .subject(child.child_id)
         .name(child.name.clone())
         .text(child.kind.clone());
     log(work, execution, data);
+    match conflict {
+        None => execution.open_children += 1,
+        Some(refusal) => fail_child(work, execution, child, &mut row, &refusal),
+    }
+    // The parent's row is already loaded and the caller writes it, so the link is set here.
+    let parent = Parent { id: execution.id, name: child.name.clone() };
+    row.parent_id = Some(parent.id);
+    row.parent_name = Some(parent.name);
+    work.set.executions.put(row);
     Ok(())
+}
+
+/// Why the child cannot have its key. `None`: it has no key, or the key is free.
+fn key_conflict(work: &Work<'_>, start: &StartWorkflow) -> Option<Refusal> {
+    match start_workflow::existing(work, start) {
+        Ok(holder) => holder.map(|holder| {
+            let message = format!(
+                "idempotency key '{}' belongs to execution {}",
+                start.key.as_ref().map_or("", |key| &key.name),
+                holder.id
+            );
+            Refusal::new(Code::KeyConflict, message)
+        }),
+        Err(refusal) => Some(refusal),
+    }
+}
+
+/// Fails a child that was created in this transaction. Its parent is written by the caller, so the parent's event is
+/// written here.
+fn fail_child(
+    work: &mut Work<'_>,
+    execution: &mut Execution,
+    child: &ScheduleChild,
+    row: &mut Execution,
+    refusal: &Refusal,
+) {
+    let error = Text::from(refusal.to_string());
+    let failure = Failure::of_kind(&refusal.code.to_string());
+    let end =
+        End::Failed { error: error.clone(), failure: failure.clone(), stack_trace: None, unread_signals: 0 };
+    execution::finish(work, row, Origin::External, end);
+    let mut data =
+        EventData::new(EventKind::ChildFailed).subject(child.child_id).name(child.name.clone()).text(error);
+    data.payload = StoredFailure { failure, ..StoredFailure::default() }.write();
+    execution::append_external(work, execution, data);
 }
 
 fn cancel_child(

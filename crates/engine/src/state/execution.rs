@@ -99,8 +99,10 @@ pub struct Execution {
     /// The total time for clean-up after a cancel request. `None`: no limit while it makes progress
     /// (`lifecycle/clean_up.rs`).
     pub cancel_grace_ms: Option<i64>,
-    /// When it is force-stopped after a cancel request. `None`: there is no request, or its clean-up has no limit now.
+    /// When it is force-stopped after a cancel request. `None`: there is no request, or the time does not run now.
     pub clean_up_until_ms: Option<i64>,
+    /// How much time is left after a cancel request, while the time does not run.
+    pub clean_up_left_ms: Option<i64>,
 
     // Delayed start, or held back after failed activations.
     pub not_before_ms: Option<i64>,

@@ -68,7 +68,6 @@ fn with_nul(scene: &Scene) -> Vec<Op> {
         failed(|_, _, stack_trace| *stack_trace = Some("a\0b".into())),
         scene.outcome(Outcome::Cancelled { reason: nul() }),
         scene.outcome(Outcome::ActivationFailed { code: nul(), message: "m".into() }),
-        scene.outcome(Outcome::ActivationFailed { code: "c".into(), message: nul() }),
         SubmitActivation {
             unread_signals: 0,
             first_number: None,

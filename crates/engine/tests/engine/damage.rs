@@ -81,6 +81,8 @@ pub(crate) fn sound() -> World {
     let deleted = world.create_task("deleted");
     world.must(CancelTask { task_id: deleted, cooperative: false });
     world.must(DeleteTask { task_id: deleted });
+    let activation = world.claim_workflow("asked");
+    world.must(submit(&activation, Vec::new(), Outcome::Suspended));
     world
 }
 

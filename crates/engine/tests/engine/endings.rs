@@ -1,12 +1,13 @@
 //! An execution does not end over a signal that its activation has not seen.
 
+use flovyn_engine::ids::Payload;
 use flovyn_engine::reply::Activation;
 use flovyn_engine::request::*;
 use flovyn_engine::state::*;
-use flovyn_engine::{Code, Limits};
+use flovyn_engine::{Code, Limits, Reply};
 
 use crate::world::{
-    World, claim, complete, create_promise, done, json, plain_claim, schedule_child, schedule_task,
+    QUEUE, World, claim, complete, create_promise, done, json, plain_claim, schedule_child, schedule_task,
     start_timer, submit,
 };
 
@@ -116,10 +117,93 @@ fn one_that_goes_on_takes_signals_again() {
         world.must(signal(id));
         assert_eq!(world.ask(submit(&activation, Vec::new(), done())).unwrap_err().code, Code::EndDeferred);
     }
-    world.refused(signal(id), Code::TooManySignals);
     let activation = world.claim_workflow("cart");
+    world.refused(signal(id), Code::TooManySignals);
     world.must(submit(&activation, Vec::new(), Outcome::Suspended));
     world.must(signal(id));
+}
+
+/// Signals that arrive before the next claim are delivered with it, so they do not put off the end.
+#[test]
+fn signals_are_taken_while_the_worker_is_away() {
+    let mut world = World::new();
+    let id = world.start("cart");
+    for _ in 0..world.limits.deferred_ends {
+        let activation = world.claim_workflow("cart");
+        world.must(signal(id));
+        assert_eq!(world.ask(submit(&activation, Vec::new(), done())).unwrap_err().code, Code::EndDeferred);
+    }
+    world.must(signal(id));
+    // A worker takes the execution and dies.
+    world.claim_workflow("cart");
+    world.refused(signal(id), Code::TooManySignals);
+    world.advance(world.limits.session_lease_ms);
+    world.fire_all();
+    world.must(signal(id));
+    let activation = world.claim_workflow("cart");
+    world.must(submit(&activation, Vec::new(), done()));
+    assert_eq!(world.execution(id).status, ExecutionStatus::Completed);
+}
+
+/// The execution has a signal that no accepted activation has seen, and one that the running activation received.
+#[test]
+fn ends_from_outside_count_the_signals_that_were_not_seen() {
+    type End = fn(&mut World, uuid::Uuid);
+    let ends: [(&str, End); 3] = [
+        ("terminated", |world, execution_id| {
+            world.must(TerminateWorkflow { execution_id, reason: "no".into() });
+        }),
+        ("timed out", |world, _| {
+            world.advance(5_000);
+            world.fire_all();
+        }),
+        ("force-stopped", |world, execution_id| {
+            world.must(CancelWorkflow { execution_id, reason: "no".into(), cascade: true });
+            world.advance(2_000);
+            world.fire_all();
+        }),
+    ];
+    for (name, end) in ends {
+        let mut world = World::new();
+        let mut start = StartWorkflow::new("cart", QUEUE, Payload::new());
+        start.execution_timeout_ms = (name == "timed out").then_some(5_000);
+        let Reply::Started(started) = world.must(start) else { panic!() };
+        let id = started.execution_id;
+        let seen = world.claim_workflow("cart");
+        world.must(submit(&seen, Vec::new(), Outcome::Suspended));
+        if name == "force-stopped" {
+            world.must(CancelWorkflow { execution_id: id, reason: "no".into(), cascade: true });
+            let activation = world.claim_workflow("cart");
+            let clean_up = Some(CleanUp { waits: false, grace_ms: Some(1_000) });
+            world.must(SubmitActivation { clean_up, ..submit(&activation, Vec::new(), Outcome::Suspended) });
+        }
+        world.must(signal(id));
+        world.claim_workflow("cart");
+        world.must(signal(id));
+        end(&mut world, id);
+        let last = world.events(id).pop().unwrap();
+        assert_eq!((last.origin, last.number), (Origin::External, Some(2)), "{name}");
+    }
+}
+
+/// Code of another build ends the workflow at an earlier event than the last accepted activation saw.
+#[test]
+fn an_end_at_an_earlier_event_is_deferred_for_the_signals_after_it() {
+    let mut world = World::new();
+    let id = world.start("cart");
+    let seen = world.claim_workflow("cart");
+    world.must(submit(&seen, Vec::new(), Outcome::Suspended));
+    world.must(signal(id));
+    let seen = world.claim_workflow("cart");
+    world.must(submit(&seen, Vec::new(), Outcome::Suspended));
+    world.must(signal(id));
+    let activation = world.claim_workflow("cart");
+    let earlier = SubmitActivation { base_sequence: Some(1), ..submit(&activation, Vec::new(), done()) };
+    assert_eq!(world.ask(earlier).unwrap_err().code, Code::EndDeferred);
+    let deferral = world.events(id).pop().unwrap();
+    assert_eq!((deferral.kind, deferral.number), (EventKind::EndDeferred, Some(1)));
+    let activation = world.claim_workflow("cart");
+    world.must(submit(&activation, Vec::new(), done()));
 }
 
 #[test]
@@ -146,6 +230,7 @@ fn an_end_that_never_sees_the_signal_stands_at_last() {
     let activation = world.claim_workflow("cart");
     world.must(SubmitActivation { base_sequence: Some(1), ..submit(&activation, Vec::new(), done()) });
     assert_eq!(world.execution(id).status, ExecutionStatus::Completed);
+    assert_eq!(world.events(id).pop().unwrap().number, Some(1), "an unread signal");
 }
 
 /// The reply was lost, and meanwhile the same client has claimed the execution again.

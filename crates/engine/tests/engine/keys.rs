@@ -5,7 +5,7 @@ use flovyn_engine::request::*;
 use flovyn_engine::state::*;
 use flovyn_engine::{Code, Op, Reply};
 
-use crate::world::{QUEUE, World, done, json, submit};
+use crate::world::{QUEUE, World, done, id, json, submit};
 
 const SECOND: i64 = 1_000;
 const DAY: i64 = 24 * 60 * 60 * SECOND;
@@ -188,9 +188,49 @@ fn one_that_takes_no_more_signals_is_not_doubled() {
         assert_eq!(send(&mut world, with_start(None)), (id, false));
         assert!(world.ask(submit(&activation, Vec::new(), done())).is_err());
     }
+    let activation = world.claim_workflow("cart");
     world.refused(with_start(None), Code::TooManySignals);
-    end(&mut world, done());
+    world.must(submit(&activation, Vec::new(), done()));
     assert!(send(&mut world, with_start(None)).1);
+}
+
+/// A child's key and labels are stored as those of a start. A held key fails the child, and its parent receives why.
+#[test]
+fn a_child_has_a_key_and_labels() {
+    let keyed = |number, kind: &str| match crate::world::schedule_child(number, kind) {
+        Command::ScheduleChild(child) => Command::ScheduleChild(ScheduleChild {
+            key: Some(KeySpec { name: "ada".into(), ttl_ms: None }),
+            labels: vec![("customer".into(), "ada".into())],
+            ..child
+        }),
+        other => panic!("{other:?}"),
+    };
+    let mut world = World::new();
+    let parent = world.suspended("parent", vec![keyed(10, "cart"), keyed(11, "cart"), keyed(12, "other")]);
+    let first = world.execution(id(10));
+    assert_eq!((first.idempotency_key.as_deref(), first.status), (Some("ada"), ExecutionStatus::Pending));
+    assert!(world.snapshot().labels.iter().any(|label| label.execution_id == id(10)));
+    assert_eq!(world.execution(parent).open_children, 1);
+    for number in [11, 12] {
+        let child = world.execution(id(number));
+        assert_eq!((child.status, child.parent_id), (ExecutionStatus::Failed, Some(parent)));
+        let told = world
+            .events(parent)
+            .into_iter()
+            .find(|event| event.kind == EventKind::ChildFailed && event.subject == Some(id(number)));
+        let told = told.unwrap();
+        assert!(told.text.unwrap().starts_with("FLV0042: idempotency key 'ada' belongs to "));
+        assert!(String::from_utf8_lossy(&told.payload.unwrap()).contains("FLV0042"));
+    }
+    // The parent may cancel a child that has failed at once.
+    let activation = world.claim_workflow("parent");
+    let cancel = Command::RequestCancelChild { child_id: id(11), reason: "r".into() };
+    world.must(submit(&activation, vec![cancel], Outcome::Suspended));
+    let signal = KeyedAction::Signal { name: "go".into(), value: json("1") };
+    let Reply::ByKey { execution_id, .. } = world.must(ActByKey { key: "ada".into(), action: signal }) else {
+        panic!()
+    };
+    assert_eq!(execution_id, id(10));
 }
 
 #[test]

@@ -141,10 +141,13 @@ fn every_way_to_end_frees_a_place() {
             world.advance(5_000);
             world.fire_all();
         }),
-        ("asked to stop and never heard of again", |world, execution_id| {
-            world.claim_workflow("order");
+        ("asked to stop without any effect", |world, execution_id| {
+            let first = world.claim_workflow("order");
             world.must(CancelWorkflow { execution_id, reason: "no".into(), cascade: true });
             assert_eq!(counts(world).1, 1, "it still cleans up");
+            world.must(submit(&first, Vec::new(), Outcome::Suspended));
+            let second = world.claim_workflow("order");
+            world.must(submit(&second, Vec::new(), Outcome::Suspended));
             world.advance(world.limits.cancel_grace_ms);
             world.fire_all();
         }),

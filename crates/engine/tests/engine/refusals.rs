@@ -141,6 +141,22 @@ fn failure(code: Code, error: &str, next_delay_ms: Option<i64>) -> Provoked {
     })
 }
 
+fn named_failure(code: Code, kind: &str) -> Provoked {
+    let (failure, next_delay_ms) = (Failure::of_kind(kind), None);
+    result(code, |task_id, token| {
+        FailTask { task_id, token, error: "no".into(), failure, non_retryable: false, next_delay_ms }.into()
+    })
+}
+
+fn deleted() -> Provoked {
+    let (mut world, activation) = running();
+    let about = activation.execution.id;
+    world.must(TerminateWorkflow { execution_id: about, reason: "r".into() });
+    world.must(DeleteWorkflow { execution_id: about });
+    let op = submit(&activation, Vec::new(), Outcome::Suspended).into();
+    Provoked { world, code: Code::ExecutionNotFound, report: ACTIVATION, op, about }
+}
+
 fn unread_result(code: Code) -> Provoked {
     let refusal = Refusal::new(code, "it cannot be stored");
     result(code, |task_id, token| RefuseTaskResult { task_id, token, refusal }.into())
@@ -151,12 +167,10 @@ fn heartbeat(code: Code, details: Payload) -> Provoked {
 }
 
 fn provoked() -> Vec<Provoked> {
-    let long = "x".repeat(201);
     let keyed = |name| scheduled(1, |spec| spec.key = key(name, None));
     let promise = |key| Command::CreatePromise { name: "p".into(), timeout_ms: None, key };
     let operations = |count| vec![Command::RecordOperation { name: "o".into(), result: json("1") }; count];
-    let failed =
-        Outcome::Failed { error: long.as_str().into(), failure: Default::default(), stack_trace: None };
+    let failed = Outcome::Failed { error: "a\0b".into(), failure: Default::default(), stack_trace: None };
     let failed_badly = Outcome::ActivationFailed { code: "".into(), message: "m".into() };
     let mut all = vec![
         command(Code::InvalidPayload, set("a", json("{"))),
@@ -184,6 +198,7 @@ fn provoked() -> Vec<Provoked> {
         command(Code::ExecutionNotFound, Command::RequestCancelChild { child_id: id(9), reason: "r".into() }),
         command(Code::TaskNotFound, Command::CancelTask { task_id: id(9) }),
         command(Code::PromiseNotFound, Command::ResolvePromise { promise_id: id(9), value: json("1") }),
+        command(Code::TooManyLabels, schedule_child(1, "child").with_labels(21)),
         command(Code::IdCollision, start_timer("before", 1)),
         command(Code::KeyConflict, keyed("taken")),
         command(Code::PromiseKeyConflict, promise(key("door", None))),
@@ -192,7 +207,8 @@ fn provoked() -> Vec<Provoked> {
         unread(Code::Internal),
         completion(Code::InvalidPayload, json("{")),
         completion(Code::PayloadTooLarge, text(101)),
-        failure(Code::InvalidText, &long, None),
+        failure(Code::InvalidText, "a\0b", None),
+        named_failure(Code::InvalidName, &"x".repeat(256)),
         failure(Code::InvalidDuration, "no", Some(-1)),
         unread_result(Code::StoreRefused),
         unread_result(Code::Internal),
@@ -207,11 +223,20 @@ fn provoked() -> Vec<Provoked> {
     all
 }
 
-trait NilId {
+trait Broken {
     fn with_nil_id(self) -> Self;
+    fn with_labels(self, count: usize) -> Self;
 }
 
-impl NilId for Command {
+impl Broken for Command {
+    fn with_labels(self, count: usize) -> Self {
+        let labels = (0..count).map(|number| (number.to_string().into(), "1".into())).collect();
+        match self {
+            Command::ScheduleChild(child) => Command::ScheduleChild(ScheduleChild { labels, ..child }),
+            other => other,
+        }
+    }
+
     fn with_nil_id(self) -> Self {
         match self {
             Command::ScheduleTask { spec, .. } => Command::ScheduleTask { task_id: uuid::Uuid::nil(), spec },
@@ -285,6 +310,7 @@ fn not_held() -> Vec<Provoked> {
     orphan.world.must(TerminateWorkflow { execution_id: owner, reason: "r".into() });
     vec![
         stale,
+        deleted(),
         late(RESULT, complete),
         late(HEARTBEAT, beat),
         gone(RESULT, complete),
@@ -334,8 +360,11 @@ fn outside(row: &Row) -> bool {
         [Code::NotRegistered, Code::TooManyTries, Code::Unauthenticated, Code::PermissionDenied];
     let names_nothing =
         [(Code::InvalidId, RESULT), (Code::InvalidId, HEARTBEAT), (Code::InvalidCommand, RESULT)];
+    let names_a_fault = [Code::StoreRefused, Code::Internal];
     let repeatable = matches!(row.code.class(), Class::Unavailable | Class::Aborted);
     match row.moves_on.as_str() {
+        // The database refuses the details, or a rule panics.
+        "the task goes on" => row.report == HEARTBEAT && names_a_fault.contains(&row.code),
         "sent again" => row.code.cure() == Cure::Resend && repeatable,
         "nothing changes" => {
             at_the_door.contains(&row.code) && row.code.cure() == Cure::NotHeld
@@ -361,10 +390,13 @@ fn the_page_of_refusals_says_what_moves_on() {
     for row in &rows {
         assert!(provoked_rows.contains(row) || outside(row), "never seen: {row:?}");
     }
-    let named: BTreeSet<Code> = rows.iter().map(|row| row.code).collect();
     let others = others();
     for code in Code::ALL {
-        assert!(named.contains(code) != others.contains(code), "{code} is on the page twice, or not at all");
+        let named: BTreeSet<&str> =
+            rows.iter().filter(|row| row.code == *code).map(|row| row.report.as_str()).collect();
+        let may_refuse: BTreeSet<&str> = code.refuses().iter().map(|report| report.name()).collect();
+        assert_eq!(named, may_refuse, "the rows of {code} on the page");
+        assert_eq!(others.contains(code), may_refuse.is_empty(), "{code} in the list at the end of the page");
     }
 }
 
@@ -419,8 +451,8 @@ fn equal_refusals_in_a_row_fail_the_execution() {
     let mut refused = Refused::new(limits());
     for (count, delay_ms) in [(1, 1_000), (2, 2_000), (3, 4_000), (4, 8_000)] {
         let refusal = refused.too_large();
-        let told = format!("refusal {count} of 5: retry in {delay_ms} ms");
-        assert!(refusal.message.ends_with(&told), "{refusal}");
+        let told = format!("refusal {count} of 5, retry in {delay_ms} ms: ");
+        assert!(refusal.message.starts_with(&told), "{refusal}");
         let Waiting::ActivationBackoff { code, message, refusals, until_ms, .. } = refused.waiting() else {
             panic!("{:?}", refused.waiting());
         };
@@ -430,7 +462,7 @@ fn equal_refusals_in_a_row_fail_the_execution() {
         assert_eq!(refused.row().failure_build.as_deref(), Some("build-1"));
     }
     let refusal = refused.too_large();
-    assert!(refusal.message.ends_with("refusal 5 of 5: the execution has failed"), "{refusal}");
+    assert!(refusal.message.starts_with("refusal 5 of 5, the execution has failed: "), "{refusal}");
     assert_eq!(refused.row().status, ExecutionStatus::Failed);
     let events = refused.world.events(refused.execution_id);
     let end = events.last().unwrap();
@@ -519,6 +551,8 @@ fn an_end_by_refusals_is_told_to_the_parent_and_frees_the_key() {
     let events = refused.world.events(parent);
     assert_eq!(events.last().map(|event| event.kind), Some(EventKind::ChildFailed));
     assert_eq!(refused.world.execution(parent).status, ExecutionStatus::Pending);
+    let end = refused.world.events(id(10)).pop().unwrap();
+    assert_eq!((end.kind, end.number), (EventKind::WorkflowFailed, Some(5)), "unread signals");
     assert!(matches!(refused.world.ask(signal), Err(refusal) if refusal.code == Code::ExecutionFinished));
 }
 
@@ -631,12 +665,54 @@ fn a_task_that_was_asked_to_stop_is_cancelled_by_a_refusal() {
     let delivery = world.claim_task("mail");
     world.must(CancelTask { task_id, cooperative: true });
     let refusal = world.ask(CompleteTask { output: text(101), ..complete(&delivery) }).unwrap_err();
-    assert!(refusal.message.ends_with("the task is cancelled"), "{refusal}");
+    assert!(refusal.message.starts_with("the task is cancelled: "), "{refusal}");
     assert_eq!(world.task(task_id).status, TaskStatus::Cancelled);
 }
 
 #[test]
-fn of_an_error_that_is_too_long_the_beginning_is_kept() {
+fn a_failure_message_that_is_too_long_is_cut() {
+    let long = || flovyn_engine::ids::Text::from("é".repeat(500));
+    let cut = |text: &str| text.len() <= 200 && text.starts_with("éé") && text.ends_with('…');
+    let mut refused = Refused::new(limits());
+    let panics =
+        || Outcome::ActivationFailed { code: "PANIC".into(), message: format!("\0{}", long()).into() };
+    for _ in 0..10 {
+        refused.again(Vec::new(), panics()).unwrap();
+        let row = refused.row();
+        let message = row.failure_message.unwrap();
+        assert!(message.starts_with('\u{fffd}') && cut(message.trim_start_matches('\u{fffd}')), "{message}");
+        assert_eq!((row.failure_code.as_deref(), row.equal_refusals), (Some("PANIC"), 0));
+    }
+    let failure = Failure::of_kind("DECLINED");
+    let failed = Outcome::Failed { error: long(), failure: failure.clone(), stack_trace: Some(long()) };
+    refused.again(Vec::new(), failed).unwrap();
+    let end = refused.world.events(refused.execution_id).pop().unwrap();
+    assert!(cut(&end.text.unwrap()));
+    assert_eq!((end.kind, end.name.as_deref()), (EventKind::WorkflowFailed, Some("DECLINED")));
+    // A task keeps its kind, and the attempts that it has left.
+    let mut world = World::with(limits());
+    let task_id = world.create_task("mail");
+    let token = Some(world.claim_task("mail").token);
+    let (error, non_retryable, next_delay_ms) = (long(), false, None);
+    world.must(FailTask { task_id, token, error, failure, non_retryable, next_delay_ms });
+    let task = world.task(task_id);
+    assert_eq!(task.status, TaskStatus::Pending);
+    assert!(cut(&task.error.unwrap()));
+}
+
+#[test]
+fn a_release_begins_the_count_anew() {
+    let mut refused = Refused::new(limits());
+    for _ in 0..4 {
+        refused.too_large();
+    }
+    refused.world.must(ReleaseHeldBack { execution_id: refused.execution_id });
+    refused.too_large();
+    assert_eq!((refused.row().equal_refusals, refused.row().status), (1, ExecutionStatus::Pending));
+}
+
+#[test]
+fn of_an_error_with_a_nul_the_beginning_is_kept() {
     let mut world = World::with(limits());
     let task_id = world.create_task("mail");
     let delivery = world.claim_task("mail");

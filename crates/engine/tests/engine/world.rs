@@ -318,5 +318,7 @@ pub(crate) fn schedule_child(number: u128, kind: &str) -> Command {
         workflow_version: None,
         execution_timeout_ms: None,
         cancel_grace_ms: None,
+        key: None,
+        labels: Vec::new(),
     })
 }

@@ -115,6 +115,7 @@ impl Client {
             idempotency_key_ttl_seconds: options.idempotency_key_ttl.map(seconds),
             scheduled_at_ms: options.scheduled_at_ms,
             execution_timeout_ms: options.execution_timeout.map(milliseconds),
+            cancel_grace_ms: options.cancel_grace.map(milliseconds),
             ..v1::SignalWithStartWorkflowRequest::default()
         };
         let answer = self.dispatch().signal_with_start_workflow(self.channel.signed(request)).await;

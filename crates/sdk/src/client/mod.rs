@@ -302,7 +302,7 @@ fn submission(task_type: &str, input: &Value, options: &TaskOptions) -> v1::Subm
     }
 }
 
-fn seconds(duration: Duration) -> i64 {
+pub(crate) fn seconds(duration: Duration) -> i64 {
     i64::try_from(duration.as_secs()).unwrap_or(i64::MAX)
 }
 

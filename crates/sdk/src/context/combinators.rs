@@ -197,7 +197,11 @@ pub async fn with_timeout<T>(
             abandon(future);
             Err(Error::Elapsed(limit))
         }
-        // The workflow was asked to cancel, which also cancelled the timer.
-        Either::Right(Err(error)) => Err(error),
+        // The workflow was asked to cancel, which also cancelled the timer. A shielded future goes on unless it is
+        // cancelled here.
+        Either::Right(Err(error)) => {
+            abandon(future);
+            Err(error)
+        }
     }
 }

@@ -78,6 +78,23 @@ impl WorkflowContext {
     /// Schedules a task with its default options. If the input is larger than 1 MiB, the task is not scheduled and
     /// the future fails with the code `FLV0020`.
     ///
+    /// The task is a type, not an argument: `schedule::<Charge>(42)`. For `#[task] async fn charge`, the type is
+    /// `Charge`. The compiler's message about `schedule(charge, 42)` counts the arguments, and no attribute can change
+    /// that message:
+    ///
+    /// ```compile_fail,E0061
+    /// # use flovyn_sdk::{Result, TaskContext, WorkflowContext, task, workflow};
+    /// #[task]
+    /// async fn charge(_: TaskContext, cents: u32) -> Result<u32> {
+    ///     Ok(cents)
+    /// }
+    ///
+    /// #[workflow]
+    /// async fn order(context: WorkflowContext, cents: u32) -> Result<u32> {
+    ///     context.schedule(Charge, cents).await // write: context.schedule::<Charge>(cents).await
+    /// }
+    /// ```
+    ///
     /// ```
     /// # use flovyn_sdk::{Result, TaskContext, TaskDefinition};
     /// # struct Charge;

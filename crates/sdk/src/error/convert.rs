@@ -181,6 +181,14 @@ mod tests {
     }
 
     #[test]
+    fn a_wait_that_is_over_and_a_deadline_have_different_kinds() {
+        let second = Duration::from_secs(1);
+        let kinds =
+            [Error::Elapsed(second), Error::Timeout(Some(second))].map(|error| error.kind().to_owned());
+        assert_eq!(kinds, ["ELAPSED", "TIMEOUT"]);
+    }
+
+    #[test]
     fn a_main_may_return_a_boxed_error() {
         let main = || -> Result<(), Box<dyn Std>> { Ok(text()?) };
         assert_eq!(main().unwrap_err().to_string(), "out of stock");

@@ -1,5 +1,6 @@
 //! The commands that a workflow sends to the server, and how a command is matched with its row in the log.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -30,8 +31,7 @@ pub struct TaskOptions {
 
 /// Options of a child workflow. All have defaults.
 ///
-/// The protocol has no labels and no idempotency key for children. The id of a child is derived from its parent's
-/// history, so a parent starts each child once.
+/// The id of a child is derived from its parent's history, so a parent starts each child once, also without a key.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ChildOptions {
     /// Workers of this queue run the child. `None`: the parent's queue.
@@ -46,6 +46,13 @@ pub struct ChildOptions {
     pub cancel_grace: Option<Duration>,
     /// Priority as a shift in seconds: a negative value runs sooner. Default 0.
     pub priority_seconds: i32,
+    /// An idempotency key, by which the child can be found and signalled. If other work holds the key, the child fails
+    /// with the kind `FLV0042`. `None`: no key.
+    pub key: Option<String>,
+    /// Lifetime of the key, counted from the start. `None`: one day.
+    pub key_ttl: Option<Duration>,
+    /// Labels to search by.
+    pub labels: HashMap<String, String>,
 }
 
 /// The delays between attempts: `initial` first, then multiplied by `factor` after each attempt, up to `cap`.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use flovyn_proto::v1;
+use flovyn_proto::v1::workflow_command::CommandData;
 use serde_json::Value;
 use uuid::Uuid;
 
@@ -13,6 +14,7 @@ use super::desk::{Desk, Finished};
 use super::{Setup, WorkerEvent, unharmed};
 use crate::client::pages;
 use crate::context::WorkflowContext;
+use crate::definition::AnyWorkflow;
 use crate::error::{Error, Result};
 use crate::replay::{ActivationError, Command, Core, Instance, LogEvent, Outcome, Shared};
 use crate::wire;
@@ -31,9 +33,11 @@ pub(super) async fn run(setup: Arc<Setup>, cache: Arc<Cache>, desk: Arc<Desk>, w
     let (finished, instance) = match advance(&setup, &cache, &work).await {
         Ok(Some((instance, commands, outcome))) => {
             let mut submit = submission(&id, token, &instance, commands, &outcome);
-            // If the code now ends the workflow at an earlier event than before, the server has already delivered
-            // later events.
-            submit.base_sequence = submit.base_sequence.max(Some(work.events_after));
+            if let Some(CommandData::FailWorkflow(failure)) =
+                submit.commands.last_mut().and_then(|command| command.command_data.as_mut())
+            {
+                setup.limits.get().cut(&mut failure.error);
+            }
             match setup.limits.get().refuse(&submit) {
                 Some(error) => (Finished::Activation(failed(&setup, &work, error)), None),
                 None => {
@@ -129,9 +133,10 @@ pub(super) fn submission(
 fn failed(
     setup: &Setup,
     work: &v1::WorkflowExecution,
-    error: ActivationError,
+    mut error: ActivationError,
 ) -> v1::SubmitWorkflowCommandsRequest {
     setup.metrics.activations_failed.fetch_add(1, Ordering::Relaxed);
+    setup.limits.get().cut(&mut error.message);
     tracing::warn!(execution = work.id, kind = work.kind, %error, position = error.position, "an activation failed");
     setup.tell(&WorkerEvent::ActivationFailed {
         execution_id: Uuid::try_parse(&work.id).unwrap_or_default(),
@@ -148,6 +153,10 @@ fn failed(
             message: error.message,
             position: error.position,
             build_id: setup.build_id.clone(),
+        }),
+        clean_up: definition_of(setup, work).map(|definition| v1::CleanUp {
+            waits: false,
+            grace_ms: definition.cancel_grace().map(wire::milliseconds),
         }),
         ..v1::SubmitWorkflowCommandsRequest::default()
     }
@@ -204,6 +213,15 @@ fn read(events: &[v1::WorkflowEvent]) -> Result<Vec<LogEvent>> {
     events.iter().map(wire::event).collect()
 }
 
+fn version(work: &v1::WorkflowExecution) -> Option<&str> {
+    work.workflow_version.as_deref().filter(|version| !version.is_empty())
+}
+
+/// `None`: this worker does not have the workflow.
+fn definition_of(setup: &Setup, work: &v1::WorkflowExecution) -> Option<Arc<dyn AnyWorkflow>> {
+    setup.registry.workflow(&work.kind, version(work))
+}
+
 /// Creates a workflow instance for a replay from the beginning. The input is in the first event.
 fn start(
     setup: &Setup,
@@ -211,8 +229,8 @@ fn start(
     work: &v1::WorkflowExecution,
     events: &[LogEvent],
 ) -> Result<Instance, ActivationError> {
-    let version = work.workflow_version.as_deref().filter(|version| !version.is_empty());
-    let definition = setup.registry.workflow(&work.kind, version).ok_or_else(|| {
+    let version = version(work);
+    let definition = definition_of(setup, work).ok_or_else(|| {
         let of_version = version.map(|version| format!(" of version {version:?}")).unwrap_or_default();
         ActivationError::new(
             "UNKNOWN_KIND",

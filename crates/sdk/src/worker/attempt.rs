@@ -40,16 +40,14 @@ pub(super) async fn run(
     let (mut ahead, mut next) = (None, None);
     let limits = setup.limits.get();
     let result = result.map(|output| json_bytes(&output));
-    // A result that is too large is not sent: the task fails with an error that says so.
-    let refused = match &result {
-        Ok(output) => limits.refuse_output(output),
-        Err(error) => limits.refuse_error(&error.to_string()),
-    };
-    let refused = refused.map(|(code, message)| {
-        refusal(&setup, &id, task_type.clone(), code.to_owned(), message.clone());
-        Error::NonRetryable(format!("{code}: {message}"))
+    // An output that is too large is not sent: the task fails with the code that the server would give.
+    let result = result.and_then(|output| match limits.refuse_output(&output) {
+        None => Ok(output),
+        Some((code, message)) => {
+            refusal(&setup, &id, task_type.clone(), code.to_owned(), message.clone());
+            Err(Error::application(code, format!("{code}: {message}")).retryable(false).into())
+        }
     });
-    let result = refused.map_or(result, Err);
     let result = match result {
         Ok(output) => {
             let complete =
@@ -59,7 +57,9 @@ pub(super) async fn run(
         }
         Err(error) => {
             setup.metrics.tasks_failed.fetch_add(1, Ordering::Relaxed);
-            Sent::Fail(task_failure(id.clone(), token, &error))
+            let mut failure = task_failure(id.clone(), token, &error);
+            limits.cut(&mut failure.error);
+            Sent::Fail(failure)
         }
     };
     desk.settle(id.clone(), token, Finished::Task(result, next), move |ack| {

@@ -1,5 +1,6 @@
 //! The server's limits, which it sends in its welcome. A result that exceeds them is not sent, because one oversized
-//! frame would end the stream for all work in flight. Instead the worker reports a failure.
+//! frame would end the stream for all work in flight. Instead the worker reports a failure. The message of a failure is
+//! cut.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -10,14 +11,10 @@ use prost::Message;
 use crate::replay::ActivationError;
 use crate::size::TOO_LARGE;
 
-/// Code for a text that is too long.
-const TEXT_TOO_LONG: &str = "FLV0002";
 /// Code for too many commands.
 const TOO_MANY: &str = "FLV0008";
 /// Space in a frame for everything except its one result.
 const FRAME_BYTES_AROUND: usize = 1 << 10;
-/// Number of characters of an oversized error that are sent.
-const BEGINNING_CHARS: usize = 200;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Limits {
@@ -84,12 +81,14 @@ impl Limits {
         (size > limit).then(|| (TOO_LARGE, exceeds("output", size, limit)))
     }
 
-    /// The code and message for an error that cannot be sent. `None`: it can be sent.
-    pub(super) fn refuse_error(&self, error: &str) -> Option<(&'static str, String)> {
-        let (size, limit) = (error.len(), self.text_bytes);
-        let beginning = || error.chars().take(BEGINNING_CHARS).collect::<String>();
-        let message = || format!("{}; it begins with: {}", exceeds("error", size, limit), beginning());
-        (size > limit).then(|| (TEXT_TOO_LONG, message()))
+    /// Cuts the message of a failure that is too long, and marks the cut with an ellipsis.
+    pub(super) fn cut(&self, message: &mut String) {
+        const ELLIPSIS: char = '\u{2026}';
+        if message.len() > self.text_bytes {
+            let end = self.text_bytes.saturating_sub(ELLIPSIS.len_utf8());
+            message.truncate(message.floor_char_boundary(end));
+            message.push(ELLIPSIS);
+        }
     }
 }
 
@@ -131,10 +130,17 @@ mod tests {
         assert_eq!(code(vec![set_state(1_100)]), Some(TOO_LARGE));
         assert_eq!(LIMITS.refuse_output(&[b'1'; 10]), None);
         assert_eq!(LIMITS.refuse_output(&[b'1'; 11]).unwrap().0, TOO_LARGE);
-        assert_eq!(LIMITS.refuse_error("0123456789"), None);
-        let (code, message) = LIMITS.refuse_error("0123456789a").unwrap();
-        assert_eq!(code, TEXT_TOO_LONG);
-        assert_eq!(message, "error has 11 bytes, the limit is 10; it begins with: 0123456789a");
+    }
+
+    #[test]
+    fn a_message_that_is_too_long_is_cut_between_characters() {
+        for (given, expected) in
+            [("0123456789", "0123456789"), ("0123456789a", "0123456\u{2026}"), ("ééééééé", "ééé\u{2026}")]
+        {
+            let mut message = given.to_owned();
+            LIMITS.cut(&mut message);
+            assert_eq!(message, expected);
+        }
     }
 
     #[test]

@@ -32,6 +32,36 @@ async fn with_timeout_of_a_cancelled_workflow_is_cancelled_and_not_late() {
     replay_strictly("w", workflow, &run.recording()).await.unwrap();
 }
 
+/// A shielded future goes on after a cancel request. If it is given up then, it is cancelled like every loser.
+#[tokio::test]
+async fn with_timeout_cancels_a_shielded_future_that_it_gives_up() {
+    let by_value = |context: WorkflowContext, _: Value| async move {
+        let task = context.shielded().schedule_raw("endless", Value::Null);
+        with_timeout(&context, SECOND, task).await.map(drop).or(Ok::<_, Error>(()))?;
+        Ok(Value::Null)
+    };
+    let by_reference = |context: WorkflowContext, _: Value| async move {
+        let mut task = context.shielded().schedule_raw("endless", Value::Null);
+        with_timeout(&context, SECOND, &mut task).await.map(drop).or(Ok::<_, Error>(()))?;
+        context.shielded().sleep(SECOND).await?;
+        Ok(Value::Null)
+    };
+    let mut cancels = Vec::new();
+    for environment in [environment_in_order(), environment_in_order().evict_always()] {
+        for mut run in [
+            environment.start_fn("w", by_value, Value::Null),
+            environment.start_fn("w", by_reference, Value::Null),
+        ] {
+            run.settle().await.unwrap();
+            run.cancel("enough").await.unwrap();
+            run.finish().await.unwrap();
+            let of_task = run.commands().iter().filter(|command| command.starts_with("cancel of task"));
+            cancels.push(of_task.count());
+        }
+    }
+    assert_eq!(cancels, [1, 0, 1, 0]);
+}
+
 #[tokio::test]
 async fn what_is_never_polled_is_asked_for_all_the_same() {
     let workflow = |context: WorkflowContext, _: Value| async move {

@@ -68,12 +68,9 @@ async fn clean_up_has_the_time_it_needs(database: Database) {
     let error = ignores.result(PATIENCE).await.unwrap_err();
     assert_eq!(error.to_string(), "cancelled: force-stopped: no clean-up for 2 s after the cancel request");
     let error = impatient.result(PATIENCE).await.unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "cancelled: force-stopped: it did not end within 1 s of the cancel request"
-    );
+    assert_eq!(error.to_string(), "cancelled: force-stopped: clean-up did not end within 1 s");
     let waiting = saga.describe().await.unwrap().waiting_on;
-    assert!(waiting[0].contains("with no time limit while it makes progress"), "{waiting:?}");
+    assert!(waiting[0].contains("with no time limit while it waits for its own work"), "{waiting:?}");
     assert_eq!(saga.result(PATIENCE).await.unwrap_err(), Error::Cancelled("no longer wanted".into()));
     for what in ["charge", "reservation"] {
         assert_eq!(saga.query::<String>(what).await.unwrap().as_deref(), Some("undone"), "{what}");

@@ -2,6 +2,7 @@
 //! is answered once.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use flovyn_sdk::{Client, Error, ListOptions, Result, StartOptions, WorkflowContext, WorkflowHandle};
 use futures::StreamExt;
@@ -118,7 +119,10 @@ async fn a_start_by_signal_takes_all_options(server: TestServer) {
         labels: [("customer".to_owned(), "ada".to_owned())].into(),
         priority_seconds: -5,
         execution_timeout: Some(PATIENCE),
-        ..StartOptions::default()
+        cancel_grace: Some(Duration::from_secs(7)),
+        idempotency_key: None,
+        idempotency_key_ttl: Some(Duration::from_secs(70)),
+        scheduled_at_ms: Some(1_000),
     };
     let send = |options: StartOptions| {
         client.signal_with_start_raw("entity", "ada/1", json!({ "a": 1 }), "ask", json!(1), options)
@@ -138,7 +142,8 @@ async fn a_start_by_signal_takes_all_options(server: TestServer) {
     let row = server.execution(handle.id()).await;
     assert_eq!((row.workflow_version.as_deref(), row.priority_seconds), (Some("7"), -5));
     assert!(row.deadline_ms.is_some_and(|at| at > row.created_ms));
-    // A time in the future: it is not handed out before.
+    assert_eq!((row.cancel_grace_ms, row.scheduled_ms), (Some(7_000), Some(1_000)));
+    // A moment that has not come: nobody is handed it before.
     let later = StartOptions { scheduled_at_ms: Some(row.created_ms + 3_600_000), ..StartOptions::default() };
     let sent = client.signal_with_start_raw("entity", "later", json!(1), "ask", json!(1), later).await;
     assert!(server.execution(sent.unwrap().id()).await.not_before_ms.is_some());

@@ -38,7 +38,7 @@ on_both_quick!(
     too_many_tasks_at_once,
     an_activation_that_no_frame_takes,
     a_tasks_output_of_2_mib,
-    a_tasks_error_that_is_too_long,
+    failures_that_are_too_long_are_cut,
     a_heartbeat_of_2_mib_is_an_error_at_the_call,
 );
 
@@ -207,14 +207,15 @@ where
     };
     let workflow = |context: WorkflowContext, _| async move {
         let error = context.schedule_raw("t", json!(null)).await.unwrap_err();
-        Ok(json!(error.to_string()))
+        Ok(json!([error.kind(), error.to_string()]))
     };
     let (worker, heard) = listening(server.worker().workflow_fn("w", workflow).task_fn("t", task));
     let worker = worker.build().unwrap().start();
     let handle = start(&server, "w").await;
     let error = handle.result(PATIENCE).await.unwrap();
-    let error = error.as_str().unwrap();
-    assert!(error.contains(&format!("{code}: ")) && error.contains(what), "{error}");
+    assert_eq!(error[0], code);
+    let error = error[1].as_str().unwrap();
+    assert!(error.starts_with(&format!("{code}: ")) && error.contains(what), "{error}");
     assert_eq!(attempts.load(Ordering::SeqCst), 1, "another attempt would come to the same");
     worker.stop().await;
     let heard = heard.lock().unwrap();
@@ -232,10 +233,36 @@ async fn a_tasks_output_of_2_mib(server: TestServer) {
     task_fails(server, || async { Ok(json!(large())) }, "FLV0020", what).await;
 }
 
-async fn a_tasks_error_that_is_too_long(server: TestServer) {
-    let task = || async { Err(Error::failed(format!("no route {}", "x".repeat(70_000)))) };
-    let what = "error has 70009 bytes, the limit is 65536; it begins with: no route xxx";
-    task_fails(server, task, "FLV0002", what).await;
+/// The beginning of the message is kept, and the kind.
+async fn failures_that_are_too_long_are_cut(server: TestServer) {
+    let long = || format!("no route {}", "é".repeat(40_000));
+    let cut = |text: &str| text.len() <= 65_536 && text.starts_with("no route éé") && text.ends_with('…');
+    let task = move |_: TaskContext, _: Value| async move {
+        Err::<Value, _>(Error::application("NO_ROUTE", long()).retryable(false).into())
+    };
+    let fails = |context: WorkflowContext, _| async move { context.schedule_raw("t", json!(null)).await };
+    let panics = move |_: WorkflowContext, _| async move { panic!("{}", long()) };
+    let worker = server.worker().workflow_fn("w", fails).workflow_fn("panics", panics).task_fn("t", task);
+    let (worker, heard) = listening(worker);
+    let worker = worker.build().unwrap().start();
+    let error = start(&server, "w").await.result(PATIENCE).await.unwrap_err();
+    assert_eq!(error.kind(), "NO_ROUTE");
+    assert!(cut(&error.to_string()), "{} bytes", error.to_string().len());
+    let panicking = start(&server, "panics").await;
+    while worker.metrics().activations_failed() < 7 {
+        tokio::task::yield_now().await;
+    }
+    assert!(
+        !server.execution(panicking.id()).await.status.is_terminal(),
+        "panics are retried without a limit"
+    );
+    worker.stop().await;
+    let heard = heard.lock().unwrap();
+    assert!(
+        heard.iter().all(|event| !matches!(event, WorkerEvent::ActivationRefused { .. })),
+        "{} events",
+        heard.len()
+    );
 }
 
 async fn a_heartbeat_of_2_mib_is_an_error_at_the_call(server: TestServer) {

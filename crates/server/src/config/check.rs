@@ -13,6 +13,8 @@ pub(super) const MIN_TOKEN_CHARS: usize = 32;
 const MIN_WORKER_TOKEN_CHARS: usize = 31;
 /// The shortest lease. A shorter one could expire while a healthy worker gets no processor time.
 const SHORTEST_LEASE_MS: i64 = 1_000;
+/// For the first of several refusals, the rows that the end of an execution needs are not loaded.
+const EQUAL_REFUSALS: std::ops::RangeInclusive<i64> = 2..=1_000;
 const LONGEST_LEASE_MS: i64 = 24 * 60 * 60 * 1_000;
 
 const FAILED_TRIES: std::ops::RangeInclusive<u32> = 1..=1_000_000;
@@ -93,6 +95,11 @@ impl Config {
                 );
                 return Err(ConfigError::new(message));
             }
+        }
+        if let Some(count) = limits.equal_refusals.filter(|count| !EQUAL_REFUSALS.contains(count)) {
+            let (least, most) = (EQUAL_REFUSALS.start(), EQUAL_REFUSALS.end());
+            let message = format!("limits.equal_refusals is {count}: choose from {least} to {most}");
+            return Err(ConfigError::new(message));
         }
         Ok(())
     }

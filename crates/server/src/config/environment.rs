@@ -50,6 +50,7 @@ pub const KEYS: &[(&str, Kind)] = &[
     ("limits.task_lease_ms", Number),
     ("limits.worker_silence_ms", Number),
     ("limits.cancel_grace_ms", Number),
+    ("limits.equal_refusals", Number),
 ];
 
 const PREFIX: &str = "FLOVYN_";

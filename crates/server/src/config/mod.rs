@@ -299,7 +299,7 @@ pub enum LogFormat {
     Json,
 }
 
-/// How long workers may be silent, and how long clean-up may take. `None`: the default of the product, in the
+/// How long workers may be silent, how long clean-up may take, and how often an activation may be refused. `None`: the default of the product, in the
 /// engine's `Limits`.
 #[derive(Debug, Clone, Copy, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -309,6 +309,7 @@ pub struct LeaseLimits {
     pub task_lease_ms: Option<i64>,
     pub worker_silence_ms: Option<i64>,
     pub cancel_grace_ms: Option<i64>,
+    pub equal_refusals: Option<i64>,
 }
 
 impl LeaseLimits {
@@ -321,6 +322,7 @@ impl LeaseLimits {
             task_lease_ms: self.task_lease_ms.unwrap_or(usual.task_lease_ms),
             worker_silence_ms: self.worker_silence_ms.unwrap_or(usual.worker_silence_ms),
             cancel_grace_ms: self.cancel_grace_ms.unwrap_or(usual.cancel_grace_ms),
+            equal_refusals: self.equal_refusals.unwrap_or(usual.equal_refusals),
             ..usual
         }
     }

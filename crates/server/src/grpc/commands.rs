@@ -8,7 +8,7 @@ use flovyn_proto::v1::workflow_command::CommandData;
 use flovyn_proto::v1::{CommandType, WorkflowStatus};
 use tonic::Status;
 
-use super::convert::{failure, id, key, non_empty, payload, retry};
+use super::convert::{failure, id, key, labels, non_empty, payload, retry};
 use super::status::{Unread, refuse, refused_at};
 
 /// The end of an activation, as its commands describe it.
@@ -162,6 +162,8 @@ fn read(index: usize, command: v1::WorkflowCommand, ending: &mut Ending) -> Resu
                 workflow_version: data.workflow_version.as_deref().and_then(non_empty),
                 execution_timeout_ms: data.execution_timeout_ms,
                 cancel_grace_ms: data.cancel_grace_ms,
+                key: key(data.idempotency_key, data.idempotency_key_ttl_seconds),
+                labels: labels(data.metadata),
             })
         }
         CommandData::RequestCancelChildWorkflow(data) => Command::RequestCancelChild {

@@ -41,6 +41,7 @@ workflow_lease_ms = 20000
 task_lease_ms = 20000
 worker_silence_ms = 20000
 cancel_grace_ms = 20000
+equal_refusals = 7
 [[tenants]]
 id = "0195c1a0-0000-7000-8000-000000000001"
 slug = "acme"
@@ -59,6 +60,11 @@ fn every_key_can_be_set() {
     let config = parse(FULL, &[]).unwrap();
     assert_eq!(config.grpc.address.port(), 9090);
     assert_eq!(config.limits.apply().session_lease_ms, 20_000);
+    assert_eq!(config.limits.apply().equal_refusals, 7);
+    for count in ["1", "1001"] {
+        let text = FULL.replace("equal_refusals = 7", &format!("equal_refusals = {count}"));
+        assert!(parse(&text, &[]).unwrap_err().contains("limits.equal_refusals"));
+    }
     assert_eq!(config.tenants[0].id.unwrap().to_string(), "0195c1a0-0000-7000-8000-000000000001");
     let shown = format!("{config:?}");
     assert!(

@@ -141,6 +141,8 @@ pub(crate) fn child(child_id: Uuid, kind: &str) -> ScheduleChild {
         workflow_version: None,
         execution_timeout_ms: None,
         cancel_grace_ms: None,
+        key: None,
+        labels: Vec::new(),
     }
 }
 

@@ -17,6 +17,7 @@ const MINUTE_MS: i64 = 60_000;
 /// A short step of time, for stores whose clock runs by itself.
 const STEP_MS: i64 = 100;
 const IGNORED: &str = "force-stopped: no clean-up for 60 s after the cancel request";
+const FAILED: &str = "force-stopped: its activations failed after the cancel request, the last with PANIC";
 
 /// The answer of a worker whose workflow has received the request. `waits`: for a task, timer or child of its
 /// clean-up.
@@ -52,7 +53,7 @@ async fn clean_up_runs_all_its_steps_however_long_it_takes(place: Place) {
     server.must(cleans(&first, vec![schedule_task(id(1), "refund")], true)).await;
     assert_eq!(
         server.why_execution(TENANT, execution_id).await.unwrap().unwrap()[0],
-        Waiting::CleanUp { until_ms: None }
+        Waiting::CleanUp { until_ms: None, left_ms: None }
     );
     server.pass(7 * STEP_MS).await;
     undo(&server, "refund").await;
@@ -82,7 +83,7 @@ async fn a_run_that_ignores_the_request_is_force_stopped_and_progress_puts_that_
     server.must(cleans(&first, vec![create_promise("approval")], false)).await;
     let why = async |id| server.why_execution(TENANT, id).await.unwrap().unwrap().remove(0);
     let until_ms = Some(BEGIN_MS + MINUTE_MS);
-    assert_eq!(why(ignores).await, Waiting::CleanUp { until_ms });
+    assert_eq!(why(ignores).await, Waiting::CleanUp { until_ms, left_ms: None });
     server.pass(MINUTE_MS / 2).await;
     for id in [ignores, signalled] {
         server.must(signal(id)).await;
@@ -101,7 +102,7 @@ async fn a_run_that_ignores_the_request_is_force_stopped_and_progress_puts_that_
     server.check().await;
 }
 
-/// A grace in the start counts from the request, whatever the run does. If the start has none, the grace of the
+/// A grace in the start counts from the first activation after the request, whatever the run does. If the start has none, the grace of the
 /// workflow's definition counts.
 async fn a_grace_of_its_own_is_all_the_time_there_is(place: Place) {
     let server = place.server().await;
@@ -119,10 +120,7 @@ async fn a_grace_of_its_own_is_all_the_time_there_is(place: Place) {
     server.pass(9_999).await;
     assert!(!server.status(short).await.is_terminal());
     server.pass(1).await;
-    assert_eq!(
-        last_text(&server, short).await,
-        "force-stopped: it did not end within 10 s of the cancel request"
-    );
+    assert_eq!(last_text(&server, short).await, "force-stopped: clean-up did not end within 10 s");
     server.pass(10_000).await;
     assert_eq!(server.status(defined).await, ExecutionStatus::Cancelled);
     server.pass(9 * MINUTE_MS).await;
@@ -152,9 +150,52 @@ async fn clean_up_outlives_its_worker(place: Place) {
     server.check().await;
 }
 
-/// A failed activation neither extends nor uses up the time. Clean-up that has begun waits for corrected code; a run
-/// that only fails is force-stopped.
-async fn clean_up_that_is_held_back_is_not_cut_off(place: Place) {
+/// Waiting for a worker, for a paused queue or for corrected code is not ignoring the request.
+async fn time_without_a_worker_does_not_count(place: Place) {
+    let server = place.server().await;
+    let first_reason = async |id| server.why_execution(TENANT, id).await.unwrap().unwrap().remove(0);
+    let fails = || Outcome::ActivationFailed { code: "PANIC".into(), message: "no".into() };
+    let mut found = Vec::new();
+    for kind in ["unclaimed", "held-back", "own-grace"] {
+        let cancel_grace_ms = (kind == "own-grace").then_some(10_000);
+        let start = StartWorkflow { cancel_grace_ms, ..workflow(kind) };
+        let id = server.start_as(start).await.execution_id;
+        server.must(suspend(&server.claim_workflow(kind).await)).await;
+        server.must(cancel(id)).await;
+        found.push((kind, id));
+    }
+    let left_ms = Some(MINUTE_MS);
+    assert_eq!(first_reason(found[0].1).await, Waiting::CleanUp { until_ms: None, left_ms });
+    server.must(submit(&server.claim_workflow("held-back").await, Vec::new(), fails())).await;
+    server.pass(30 * MINUTE_MS).await;
+    for (kind, id) in found {
+        let activation = server.claim_workflow(kind).await;
+        server.must(cleans(&activation, vec![create_promise(kind)], false)).await;
+        assert_eq!(server.status(id).await, ExecutionStatus::Waiting, "{kind}");
+        assert!(matches!(first_reason(id).await, Waiting::CleanUp { until_ms: Some(_), left_ms: None }));
+        server.pass(MINUTE_MS).await;
+        assert_eq!(server.status(id).await, ExecutionStatus::Cancelled, "{kind}");
+    }
+    server.settle().await;
+    server.check().await;
+}
+
+/// A step inside an activation takes longer than the limit, while the claim holds.
+async fn a_long_step_is_not_cut_off(place: Place) {
+    let server = place.server_with(Limits { cancel_grace_ms: STEP_MS, ..Limits::default() }).await;
+    let (execution_id, first) = asked(&server, workflow("order")).await;
+    server.pass(20 * STEP_MS).await;
+    server.must(cleans(&first, vec![schedule_task(id(1), "refund")], true)).await;
+    undo(&server, "refund").await;
+    let second = server.claim_workflow("order").await;
+    server.pass(20 * STEP_MS).await;
+    server.must(ends(&second)).await;
+    assert_eq!(last_text(&server, execution_id).await, "as asked");
+    server.check().await;
+}
+
+/// Whether clean-up has begun or not: ten failed activations in a row are the end, and fewer are not.
+async fn clean_up_whose_activations_only_fail_is_force_stopped(place: Place) {
     let server = place.server().await;
     let fails = || Outcome::ActivationFailed { code: "PANIC".into(), message: "no".into() };
     let (broken, first) = asked(&server, workflow("broken")).await;
@@ -163,15 +204,15 @@ async fn clean_up_that_is_held_back_is_not_cut_off(place: Place) {
     server.must(cleans(&first, vec![schedule_task(id(1), "refund")], true)).await;
     undo(&server, "refund").await;
     server.must(submit(&server.claim_workflow("begun").await, Vec::new(), fails())).await;
-    let reasons = server.why_execution(TENANT, begun).await.unwrap().unwrap();
-    assert!(
-        matches!(reasons[..], [Waiting::CleanUp { until_ms: None }, Waiting::ActivationBackoff { .. }]),
-        "{reasons:?}"
-    );
-    server.pass(10 * MINUTE_MS).await;
-    assert_eq!(last_text(&server, broken).await, IGNORED);
-    server.must(ends(&server.claim_workflow("begun").await)).await;
-    assert_eq!(last_text(&server, begun).await, "as asked");
+    for (kind, id) in [("broken", broken), ("begun", begun)] {
+        for _ in 2..=10 {
+            server.pass(10 * MINUTE_MS).await;
+            assert!(!server.status(id).await.is_terminal());
+            server.must(submit(&server.claim_workflow(kind).await, Vec::new(), fails())).await;
+        }
+        server.pass(1).await;
+        assert_eq!(last_text(&server, id).await, FAILED);
+    }
     server.check().await;
 }
 
@@ -204,6 +245,7 @@ async fn a_request_reaches_the_children_and_not_those_of_the_clean_up(place: Pla
     let undo = Command::ScheduleChild(child(id(2), "undo"));
     server.must(cleans(&activation, vec![undo], true)).await;
     server.settle().await;
+    server.must(cleans(&server.claim_workflow("old").await, Vec::new(), false)).await;
     let old = server.execution(id(1)).await;
     assert_eq!(old.clean_up_until_ms, old.cancel_requested_ms.map(|asked| asked + 5_000));
     assert!(old.clean_up_until_ms.is_some());
@@ -220,15 +262,20 @@ async fn a_request_reaches_the_children_and_not_those_of_the_clean_up(place: Pla
     server.check().await;
 }
 
-/// The history has no room for the clean-up. The run ends nevertheless.
-async fn a_run_with_a_full_history_is_force_stopped(place: Place) {
+/// The history has no room for the clean-up. The run ends nevertheless: as often as its activations may be refused.
+async fn a_run_with_a_full_history_ends(place: Place) {
     let limits = Limits { history_events: 12, ..Limits::default() };
     let server = place.server_with(limits).await;
-    let (execution_id, first) = asked(&server, workflow("order")).await;
-    let timers = (0..9).map(|number| start_timer(&number.to_string(), MINUTE_MS)).collect();
-    server.refused(cleans(&first, timers, true), flovyn_engine::Code::HistoryFull).await;
-    server.pass(MINUTE_MS).await;
-    assert_eq!(last_text(&server, execution_id).await, IGNORED);
+    let (execution_id, mut activation) = asked(&server, workflow("order")).await;
+    for left in (0..5).rev() {
+        let timers = (0..9).map(|number| start_timer(&number.to_string(), MINUTE_MS)).collect();
+        server.refused(cleans(&activation, timers, true), flovyn_engine::Code::HistoryFull).await;
+        if left > 0 {
+            server.pass(MINUTE_MS).await;
+            activation = server.claim_workflow("order").await;
+        }
+    }
+    assert_eq!(server.status(execution_id).await, ExecutionStatus::Failed);
     server.check().await;
 }
 
@@ -237,10 +284,12 @@ on_each_store!(
     a_run_that_ignores_the_request_is_force_stopped_and_progress_puts_that_off,
     a_grace_of_its_own_is_all_the_time_there_is,
     clean_up_outlives_its_worker,
-    clean_up_that_is_held_back_is_not_cut_off,
+    time_without_a_worker_does_not_count,
+    a_long_step_is_not_cut_off,
+    clean_up_whose_activations_only_fail_is_force_stopped,
     the_execution_timeout_and_terminate_end_clean_up,
     a_request_reaches_the_children_and_not_those_of_the_clean_up,
-    a_run_with_a_full_history_is_force_stopped,
+    a_run_with_a_full_history_ends,
 );
 
 on_postgres!(clean_up_runs_all_its_steps_however_long_it_takes);

@@ -6,7 +6,7 @@ use flovyn_engine::{Code, Reply};
 
 use crate::common::{
     Place, Server, cancel, child, complete, create_promise, finish, id, json, key_spec, many, on_each_store,
-    plain, schedule_task, start_timer, submit, suspend, task, tasks, terminate, workflow, workflows,
+    plain, schedule_task, signal, start_timer, submit, suspend, task, tasks, terminate, workflow, workflows,
 };
 
 const CHILDREN: u128 = 450;
@@ -33,12 +33,16 @@ async fn a_workflow_that_does_not_end_within_the_grace_time_is_ended(place: Plac
     let server = place.server().await;
     let grace_ms = server.limits().cancel_grace_ms;
     let waiting = server.suspended("waiting", Vec::new()).await;
-    let running = server.suspended("running", Vec::new()).await;
+    let start = StartWorkflow { cancel_grace_ms: Some(grace_ms), ..workflow("running") };
+    let running = server.start_as(start).await.execution_id;
+    server.must(suspend(&server.claim_workflow("running").await)).await;
     server.must(cancel(waiting)).await;
     server.must(cancel(running)).await;
-    let activation = server.claim_workflow("waiting").await;
-    server.must(suspend(&activation)).await;
+    for kind in ["waiting", "running"] {
+        server.must(suspend(&server.claim_workflow(kind).await)).await;
+    }
     server.pass(grace_ms - 10).await;
+    server.must(signal(running)).await;
     let late = server.claim_workflow("running").await;
     server.pass(9).await;
     for id in [waiting, running] {
@@ -132,6 +136,11 @@ async fn a_cancel_reaches_all_children_and_theirs_page_by_page(place: Place) {
     assert_eq!(open, asked, "only a workflow that can clean up is asked; the others are cancelled");
     let grandchild = snapshot.executions.iter().find(|row| row.id == id(1_000)).unwrap();
     assert_eq!(grandchild.status, ExecutionStatus::Cancelled);
+    // They ignore the request.
+    let parents = server.claim(many(workflows("parent"), 1)).await.workflows;
+    for activation in parents.iter().chain(&server.claim(many(workflows("child"), 2)).await.workflows) {
+        server.must(suspend(activation)).await;
+    }
     server.pass(server.limits().cancel_grace_ms).await;
     server.settle().await;
     let snapshot = server.check().await;

@@ -192,6 +192,8 @@ impl Log<'_> {
                         workflow_version: None,
                         execution_timeout_ms: None,
                         cancel_grace_ms: None,
+                        key: None,
+                        labels: Vec::new(),
                     }));
                 }
                 let ended = self.about(EventKind::ChildCompleted, child_id)?;

@@ -3,6 +3,7 @@
 use clap::Args;
 use serde_json::json;
 
+use super::named;
 use crate::client::answers::{Answer, StatusNow};
 use crate::exit::Failure;
 use crate::input;
@@ -18,19 +19,20 @@ once. The build that failed waits for the delay that `flovyn workflow show` disp
 Examples:
   flovyn workflow release 01a1e259-e972-72ed-ab63-ea102818ba7e")]
 pub(crate) struct Release {
-    /// The execution's id.
-    #[arg(value_parser = input::id)]
+    /// The execution's id, or `key:` followed by its key.
+    #[arg(value_parser = input::execution)]
     id: String,
 }
 
 impl Release {
     pub(crate) async fn run(self, session: &Session) -> Result<(), Failure> {
-        let path = ["workflow-executions", self.id.as_str(), "release"];
+        let id = named::id(session, self.id).await?;
+        let path = ["workflow-executions", id.as_str(), "release"];
         let now: Answer<StatusNow> = session.client.post(&path, &json!({})).await?;
         if session.out.is_json() {
             return session.out.json(&now.sent);
         }
-        note(&format!("Released {}: it is {}.", self.id, now.value.status));
+        note(&format!("Released {id}: it is {}.", now.value.status));
         Ok(())
     }
 }

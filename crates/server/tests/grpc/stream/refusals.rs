@@ -23,7 +23,7 @@ on_both_limited!(
     a_history_that_is_full,
     a_full_history_is_cancelled,
     a_tasks_output_of_2_mib,
-    a_tasks_error_that_is_too_long,
+    a_tasks_error_that_is_too_long_is_cut,
 );
 on_both!(what_is_refused_says_why_it_waits, a_heartbeat_that_is_refused_does_not_count, limits_are_told);
 
@@ -74,7 +74,7 @@ async fn fails(server: TestServer, code: &str, what: &str, commands: Vec<v1::Wor
         let activation = worker.activation().await;
         let ack = worker.submit_raw(submission(&activation, commands.clone(), status)).await;
         assert_eq!((ack.code.as_str(), ack.retryable), (code, false), "{}", ack.message);
-        let told = format!("refusal {count} of 5: ");
+        let told = format!("refusal {count} of 5, ");
         assert!(ack.message.contains(what) && ack.message.contains(&told), "{}", ack.message);
     }
     let ended = app.result(&id).await;
@@ -197,12 +197,22 @@ async fn a_tasks_output_of_2_mib(server: TestServer) {
     has_failed(&mut worker, &mut app, &id, &ack, said).await;
 }
 
-async fn a_tasks_error_that_is_too_long(server: TestServer) {
+async fn a_tasks_error_that_is_too_long_is_cut(server: TestServer) {
     let (mut worker, mut app) = (Worker::connect(&server).await, App::of(&server));
     let (id, task) = with_task(&mut worker, &mut app).await;
-    let ack = worker.fail_task(&task, &format!("no route {}", "x".repeat(70_000))).await;
-    let said = ("FLV0002", "error has 70009 bytes, the limit is 65536; it begins with: no route xxx");
-    has_failed(&mut worker, &mut app, &id, &ack, said).await;
+    let error = format!("no route {}", "x".repeat(70_000));
+    assert_eq!(worker.fail_task(&task, &error).await.code, "");
+    // The attempts that are left count.
+    for _ in 2..=5 {
+        let task = worker.task().await;
+        assert_eq!(worker.fail_task(&task, &error).await.code, "");
+    }
+    let activation = worker.activation().await;
+    let failed = activation.events.iter().find(|event| event.event_type == "TASK_FAILED").unwrap();
+    let error = data(failed)["error"].as_str().unwrap().to_owned();
+    assert!(error.starts_with("no route xxx") && error.ends_with('…') && error.len() <= 65_536);
+    assert_eq!(worker.submit(&activation, vec![complete("1")], Completed).await.code, "");
+    assert_eq!(app.result(&id).await.status, "COMPLETED");
 }
 
 async fn what_is_refused_says_why_it_waits(server: TestServer) {
