@@ -179,3 +179,15 @@ impl Chatter {
 fn identifies(token: Option<i64>, peer: Option<&Peer>) -> bool {
     token.is_some() || peer.is_some_and(|peer| peer.connection.is_some())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_token_or_a_connection_identifies_the_sender_of_a_heartbeat() {
+        let peer = |connection| Peer { credential: Some(1), connection, worker: Some("w".into()) };
+        assert!(identifies(Some(1), None) && identifies(None, Some(&peer(Some(7)))));
+        assert!(!identifies(None, Some(&peer(None))) && !identifies(None, None));
+    }
+}

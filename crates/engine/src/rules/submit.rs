@@ -67,7 +67,9 @@ impl Rule for SubmitActivation {
                 release(work, execution);
                 return refused;
             }
-            verdict @ (Verdict::Holder | Verdict::Ambiguous) if self.may_be_copy(&execution, verdict, content) => {
+            verdict @ (Verdict::Holder | Verdict::Ambiguous)
+                if self.may_be_copy(&execution, verdict, content) =>
+            {
                 let refused = stale(Why::MayBeCopy);
                 release(work, execution);
                 return refused;

@@ -170,7 +170,10 @@ fn a_copy_without_a_number_counts_only_if_the_workflow_decides_the_same_again() 
         for _ in 0..connection {
             world.peer = peer(connection);
             assert_eq!(world.ask(first.clone()).unwrap_err().code, Code::StaleClaim);
-            assert_eq!((promises(&world, execution_id), status(&world, &first)), (1, ExecutionStatus::Pending));
+            assert_eq!(
+                (promises(&world, execution_id), status(&world, &first)),
+                (1, ExecutionStatus::Pending)
+            );
             world.peer = peer(1);
             claim(&mut world);
         }
