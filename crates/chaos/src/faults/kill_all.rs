@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use flovyn_sim::rng::Rng;
-use flovyn_testkit::process::send_signal;
+use flovyn_testkit::send_signal;
 
 use super::postgres_restart::{data, pg_ctl};
 use super::{Harm, Schedule};
