@@ -22,8 +22,8 @@ pub(crate) struct ChaosArgs {
     /// Seed, to repeat the choices of a run; random by default
     #[arg(long, value_name = "S")]
     seed: Option<u64>,
-    /// Percentage of workers that speak the public protocol and send no tokens. By default 50 in kill-server,
-    /// kill-worker, many-servers and postgres-restart, and 0 elsewhere
+    /// How many of the workers speak the public protocol and send no tokens. By default half of them in kill-server, kill-worker,
+    /// many-servers, postgres-restart and kill-all, and none elsewhere
     #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(..=100))]
     plain_workers: Option<u8>,
     /// Build with optimizations, like a release
@@ -37,6 +37,7 @@ enum Test {
     KillWorker,
     ManyServers,
     PostgresRestart,
+    KillAll,
     CommitReplies,
     BootedTogether,
     PowerLoss,
@@ -52,9 +53,11 @@ impl Test {
     /// The database of the test, unless the caller chooses one.
     fn usual_store(self) -> Store {
         match self {
-            Test::ManyServers | Test::PostgresRestart | Test::CommitReplies | Test::BootedTogether => {
-                Store::Postgres
-            }
+            Test::ManyServers
+            | Test::PostgresRestart
+            | Test::KillAll
+            | Test::CommitReplies
+            | Test::BootedTogether => Store::Postgres,
             _ => Store::Sqlite,
         }
     }

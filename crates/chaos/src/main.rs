@@ -88,7 +88,7 @@ pub(crate) struct Options {
     pollers: usize,
     /// How many of the workers speak the public protocol, which sends no tokens. By default half of them in
     /// `kill-server`,
-    /// `kill-worker`, `many-servers` and `postgres-restart`, and none elsewhere.
+    /// `kill-worker`, `many-servers`, `postgres-restart` and `kill-all`, and none elsewhere.
     #[arg(long, value_name = "PERCENT")]
     plain_workers: Option<usize>,
     /// The server to run; by default the `flovyn` next to this program.

@@ -144,12 +144,17 @@ impl Outcomes {
         all.filter(|outcome| self.plain.contains_key(&outcome.worker)).count()
     }
 
-    /// Tasks with more than one acknowledged outcome.
+    /// Tasks with more than one acknowledged success, or with two acknowledged outcomes of one claim, failures included.
     fn contested(&self) -> impl Iterator<Item = (Uuid, Vec<Acknowledged>)> {
         self.of.iter().filter_map(|(task, outcomes)| {
-            let last = outcomes.iter().filter(|outcome| outcome.content == Content::Success);
-            let last: Vec<Acknowledged> = last.copied().collect();
-            (last.len() > 1).then_some((*task, last))
+            let among_others = |one: &&Acknowledged| {
+                outcomes.iter().any(|other| {
+                    let both = one.content == Content::Success && other.content == Content::Success;
+                    other != *one && (both || other.token == one.token)
+                })
+            };
+            let contested: Vec<Acknowledged> = outcomes.iter().filter(among_others).copied().collect();
+            (!contested.is_empty()).then_some((*task, contested))
         })
     }
 
@@ -217,7 +222,12 @@ mod tests {
 
     #[test]
     fn outcomes_of_two_claims_or_of_two_workers_are_two() {
-        for lines in [[(1, "1 Success"), (1, "2 Success")], [(1, "1 Success"), (2, "1 Success")]] {
+        for lines in [
+            [(1, "1 Success"), (1, "2 Success")],
+            [(1, "1 Success"), (2, "1 Success")],
+            [(1, "1 Failure"), (1, "1 Success")],
+            [(1, "1 Failure"), (2, "1 Failure")],
+        ] {
             assert_eq!(outcomes(&lines).contested().count(), 1, "{lines:?}");
         }
     }

@@ -21,6 +21,8 @@ pub(crate) enum Test {
     ManyServers,
     /// PostgreSQL is restarted, orderly or as after a crash.
     PostgresRestart,
+    /// SIGKILL for servers and for all processes of PostgreSQL, in turns.
+    KillAll,
     /// Replies to COMMIT are lost.
     CommitReplies,
     /// Ten servers start at the same time on tasks of dead workers.
@@ -51,9 +53,11 @@ impl Test {
     /// Whether it can run on this database.
     pub(crate) fn fits(self, store: Database) -> bool {
         match self {
-            Self::ManyServers | Self::PostgresRestart | Self::CommitReplies | Self::BootedTogether => {
-                store == Database::Postgres
-            }
+            Self::ManyServers
+            | Self::PostgresRestart
+            | Self::KillAll
+            | Self::CommitReplies
+            | Self::BootedTogether => store == Database::Postgres,
             Self::PowerLoss | Self::PowerLossProof | Self::DiskErrors => store == Database::Sqlite,
             _ => true,
         }
@@ -62,8 +66,9 @@ impl Test {
     pub(crate) fn plan(self, store: Database) -> Plan {
         let plan = Plan { workers: 2, ..Plan::default() };
         match self {
-            Self::ManyServers => Plan { servers: 3, workers: 8, skews_ms: SKEWS_MS, ..plan },
-            Self::KillServer | Self::KillWorker | Self::PostgresRestart => Plan { workers: 8, ..plan },
+            Self::ManyServers => Plan { servers: 3, workers: 4, skews_ms: SKEWS_MS, ..plan },
+            Self::KillAll => Plan { servers: 2, workers: 4, ..plan },
+            Self::KillServer | Self::KillWorker | Self::PostgresRestart => Plan { workers: 4, ..plan },
             Self::Entities => {
                 Plan { workers: 3, servers: if store == Database::Postgres { 2 } else { 1 }, ..plan }
             }
@@ -76,7 +81,11 @@ impl Test {
     /// In percent: how many of its workers speak the public protocol, unless the caller sets it.
     pub(crate) fn plain_percent(self) -> usize {
         match self {
-            Self::KillServer | Self::KillWorker | Self::ManyServers | Self::PostgresRestart => 50,
+            Self::KillServer
+            | Self::KillWorker
+            | Self::ManyServers
+            | Self::PostgresRestart
+            | Self::KillAll => 50,
             _ => 0,
         }
     }
@@ -104,6 +113,8 @@ impl Test {
             Self::ManyServers if short => (1_000, 2_000),
             Self::ManyServers => (2_900, 3_100),
             Self::KillWorker => (300, 1_500),
+            Self::KillAll if short => (500, 2_000),
+            Self::KillAll => (2_000, 6_000),
             Self::PostgresRestart if short => (2_000, 4_000),
             Self::PostgresRestart => (5_000, 15_000),
             Self::DiskErrors => (300, 1_000),

@@ -97,8 +97,8 @@ impl FromStr for Span {
 
 /// Parses a time into the form that the API accepts.
 pub(crate) fn moment(text: &str) -> Result<String, String> {
-    let parsed: Result<jiff::Timestamp, _> = text.parse();
-    parsed.map(|time| time.to_string()).map_err(|_| "expected a time such as 2027-01-31T09:00:00Z".to_owned())
+    let parsed = flovyn_server::times::read(text).map(flovyn_server::times::iso);
+    parsed.map_err(|_| "expected a time such as 2027-01-31T09:00:00Z".to_owned())
 }
 
 /// Parses a time, or a duration that is counted back from now.
@@ -106,9 +106,7 @@ pub(crate) fn past_moment(text: &str) -> Result<String, String> {
     if let Ok(Span(ms)) = text.parse() {
         return from_now(ms.saturating_neg());
     }
-    moment(text).map_err(|_| {
-        "expected a time such as 2027-01-31T09:00:00Z, or a duration before now, such as 2h".to_owned()
-    })
+    moment(text).map_err(|why| format!("{why}, or a duration before now, such as 2h"))
 }
 
 /// The time that is this many milliseconds after now. Negative values are before now.
@@ -213,7 +211,10 @@ mod tests {
     #[test]
     fn times_are_iso_8601_or_relative_to_now() {
         assert_eq!(moment("2027-01-31T09:00:00+01:00").unwrap(), "2027-01-31T08:00:00Z");
-        assert!(moment("tomorrow").is_err());
+        assert_eq!(moment("9999-12-31T23:59:59Z").unwrap(), "9999-12-31T23:59:59Z");
+        for wrong in ["tomorrow", "2027-01-31T09:00:00", "2027-01-31T09:00:00+25:00"] {
+            assert!(moment(wrong).unwrap_err().contains("expected a time"), "{wrong}");
+        }
         assert!(past_moment("2h").is_ok() && past_moment("2 hours").is_err());
         assert!(from_now(i64::MAX).is_err());
     }

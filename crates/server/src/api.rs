@@ -166,7 +166,8 @@ impl Api {
         }
     }
 
-    /// Checks a credential and counts a failure. A credential that has failed too often is refused without a check.
+    /// Checks a credential and counts a failure. A credential that has failed too often is refused without a check, and
+    /// so is an unknown one if its address has failed too often.
     async fn within_tries(
         &self,
         credential: &str,
@@ -174,10 +175,14 @@ impl Api {
     ) -> Result<Principal, AuthError> {
         let tries = &self.inner.tries;
         let too_many = |retry_after_seconds| AuthError::TooManyTries { retry_after_seconds };
-        tries.admit(credential, Instant::now()).map_err(too_many)?;
+        let address = peer::current();
+        tries.admit(address, credential, Instant::now()).map_err(too_many)?;
         let checked = check().await;
+        if checked.is_ok() {
+            tries.succeeded(credential, Instant::now());
+        }
         if matches!(checked, Err(AuthError::Unauthenticated(_)))
-            && let Some(seconds) = tries.failed(peer::current(), credential, Instant::now())
+            && let Some(seconds) = tries.failed(address, credential, Instant::now())
         {
             return Err(too_many(seconds));
         }

@@ -11,17 +11,17 @@ use flovyn_service::loops::Options as LoopOptions;
 use flovyn_service::{Options as ServiceOptions, Service, Tricks};
 use flovyn_store::sqlite::Options as SqliteOptions;
 use flovyn_store::{Store, StoreError};
-use futures::StreamExt;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::timeout_at;
+use tokio_rustls::TlsAcceptor;
 use tonic::transport::server::TcpIncoming;
 
 use crate::activity;
 use crate::api::{Api, Authenticators};
 use crate::config::{Auth, Config, ConfigError};
-use crate::grpc::greeting::Greeted;
+use crate::grpc::greeting;
 use crate::hot_path::HotPath;
 use crate::http::{self, HttpState};
 use crate::issuer::Issuer;
@@ -163,7 +163,7 @@ impl Server {
         let (grpc_tls, http_tls) = tls.map(|tls| (tls.grpc, tls.http)).unzip();
         let grpc = hot_path.run(|| {
             serve_grpc(api.clone(), grpc_listener, grpc_tls, config.requests.patience(), until_true(drains))
-        })?;
+        });
         let for_everybody = local_only && http_addr.ip().is_loopback();
         let ui = flovyn_ui::Options {
             own_credential: ui_credential.filter(|_| for_everybody),
@@ -322,30 +322,26 @@ async fn bind(listener: &'static str, address: SocketAddr) -> Result<(TcpListene
 fn serve_grpc(
     api: Api,
     listener: TcpListener,
-    tls: Option<tonic::transport::ServerTlsConfig>,
+    tls: Option<TlsAcceptor>,
     patience: Patience,
     stop: impl Future<Output = ()> + Send + 'static,
-) -> Result<JoinHandle<()>, StartError> {
-    let mut builder = tonic::transport::Server::builder()
-        .http2_keepalive_interval(Some(PING_EVERY))
-        .http2_keepalive_timeout(Some(PONG_WITHIN))
-        .max_concurrent_streams(MAX_STREAMS);
-    if let Some(tls) = tls {
-        builder = builder.tls_config(tls).map_err(|error| ConfigError::new(format!("tls: {error}")))?;
-    }
+) -> JoinHandle<()> {
     let count = axum::middleware::from_fn_with_state(api.clone(), crate::grpc::request_metrics::count);
     let know_peer = axum::middleware::from_fn(crate::peer::know);
     let in_time = axum::middleware::from_fn_with_state(patience, crate::grpc::slow::check);
     let counted = crate::grpc::routes(api).into_axum_router().layer(in_time).layer(count).layer(know_peer);
-    let router = builder.add_routes(counted.into());
-    let greeting = patience.greeting();
+    let router = tonic::transport::Server::builder()
+        .http2_keepalive_interval(Some(PING_EVERY))
+        .http2_keepalive_timeout(Some(PONG_WITHIN))
+        .max_concurrent_streams(MAX_STREAMS)
+        .add_routes(counted.into());
     let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
-    let incoming = incoming.map(move |stream| stream.map(|stream| Greeted::new(stream, greeting)));
-    Ok(tokio::spawn(async move {
+    let incoming = greeting::incoming(incoming, tls, patience.greeting());
+    tokio::spawn(async move {
         if let Err(error) = router.serve_with_incoming_shutdown(incoming, stop).await {
             tracing::error!(%error, "the gRPC listener failed");
         }
-    }))
+    })
 }
 
 async fn until_true(mut signal: watch::Receiver<bool>) {

@@ -39,6 +39,11 @@ impl Patience {
     pub(crate) fn greeting(self) -> Duration {
         self.silence.min(GREETING)
     }
+
+    /// When this many bytes that began to arrive at `begin` must have ended.
+    fn end(self, begin: Instant, bytes: u64) -> Instant {
+        begin + self.whole + Duration::from_secs(bytes / SLOWEST_BYTES_PER_SECOND)
+    }
 }
 
 /// The progress of a request. Its body and the code that waits for its answer share it.
@@ -66,14 +71,23 @@ impl Progress {
         (request.map(|body| Body::new(Watched::new(body, watched))), progress)
     }
 
+    /// Returns the request with a body that may pause between the messages of a gRPC stream, but not within one.
+    pub(crate) fn of_stream(request: Request, patience: Patience) -> Request {
+        let (bytes, cut) = (AtomicU64::new(0), AtomicBool::new(false));
+        let progress = Arc::new(Self { patience, begin: Instant::now(), bytes, cut });
+        request.map(|body| {
+            let watched = Watched::new(body, progress);
+            Body::new(Watched { messages: Some(Messages::default()), ..watched })
+        })
+    }
+
     /// Whether the body was cut off because it was too slow.
     pub(crate) fn was_cut(&self) -> bool {
         self.cut.load(Ordering::Relaxed)
     }
 
     fn end(&self) -> Instant {
-        let for_its_size = Duration::from_secs(self.bytes.load(Ordering::Relaxed) / SLOWEST_BYTES_PER_SECOND);
-        self.begin + self.patience.whole + for_its_size
+        self.patience.end(self.begin, self.bytes.load(Ordering::Relaxed))
     }
 
     /// Waits for the answer, at most as long as the request may take. `waits` is the time that the request may spend
@@ -109,11 +123,62 @@ struct Watched {
     /// Set while the body is waiting for data.
     timer: Option<Pin<Box<Sleep>>>,
     last: Instant,
+    /// The messages of a gRPC stream, which is limited only within a message. `None`: the body has one message.
+    messages: Option<Messages>,
 }
 
 impl Watched {
     fn new(body: Body, progress: Arc<Progress>) -> Self {
-        Self { body: UnsyncBoxBody::new(body), last: progress.begin, progress, timer: None }
+        Self { body: UnsyncBoxBody::new(body), last: progress.begin, progress, timer: None, messages: None }
+    }
+
+    /// When the body is cut off if nothing more arrives. `None`: it may be silent for any time.
+    fn end(&self) -> Option<Instant> {
+        let end = match &self.messages {
+            None => self.progress.end(),
+            Some(messages) => self.progress.patience.end(messages.begin?, messages.bytes),
+        };
+        Some(end.min(self.last + self.progress.patience.silence))
+    }
+}
+
+/// The length of the head of a gRPC message: a flag and the length of the message.
+const HEAD_BYTES: usize = 5;
+
+/// Where the messages of a gRPC stream begin and end.
+#[derive(Debug, Default)]
+struct Messages {
+    head: [u8; HEAD_BYTES],
+    head_bytes: usize,
+    /// Bytes of the message that have not arrived.
+    missing: usize,
+    /// Bytes of the current message that have arrived.
+    bytes: u64,
+    /// When the current message began. `None`: the last one has arrived completely.
+    begin: Option<Instant>,
+}
+
+impl Messages {
+    fn read(&mut self, mut data: &[u8], now: Instant) {
+        while !data.is_empty() {
+            self.begin.get_or_insert(now);
+            if self.head_bytes < HEAD_BYTES {
+                self.head[self.head_bytes] = data[0];
+                self.head_bytes += 1;
+                self.bytes += 1;
+                data = &data[1..];
+                let [_, length @ ..] = self.head;
+                self.missing = usize::try_from(u32::from_be_bytes(length)).unwrap_or(usize::MAX);
+            } else {
+                let part = self.missing.min(data.len());
+                data = &data[part..];
+                self.missing -= part;
+                self.bytes += u64::try_from(part).unwrap_or(u64::MAX);
+            }
+            if self.head_bytes == HEAD_BYTES && self.missing == 0 {
+                *self = Self::default();
+            }
+        }
     }
 }
 
@@ -130,12 +195,14 @@ impl HttpBody for Watched {
             if let Some(data) = frame.as_ref().and_then(|frame| frame.as_ref().ok()?.data_ref()) {
                 let length = u64::try_from(data.len()).unwrap_or(u64::MAX);
                 this.progress.bytes.fetch_add(length, Ordering::Relaxed);
+                if let Some(messages) = &mut this.messages {
+                    messages.read(data, Instant::now());
+                }
             }
             (this.timer, this.last) = (None, Instant::now());
             return Poll::Ready(frame);
         }
-        let silent = this.last + this.progress.patience.silence;
-        let end = silent.min(this.progress.end());
+        let Some(end) = this.end() else { return Poll::Pending };
         let timer = this.timer.get_or_insert_with(|| Box::pin(sleep_until(end)));
         ready!(timer.as_mut().poll(context));
         this.progress.cut.store(true, Ordering::Relaxed);
@@ -187,6 +254,29 @@ mod tests {
         let (whole, after) = read(Body::from_stream(futures::stream::pending::<io::Result<Bytes>>())).await;
         assert!(whole.is_none() && (seconds(2)..seconds(3)).contains(&after), "{after:?}");
         assert_eq!(read(body(1, seconds(3), 2)).await.0, None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_stream_may_pause_between_messages_but_not_within_one() {
+        let whole = [0, 0, 0, 0, 3, b'a', b'b', b'c', 0, 0, 0, 0, 0];
+        // Each part arrives after a pause that is too long within a message.
+        let parts = async |parts: &[&[u8]]| {
+            let parts: Vec<Vec<u8>> = parts.iter().map(|part| part.to_vec()).collect();
+            let begin = Instant::now();
+            let sent = futures::stream::iter(parts).then(async |part| {
+                tokio::time::sleep(PATIENCE.silence * 10).await;
+                Ok::<_, io::Error>(part)
+            });
+            let request = Request::new(Body::from_stream(sent));
+            let read = Progress::of_stream(request, PATIENCE).into_body().collect().await;
+            (read.ok().map(|body| body.to_bytes().len()), begin.elapsed())
+        };
+        assert_eq!(parts(&[&whole, &whole[..8], &whole[8..]]).await.0, Some(26));
+        for cut in [1, 4, 5, 7, 9, 12] {
+            let (read, after) = parts(&[&whole[..cut], &whole[cut..]]).await;
+            assert_eq!(read, None, "{cut}");
+            assert!(after < PATIENCE.silence * 12, "{cut}: {after:?}");
+        }
     }
 
     #[tokio::test(start_paused = true)]

@@ -2,24 +2,19 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use tonic::transport::{Identity, ServerTlsConfig};
 
 use crate::config::{ConfigError, Tls};
-
-/// The time limit of a TLS handshake over gRPC. HTTP has its own limit.
-const HANDSHAKE: Duration = Duration::from_secs(10);
 
 /// The TLS settings of each listener.
 pub(crate) struct Loaded {
     pub(crate) http: TlsAcceptor,
-    pub(crate) grpc: ServerTlsConfig,
+    pub(crate) grpc: TlsAcceptor,
 }
 
 pub(crate) fn load(config: &Tls) -> Result<Loaded, ConfigError> {
@@ -39,11 +34,10 @@ pub(crate) fn load(config: &Tls) -> Result<Loaded, ConfigError> {
         .with_safe_default_protocol_versions()
         .and_then(|builder| builder.with_no_client_auth().with_single_cert(chain, private))
         .map_err(|error| wrong("tls.key", &config.key, &error))?;
+    let mut grpc = server.clone();
+    grpc.alpn_protocols = vec![b"h2".to_vec()];
     server.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-    Ok(Loaded {
-        http: TlsAcceptor::from(Arc::new(server)),
-        grpc: ServerTlsConfig::new().identity(Identity::from_pem(cert, key)).timeout(HANDSHAKE),
-    })
+    Ok(Loaded { http: TlsAcceptor::from(Arc::new(server)), grpc: TlsAcceptor::from(Arc::new(grpc)) })
 }
 
 fn read(name: &str, path: &Path) -> Result<Vec<u8>, ConfigError> {

@@ -28,8 +28,9 @@ pub(crate) struct Chatter {
     inner: Arc<Mutex<Inner>>,
 }
 
-/// The sender of a report, by claim token and by connection. Messages of one sender must not hide those of another.
-type Reporter = (Option<i64>, Option<i64>);
+/// The sender of a report, by claim token and by everything that is known about its client. Messages of one sender must
+/// not hide those of another.
+type Reporter = (Option<i64>, Option<Arc<Peer>>);
 
 #[derive(Debug, Default)]
 struct Inner {
@@ -68,7 +69,7 @@ impl Chatter {
         }
         match &request.op {
             Op::ReportProgress(op) => {
-                let key = (request.tenant_id, op.task_id, (op.token, connection(request.peer.as_deref())));
+                let key = (request.tenant_id, op.task_id, (op.token, request.peer.clone()));
                 inner.progress.insert(key, request);
             }
             _ => inner.lines.push(request),
@@ -131,8 +132,8 @@ impl Chatter {
         caller: Caller,
         heartbeat: HeartbeatTask,
     ) -> Result<bool, Refusal> {
-        let reporter = (heartbeat.token, connection(caller.peer.as_deref()));
-        let key = (caller.tenant_id, heartbeat.task_id, reporter);
+        let is_known = identifies(heartbeat.token, caller.peer.as_deref());
+        let key = (caller.tenant_id, heartbeat.task_id, (heartbeat.token, caller.peer.clone()));
         if let Some(heard) = self.lock().heartbeats.get_mut(&key).filter(|heard| heard.is_fresh()) {
             if heartbeat.details.is_some() {
                 let op = Op::from(heartbeat);
@@ -145,7 +146,7 @@ impl Chatter {
         let Reply::Heartbeat { cancel_requested, next_within_ms } = reply else { return Ok(false) };
         let mut inner = self.lock();
         // If the task must stop, every answer has to say so; therefore this answer is not remembered.
-        if !cancel_requested && inner.heartbeats.len() < MAX_HEARTBEATS {
+        if !cancel_requested && is_known && inner.heartbeats.len() < MAX_HEARTBEATS {
             let good_for = Duration::from_millis(next_within_ms.max(0).unsigned_abs());
             inner.heartbeats.insert(key, Heard { at: Instant::now(), good_for, waiting: None });
         }
@@ -156,9 +157,11 @@ impl Chatter {
     pub(crate) async fn release_heartbeat(&self, service: &Service, tenant_id: TenantId, task_id: TaskId) {
         let waiting: Vec<Request> = {
             let mut inner = self.lock();
-            let own =
-                (tenant_id, task_id, (None, None))..=(tenant_id, task_id, (Some(i64::MAX), Some(i64::MAX)));
-            inner.heartbeats.range_mut(own).filter_map(|(_, heard)| heard.waiting.take()).collect()
+            let first = (tenant_id, task_id, Reporter::default());
+            let own = inner.heartbeats.range_mut(first..);
+            own.take_while(|((tenant, task, _), _)| (*tenant, *task) == (tenant_id, task_id))
+                .filter_map(|(_, heard)| heard.waiting.take())
+                .collect()
         };
         for request in waiting {
             let (sender, written) = oneshot::channel();
@@ -171,6 +174,20 @@ impl Chatter {
     }
 }
 
-fn connection(peer: Option<&Peer>) -> Option<i64> {
-    peer?.connection
+/// Whether a claim token or the connection identifies the sender. If neither does, two workers may send equal
+/// heartbeats, so a stale one could be answered from memory by the fresh one of the other worker.
+fn identifies(token: Option<i64>, peer: Option<&Peer>) -> bool {
+    token.is_some() || peer.is_some_and(|peer| peer.connection.is_some())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_token_or_a_connection_identifies_the_sender_of_a_heartbeat() {
+        let peer = |connection| Peer { credential: Some(1), connection, worker: Some("w".into()) };
+        assert!(identifies(Some(1), None) && identifies(None, Some(&peer(Some(7)))));
+        assert!(!identifies(None, Some(&peer(None))) && !identifies(None, None));
+    }
 }

@@ -1,9 +1,10 @@
-//! Two workers and one task, or one workflow, in a random order: claims, lost leases, and reports with and without
-//! tokens, late and repeated. Exactly one outcome is acknowledged, and it belongs to the worker that sent it.
+//! Two workers and one task, or one workflow, in a random order: claims, lost leases, heartbeats, and reports with and
+//! without tokens, late and repeated. Exactly one outcome is acknowledged. It belongs to the worker that sent it, unless
+//! nothing distinguishes the two workers.
 
 use std::sync::Arc;
 
-use flovyn_engine::ids::Payload;
+use flovyn_engine::ids::{Payload, WorkerId};
 use flovyn_engine::request::*;
 use flovyn_engine::state::{TaskStatus, WorkClass};
 use flovyn_engine::{Code, Decided, Op, Reply};
@@ -11,6 +12,7 @@ use flovyn_store::ManualClock;
 use uuid::Uuid;
 
 use crate::lockstep::Rows;
+use crate::rng::Rng;
 use crate::stage::Stage;
 
 const KIND: &str = "contested";
@@ -29,12 +31,70 @@ enum Habit {
     Stranger,
 }
 
+/// What both workers send beside their connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Named {
+    Nothing,
+    /// The name that both have.
+    Name,
+    /// Each its own id, under which it polls.
+    Id,
+}
+
+/// How the two workers reach the server.
+#[derive(Debug, Clone, Copy)]
+struct Network {
+    named: Named,
+    two_credentials: bool,
+    /// Both poll on one connection, behind a proxy, under one name.
+    one_connection: bool,
+}
+
+impl Network {
+    fn any(rng: &mut Rng) -> Self {
+        Self {
+            named: rng.of([Named::Nothing, Named::Name, Named::Id]),
+            two_credentials: rng.below(3) == 0,
+            one_connection: rng.below(3) == 0,
+        }
+    }
+
+    /// Whether the server can distinguish two workers that both report on the connection on which they poll.
+    fn tells_apart(self) -> bool {
+        !self.one_connection || self.two_credentials || self.named == Named::Id
+    }
+}
+
+const NAME: &str = "one name for all";
+
 #[derive(Debug)]
 struct Worker {
     number: i64,
+    network: Network,
     habit: Habit,
     /// Its claims: token, report, and the time of the claim.
     claims: Vec<(i64, Report, i64)>,
+}
+
+impl Worker {
+    fn id(&self) -> Option<WorkerId> {
+        let number = u128::from(self.number.unsigned_abs());
+        (self.network.named == Named::Id).then(|| WorkerId::from_u128(0xa0 + number))
+    }
+
+    /// The worker as the server sees it on a connection. `None`: the connection on which it polls.
+    fn peer(&self, connection: Option<i64>) -> Peer {
+        let own = if self.network.one_connection { 1 } else { self.number };
+        Peer {
+            credential: Some(if self.network.two_credentials { self.number } else { 1 }),
+            connection: Some(connection.unwrap_or(own)),
+            worker: match self.network.named {
+                Named::Nothing => None,
+                Named::Name => Some(NAME.into()),
+                Named::Id => self.id().map(|id| id.to_string().into()),
+            },
+        }
+    }
 }
 
 /// What a worker reports for a claim. A repeat has the same content.
@@ -59,6 +119,7 @@ pub struct Outcome {
     pub refused: usize,
     /// Reports that were accepted after the claim was lost, because nobody had claimed the work since.
     pub late: usize,
+    pub heartbeats: usize,
     pub ended: usize,
 }
 
@@ -76,6 +137,8 @@ pub async fn run(
         outcome: Outcome::default(),
         holder: None,
         accepted: Vec::new(),
+        told_apart: true,
+        reports: Vec::new(),
         last: None,
     };
     run.play().await.map_err(|what| format!("seed {seed}: {what}"))?;
@@ -89,6 +152,10 @@ struct Run<'a> {
     holder: Option<i64>,
     /// Claims whose reports were accepted, in order.
     accepted: Vec<i64>,
+    /// Whether the server can distinguish the workers.
+    told_apart: bool,
+    /// All accepted reports.
+    reports: Vec<Report>,
     /// The report that ended the work, and the claim that it belongs to.
     last: Option<(i64, Report)>,
 }
@@ -98,13 +165,16 @@ impl Run<'_> {
         let class = self.stage.rng.of([WorkClass::Task, WorkClass::Workflow]);
         let id = self.create(class).await?;
         let habits = [Habit::Token, Habit::Connection, Habit::Stranger];
+        let network = Network::any(&mut self.stage.rng);
+        self.told_apart = network.tells_apart();
         let mut workers: Vec<Worker> = (1..=2)
-            .map(|number| Worker { number, habit: self.stage.rng.of(habits), claims: Vec::new() })
+            .map(|number| Worker { number, network, habit: self.stage.rng.of(habits), claims: Vec::new() })
             .collect();
         for _ in 0..60 {
             let index = self.stage.rng.below(workers.len());
             match self.stage.rng.below(10) {
                 0..4 => self.claim(class, &mut workers[index]).await?,
+                4 if class == WorkClass::Task => self.heartbeat(id, &workers[index]).await?,
                 4..8 => self.report(class, id, &workers[index]).await?,
                 _ => self.stage.pass().await?,
             }
@@ -132,8 +202,8 @@ impl Run<'_> {
         let claim = Claim {
             class,
             claimer: Claimer {
-                worker: "one name for all".into(),
-                session: None,
+                worker: NAME.into(),
+                session: worker.id(),
                 plain: true,
                 cooperative: false,
                 build: None,
@@ -145,7 +215,7 @@ impl Run<'_> {
             provisional: false,
             held_back: false,
         };
-        let peer = Peer { credential: Some(1), connection: Some(worker.number), worker: None };
+        let peer = worker.peer(None);
         let Decided::Reply(Reply::Claimed(claimed)) = self.stage.ask(Some(peer), claim.into()).await? else {
             return Err("a claim was refused".to_owned());
         };
@@ -183,21 +253,24 @@ impl Run<'_> {
             },
         };
         let Some((token, report, _)) = self.stage.rng.pick(claims).cloned() else { return Ok(()) };
-        let connection = match worker.habit {
-            Habit::Stranger => 100 + self.stage.rng.below(1_000) as i64,
-            _ => worker.number,
-        };
-        let peer = Peer { credential: Some(1), connection: Some(connection), worker: None };
+        let peer = self.peer(worker);
         let sent = (worker.habit == Habit::Token).then_some(token);
         let was_late = class == WorkClass::Task && self.is_pending(id).await?;
         match self.stage.ask(Some(peer), op(class, id, sent, &report)).await? {
             Decided::Reply(
                 Reply::TaskReported { repeated: true, .. } | Reply::Submitted { repeated: true, .. },
-            ) => self.outcome.repeated += 1,
+            ) => {
+                self.outcome.repeated += 1;
+                // A batch that may be a copy is also answered like this, and runs again.
+                if class == WorkClass::Task && !self.reports.contains(&report) {
+                    return Err(format!("{report:?} of {worker:?} was acknowledged and never accepted"));
+                }
+            }
             Decided::Reply(_) => {
                 self.outcome.acknowledged += 1;
                 self.outcome.late += usize::from(was_late);
-                if self.holder != Some(worker.number) {
+                self.reports.push(report.clone());
+                if self.told_apart && self.holder != Some(worker.number) {
                     return Err(format!("{worker:?} was accepted, but {:?} holds the claim", self.holder));
                 }
                 self.holder = None;
@@ -212,6 +285,36 @@ impl Run<'_> {
             other => return Err(format!("{report:?} of {worker:?}: {other:?}")),
         }
         Ok(())
+    }
+
+    /// A heartbeat is answered only to the worker that holds the claim.
+    async fn heartbeat(&mut self, task_id: Uuid, worker: &Worker) -> Result<(), String> {
+        let token = worker.claims.last().map(|(token, ..)| *token).filter(|_| worker.habit == Habit::Token);
+        // A new connection identifies nobody, so while no claim was lost, such a heartbeat renews any claim.
+        let Network { named, two_credentials, .. } = worker.network;
+        let expected = worker.habit == Habit::Token || named == Named::Id || two_credentials;
+        if worker.claims.is_empty() {
+            return Ok(());
+        }
+        let heartbeat = HeartbeatTask { task_id, token, details: None };
+        let peer = self.peer(worker);
+        match self.stage.ask(Some(peer), heartbeat.into()).await? {
+            Decided::Reply(_) if expected && self.holder != Some(worker.number) => {
+                Err(format!("a heartbeat of {worker:?} counted, but {:?} holds the claim", self.holder))
+            }
+            Decided::Reply(_) => {
+                self.outcome.heartbeats += 1;
+                Ok(())
+            }
+            Decided::Refused(refusal) if refusal.code == Code::StaleClaim => Ok(()),
+            other => Err(format!("a heartbeat of {worker:?}: {other:?}")),
+        }
+    }
+
+    /// The worker as the server sees it when it reports.
+    fn peer(&mut self, worker: &Worker) -> Peer {
+        let elsewhere = 100 + self.stage.rng.below(1_000) as i64;
+        worker.peer((worker.habit == Habit::Stranger).then_some(elsewhere))
     }
 
     /// Checks that the acknowledged end is the stored end.

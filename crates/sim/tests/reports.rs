@@ -16,6 +16,7 @@ fn add(total: &mut Outcome, one: &Outcome) {
     total.refused += one.refused;
     total.ended += one.ended;
     total.late += one.late;
+    total.heartbeats += one.heartbeats;
 }
 
 /// A run without refusals and repeats proves nothing.
@@ -23,6 +24,7 @@ fn assert_busy(total: &Outcome, runs: usize) {
     assert!(total.claims > 2 * runs, "{total:?}");
     // Late reports are rare: a few runs may have none.
     assert!(total.late > 0 || runs < 100, "{total:?}");
+    assert!(total.heartbeats > runs / 4, "{total:?}");
     assert!(total.refused > runs && total.repeated > runs / 2 && total.ended > runs / 3, "{total:?}");
 }
 
@@ -49,13 +51,13 @@ async fn reports_of_one_client_that_cross_leave_nothing_unseen() {
         crossed += one.crossed;
         refused += one.refused;
     }
-    assert!(crossed > 300 && refused > 300, "{crossed} crossed, {refused} refused");
+    assert!(crossed > 400 && refused > 400, "{crossed} crossed, {refused} refused");
 }
 
 #[tokio::test]
 async fn three_stores_agree_whose_report_counts() {
     let mut total = Outcome::default();
-    for seed in 0..8 {
+    for seed in 0..40 {
         let clock = lockstep::clock();
         let directory = tempfile::tempdir().expect("a temporary folder");
         let database = flovyn_testkit::fresh_database().await;
@@ -67,5 +69,5 @@ async fn three_stores_agree_whose_report_counts() {
         let one = reports::run(seed, &clock, &stores).await;
         add(&mut total, &one.unwrap_or_else(|failure| panic!("{failure}")));
     }
-    assert_busy(&total, 8);
+    assert_busy(&total, 40);
 }

@@ -2,6 +2,7 @@
 
 mod commit_replies;
 mod disk_errors;
+mod kill_all;
 mod kill_server;
 mod kill_worker;
 mod many_servers;
@@ -69,6 +70,7 @@ pub(crate) async fn run(
 ) -> Result<Harm, String> {
     match test {
         Test::ManyServers => many_servers::run(world, ledger, rng, schedule).await,
+        Test::KillAll => kill_all::run(world, ledger, rng, schedule).await,
         Test::KillServer => kill_server::run(world, ledger, rng, schedule).await,
         Test::KillWorker => kill_worker::run(world, ledger, rng, schedule).await,
         Test::PostgresRestart => postgres_restart::run(world, ledger, rng, schedule).await,

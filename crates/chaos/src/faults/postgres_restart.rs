@@ -44,15 +44,23 @@ pub(super) async fn run(
 }
 
 async fn restart(mode: &str) -> Result<(), String> {
-    let variable = |name: &str| {
-        std::env::var_os(name)
-            .map(PathBuf::from)
-            .ok_or_else(|| format!("set {name} or run `cargo xtask chaos`"))
-    };
-    let (data, programs) = (variable(DATA_VARIABLE)?, variable(PROGRAMS_VARIABLE)?);
+    pg_ctl(&["restart", "--mode", mode]).await
+}
+
+fn variable(name: &str) -> Result<PathBuf, String> {
+    std::env::var_os(name).map(PathBuf::from).ok_or_else(|| format!("set {name} or run `cargo xtask chaos`"))
+}
+
+/// The data of the throw-away cluster.
+pub(super) fn data() -> Result<PathBuf, String> {
+    variable(DATA_VARIABLE)
+}
+
+pub(super) async fn pg_ctl(arguments: &[&str]) -> Result<(), String> {
+    let (data, programs) = (data()?, variable(PROGRAMS_VARIABLE)?);
     let owner = std::fs::metadata(&data).map_err(|error| format!("{}: {error}", data.display()))?;
     let mut command = std::process::Command::new(programs.join("pg_ctl"));
-    command.args(["restart", "--wait", "--silent", "--mode", mode, "--pgdata"]).arg(&data);
+    command.args(arguments).args(["--wait", "--silent", "--pgdata"]).arg(&data);
     command.arg("--log").arg(data.with_file_name("server.log"));
     if let Some(folder) = data.parent() {
         command.current_dir(folder);
@@ -63,5 +71,5 @@ async fn restart(mode: &str) -> Result<(), String> {
         command.uid(owner.uid()).gid(owner.gid());
     }
     let status = tokio::process::Command::from(command).status().await.map_err(|error| error.to_string())?;
-    if status.success() { Ok(()) } else { Err(format!("PostgreSQL was not restarted ({status})")) }
+    if status.success() { Ok(()) } else { Err(format!("pg_ctl {arguments:?} failed ({status})")) }
 }

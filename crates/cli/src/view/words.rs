@@ -34,7 +34,7 @@ pub(crate) fn age(then_ms: i64, now_ms: i64) -> String {
 
 /// ISO 8601 in UTC with milliseconds. All texts have the same length.
 pub(crate) fn moment(ms: i64) -> String {
-    jiff::Timestamp::from_millisecond(ms).map(|time| format!("{time:.3}")).unwrap_or_default()
+    flovyn_server::times::iso_ms(ms)
 }
 
 /// The end of an id, as on the web pages: the beginning may be a time, which does not distinguish neighbours.

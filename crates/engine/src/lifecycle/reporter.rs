@@ -24,9 +24,20 @@
 //! an old history runs again.
 //!
 //! A claim is lost when it ends without a report, because its lease or a timeout has expired. Its worker may still be
-//! alive and report late: on an execution for [`LATE_STEP_MS`], on a task at any time. A client is identified by the
-//! worker that it names, otherwise by its connection. A credential that differs from the claimer's identifies another
-//! reporter. A holder's batch of commands is stale too if it is based on an older history than the last accepted batch.
+//! alive and report late: on an execution for [`LATE_STEP_MS`], on a task at any time.
+//!
+//! The first row that applies identifies a client:
+//!
+//! | the reporter | is identified as |
+//! |---|---|
+//! | has another credential than the claimer | another reporter |
+//! | names the claimer's id | the claimer |
+//! | names another worker | another reporter |
+//! | is on the claimer's connection | the claimer |
+//! | anything else, also if it names the claimer's name: several processes may have it | not identified |
+//!
+//! A holder's batch of commands is stale too if it is based on an older history than the last accepted batch, or if it
+//! has no number and may be a copy of that batch. Its claim ends then, because the holder would not report again.
 //!
 //! An ambiguous report is refused. Accepting it could end another worker's claim. Answering it as a repeat could
 //! confirm a report that never counted. An activation that only suspends is an exception, because many of them in a row
@@ -34,7 +45,7 @@
 //! `docs/de-duplication.md`.
 
 use crate::code::{Code, Refusal};
-use crate::ids::WorkerId;
+use crate::ids::{WorkerId, canonical_id};
 use crate::planted::{Bug, planted};
 use crate::request::Peer;
 use crate::state::{Execution, ExecutionStatus, Task, TaskStatus};
@@ -97,6 +108,8 @@ pub(crate) enum Why {
     OtherReporter,
     /// Its commands are based on an older history than the last accepted ones.
     OlderHistory,
+    /// It has no token and no number, and is equal to the last accepted batch.
+    MayBeCopy,
     /// It has no token and no identified sender, and the worker of an earlier claim may have sent it.
     Unidentified,
 }
@@ -202,16 +215,37 @@ pub(crate) fn judge(
 /// Whether the reporter made the claim. `None`: unknown.
 fn identify(claim: &ClaimOf<'_>, peer: Option<&Peer>) -> Option<bool> {
     let peer = peer?;
-    if let Some(named) = peer.worker.as_deref() {
-        let is_session = claim.session.is_some_and(|id| id.to_string() == named);
-        return Some(is_session || claim.worker == Some(named));
-    }
     if let (Some(claimed), Some(reports)) = (claim.credential, peer.credential)
         && claimed != reports
     {
         return Some(false);
     }
+    let named = peer.worker.as_deref();
+    if let Some(is_claimer) = named.and_then(|named| is_named(claim, named)) {
+        return Some(is_claimer);
+    }
     is_on_its_connection(*claim, Some(peer)).then_some(true)
+}
+
+/// Whether the name or id that the reporter gives is that of the claimer. `None`: it does not tell, because several
+/// processes may have one name, or because the claimer's id is unknown.
+fn is_named(claim: &ClaimOf<'_>, named: &str) -> Option<bool> {
+    let worker = claim.worker?;
+    match (canonical_id(named), claim.session) {
+        (Some(id), Some(session)) if id == session => Some(true),
+        _ if worker == named => None,
+        (Some(_), None) if canonical_id(worker).is_none() => None,
+        _ => Some(false),
+    }
+}
+
+/// Whether a message that is stored late, such as a log line, may have been sent during the last claim, which has ended
+/// since.
+pub(crate) fn may_have_held(claim: ClaimOf<'_>, token: Option<i64>, peer: Option<&Peer>) -> bool {
+    match token {
+        Some(token) => token == claim.epoch,
+        None => claim.plain && identify(&claim, peer) != Some(false),
+    }
 }
 
 /// Whether a report arrives on the connection that made the claim. Then its client has received the claim.
@@ -235,6 +269,9 @@ pub(crate) fn refuse(what: &str, status: &str, claim: ClaimOf<'_>, token: Option
         ),
         (Why::OlderHistory, _) => {
             format!("these commands are based on an older history of {what} than the last accepted ones")
+        }
+        (Why::MayBeCopy, _) => {
+            format!("these commands are equal to the last accepted ones of {what}: they may be a copy")
         }
         (Why::NotCurrent, Some(token)) => {
             format!("claim {token} of {what} is not current: {status} at claim {epoch}")
@@ -270,9 +307,38 @@ mod tests {
     }
 
     #[test]
+    fn an_id_identifies_and_a_name_that_several_may_have_does_not() {
+        let id = WorkerId::from_u128(0xabc);
+        let (text, other_id) = (id.to_string(), WorkerId::from_u128(0xdef).to_string());
+        let registered = ClaimOf { session: Some(id), ..CLAIM };
+        let polled_by_id = ClaimOf { worker: Some(&text), ..CLAIM };
+        for (claim, by, expected) in [
+            (CLAIM, peer(1, Some(7), None), Some(true)),
+            (CLAIM, peer(1, Some(8), None), None),
+            // Two processes of one name send the same metadata.
+            (CLAIM, peer(1, Some(8), Some("w")), None),
+            (CLAIM, peer(1, Some(7), Some("w")), Some(true)),
+            (CLAIM, peer(1, Some(7), Some("v")), Some(false)),
+            (CLAIM, peer(2, Some(7), Some("w")), Some(false)),
+            (registered, peer(1, None, Some(&text)), Some(true)),
+            (registered, peer(2, Some(7), Some(&text)), Some(false)),
+            (registered, peer(1, Some(7), Some(&other_id)), Some(false)),
+            (registered, peer(1, None, Some("w")), None),
+            (registered, peer(1, Some(7), Some(&text.to_uppercase())), Some(false)),
+            // The claimer polled by a name that several processes have: an id does not tell which of them it was.
+            (CLAIM, peer(1, Some(7), Some(&text)), Some(true)),
+            (CLAIM, peer(1, Some(8), Some(&text)), None),
+            (polled_by_id, peer(1, Some(8), Some(&text)), None),
+            (polled_by_id, peer(1, Some(7), Some(&other_id)), Some(false)),
+        ] {
+            assert_eq!(identify(&claim, Some(&by)), expected, "{claim:?} {by:?}");
+        }
+    }
+
+    #[test]
     fn the_table_of_reports() {
         let (same, other, unknown) = (peer(1, Some(7), None), peer(2, Some(7), None), peer(1, Some(8), None));
-        let (named, misnamed) = (peer(2, None, Some("w")), peer(1, Some(7), Some("v")));
+        let (named, misnamed) = (peer(1, None, Some("w")), peer(1, Some(7), Some("v")));
         let lost = ClaimOf { lost_ms: Some(1_000), ..CLAIM };
         let idle = ClaimOf { running: false, ..CLAIM };
         let stream = ClaimOf { plain: false, ..CLAIM };
@@ -291,7 +357,7 @@ mod tests {
             (CLAIM, None, &same, new, Verdict::Holder),
             (CLAIM, None, &same, old, Verdict::Holder),
             (lost, None, &same, new, Verdict::Holder),
-            (lost, None, &named, new, Verdict::Holder),
+            (lost, None, &named, new, stale(Why::Unidentified)),
             (CLAIM, None, &misnamed, new, stale(Why::OtherReporter)),
             (CLAIM, None, &other, new, stale(Why::OtherReporter)),
             (CLAIM, None, &other, old, Verdict::Repeat),
@@ -305,7 +371,7 @@ mod tests {
             (idle, None, &same, new, stale(Why::NotCurrent)),
             (idle, None, &same, None, stale(Why::NotCurrent)),
             (late, None, &same, new, Verdict::Late),
-            (late, None, &named, new, Verdict::Late),
+            (late, None, &named, new, stale(Why::NotCurrent)),
             (late, None, &unknown, new, stale(Why::NotCurrent)),
             (ClaimOf { first: true, ..late }, None, &unknown, new, Verdict::Late),
             (ClaimOf { first: true, ..late }, None, &other, new, stale(Why::NotCurrent)),

@@ -82,12 +82,25 @@ fn take_back_loss(work: &mut Work<'_>, task: &Task) {
     work.note(Noted::LateResult);
 }
 
-/// Checks that this reporter holds the task's claim.
+/// Checks that this reporter holds the task's claim. The token of the last claim is accepted after its end too: the
+/// worker sent the message before its result, and the result arrived first.
 ///
 /// # Errors
 /// With the reason why the report would have no effect.
 pub fn may_report(task: &Task, token: Option<i64>, peer: &Peer, now_ms: i64) -> Result<(), Refusal> {
+    if task.status != TaskStatus::Running && task.epoch > 0 && token == Some(task.epoch) {
+        return Ok(());
+    }
     holds(task, token, Some(peer), now_ms)
+}
+
+/// The task of a log line. A line is written some time after it was accepted, so its claim may have ended meanwhile.
+pub(crate) fn find_logged(work: &Work<'_>, id: TaskId, token: Option<i64>) -> Result<Task, Refusal> {
+    let task = find(work, id)?;
+    if task.status == TaskStatus::Running || !reporter::may_have_held(task.into(), token, work.peer) {
+        return find_claimed(work, id, token);
+    }
+    Ok(task.clone())
 }
 
 fn holds(task: &Task, token: Option<i64>, peer: Option<&Peer>, now_ms: i64) -> Result<(), Refusal> {

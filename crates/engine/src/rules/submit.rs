@@ -21,6 +21,9 @@ use crate::working_set::Needs;
 /// client behind a proxy that spreads requests over connections can never prove it, so its executions must wait in the
 /// end.
 const UNPROVEN_SUSPENDS: i64 = 2;
+/// How often in a row an execution runs again because of batches whose numbers are older than its history. A client that
+/// numbers its own commands instead of the events never catches up, so in the end its numbers are ignored.
+const UNPROVEN_NUMBERS: i64 = 5;
 
 impl Rule for SubmitActivation {
     fn check(&self, limits: &Limits) -> Result<(), Refusal> {
@@ -59,8 +62,20 @@ impl Rule for SubmitActivation {
                     return Ok(run_again(work, execution));
                 }
             }
-            Verdict::Holder if self.is_outdated(&execution) => return stale(Why::OlderHistory),
+            Verdict::Holder if self.is_outdated(&execution) => {
+                let refused = stale(Why::OlderHistory);
+                release(work, execution);
+                return refused;
+            }
+            verdict @ (Verdict::Holder | Verdict::Ambiguous)
+                if self.may_be_copy(&execution, verdict, content) =>
+            {
+                let refused = stale(Why::MayBeCopy);
+                release(work, execution);
+                return refused;
+            }
             Verdict::Holder => {}
+            Verdict::Ambiguous if self.is_without_ids() => {}
             // The reply was lost, and the worker sent the batch again.
             Verdict::Repeat => return Ok(Reply::Submitted { status: execution.status, repeated: true }),
             Verdict::Late => return stale(Why::NotCurrent),
@@ -97,6 +112,8 @@ impl SubmitActivation {
         let seen_sequence = execution.last_sequence;
         if !unseen {
             execution.base_sequence = seen_sequence;
+        } else if let Some(read) = self.events_read(&execution) {
+            execution.base_sequence = execution.base_sequence.max(read);
         }
         for (index, command) in self.commands.iter().enumerate() {
             submit_command::apply(work, &mut execution, command)
@@ -126,13 +143,36 @@ impl SubmitActivation {
     fn content(&self, execution: &Execution) -> Option<Content> {
         let digest = || digest((&self.commands, &self.outcome, self.first_number));
         // A batch without commands adds no events, so the next batch may be equal.
-        let unique = self.first_number.is_some() && !self.commands.is_empty();
+        let unique = self.events_read(execution).is_some() && !self.commands.is_empty();
         (execution.plain || self.token.is_none()).then(|| Content { digest: digest(), unique })
+    }
+
+    /// How many events the client had read, by the number of its batch. `None`: the batch has no number, or one that
+    /// cannot be a position in this history.
+    fn events_read(&self, execution: &Execution) -> Option<i64> {
+        let read = self.first_number.filter(|_| self.token.is_none())? - 1;
+        (read <= execution.last_sequence && execution.runs_again < UNPROVEN_NUMBERS).then_some(read)
     }
 
     /// Whether the client had read less of the history than at the last accepted activation.
     fn is_outdated(&self, execution: &Execution) -> bool {
-        self.token.is_none() && self.first_number.is_some_and(|number| number <= execution.base_sequence)
+        self.events_read(execution).is_some_and(|read| read < execution.base_sequence)
+    }
+
+    /// Whether a batch without a number may be a copy of the last accepted one. Commands without ids would count twice.
+    /// A new batch may be equal, so the execution runs again: once if the claimer sent the batch, otherwise
+    /// [`UNPROVEN_SUSPENDS`] times.
+    fn may_be_copy(&self, execution: &Execution, verdict: Verdict, content: Option<Content>) -> bool {
+        let same = content.is_some_and(|content| execution.accepted_digest == Some(content.digest));
+        let times = if verdict == Verdict::Holder { 1 } else { UNPROVEN_SUSPENDS };
+        let numbered = self.events_read(execution).is_some();
+        self.token.is_none() && same && !numbered && self.is_without_ids() && execution.runs_again < times
+    }
+
+    /// Whether the batch suspends after commands, and none of them has an id by which the log could show a copy.
+    fn is_without_ids(&self) -> bool {
+        let without = |command: &Command| !submit_command::has_id(command);
+        self.outcome == Outcome::Suspended && !self.commands.is_empty() && self.commands.iter().all(without)
     }
 
     fn only_suspends(&self) -> bool {
@@ -153,8 +193,8 @@ impl SubmitActivation {
         peer: Option<&Peer>,
         content: Option<Content>,
     ) -> bool {
-        if let Some(number) = self.first_number {
-            return number <= execution.last_external_sequence || self.is_outdated(execution);
+        if let Some(read) = self.events_read(execution) {
+            return read < execution.last_external_sequence || self.is_outdated(execution);
         }
         let same = content.is_some_and(|content| execution.accepted_digest == Some(content.digest));
         let asked = execution.runs_again;
@@ -190,8 +230,12 @@ impl SubmitActivation {
                 }
                 Ok(base < execution.last_external_sequence)
             }
-            // Without a base sequence, the mark says whether an event arrived since the claim.
-            _ => Ok(execution.marked),
+            // Without a base sequence, the mark says whether an event arrived since the claim. A number can also show
+            // that the batch was decided before the claim.
+            _ => {
+                let read = self.events_read(execution);
+                Ok(execution.marked || read.is_some_and(|read| read < execution.last_external_sequence))
+            }
         }
     }
 
@@ -205,8 +249,12 @@ impl SubmitActivation {
         let seen = self.base_sequence.filter(|_| self.token.is_some());
         match seen {
             Some(base) => base < execution.last_signal_sequence,
-            // Without a base sequence: whether a signal has arrived since the claim.
-            None => unseen && execution.buffered_signals > execution.delivered_signals,
+            // Without a base sequence: whether a signal has arrived since the claim, or after what the client had read.
+            None => {
+                let read = self.events_read(execution);
+                unseen && execution.buffered_signals > execution.delivered_signals
+                    || read.is_some_and(|read| read < execution.last_signal_sequence)
+            }
         }
     }
 
@@ -397,6 +445,13 @@ fn run_again(work: &mut Work<'_>, mut execution: Execution) -> Reply {
     let status = execution.status;
     work.set.executions.put(execution);
     Reply::Submitted { status, repeated: true }
+}
+
+/// Ends the claim of a refused batch and requeues the execution. The sender may hold the claim, and would not report on
+/// it again.
+fn release(work: &mut Work<'_>, execution: Execution) {
+    run_again(work, execution);
+    work.keep_on_refusal = true;
 }
 
 fn clear_failure(execution: &mut Execution) {

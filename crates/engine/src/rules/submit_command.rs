@@ -97,6 +97,11 @@ pub(crate) fn needs(
     }
 }
 
+/// Whether the command has an id that exists once in an execution, so that the log shows a copy of it.
+pub(crate) fn has_id(command: &Command) -> bool {
+    matches!(command, Command::ScheduleTask { .. } | Command::ScheduleChild(_) | Command::StartTimer { .. })
+}
+
 /// For a command that names an id: whether the log already has it. `None`: the command names no id.
 pub(crate) fn is_in_log(work: &Work<'_>, execution: &Execution, command: &Command) -> Option<bool> {
     let tenant_id = execution.tenant_id;

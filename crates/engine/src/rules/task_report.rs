@@ -8,7 +8,7 @@ use crate::limits::Limits;
 use crate::reply::Reply;
 use crate::request::{AppendLogLine, ReportProgress};
 use crate::rules::{Rule, Work};
-use crate::state::{Task, TaskLog, TaskStatus};
+use crate::state::{Task, TaskLog};
 use crate::working_set::Needs;
 
 impl Rule for ReportProgress {
@@ -47,12 +47,7 @@ impl Rule for AppendLogLine {
     }
 
     fn decide(&self, work: &mut Work<'_>) -> Result<Reply, Refusal> {
-        let row = task::find(work, self.task_id)?;
-        // The last lines of an attempt may come after its result.
-        let mut row = match row.status == TaskStatus::Running {
-            true => task::find_claimed(work, self.task_id, self.token)?,
-            false => row.clone(),
-        };
+        let mut row = task::find_logged(work, self.task_id, self.token)?;
         // Log lines beyond the limit are dropped; the task does not fail.
         if row.log_lines < work.limits.log_lines {
             row.log_lines += 1;

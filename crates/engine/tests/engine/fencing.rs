@@ -138,3 +138,22 @@ fn a_claim_that_was_given_back_is_over() {
     world.refused(submit(&activation, Vec::new(), Outcome::Suspended), Code::StaleClaim);
     world.must(submit(&again, Vec::new(), Outcome::Suspended));
 }
+
+/// Whoever cancels a task needs no claim, so a cancellation must never change what was accepted.
+#[test]
+fn a_cancellation_never_changes_an_accepted_outcome() {
+    let mut world = World::new();
+    let [completed, failed] = ["sort", "charge"].map(|kind| world.create_task(kind));
+    let delivery = world.claim_task("sort");
+    // Its worker still decides: the request only asks it to stop.
+    world.must(CancelTask { task_id: completed, cooperative: true });
+    world.must(complete(&delivery));
+    assert_eq!(world.task(completed).status, TaskStatus::Completed);
+    let token = Some(world.claim_task("charge").token);
+    world.must(FailTask { non_retryable: true, ..fail(failed, token) });
+    for task_id in [completed, failed] {
+        for cooperative in [false, true] {
+            world.refused(CancelTask { task_id, cooperative }, Code::TaskNotPending);
+        }
+    }
+}

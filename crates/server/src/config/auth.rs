@@ -9,6 +9,7 @@ use flovyn_auth::{ApiKey, JwksAlgorithm, JwtKey, JwtSettings, JwtVerifier, Role}
 use serde::Deserialize;
 
 use super::ConfigError;
+use crate::times;
 
 const SECRET: &str = "auth.jwt.secret_file";
 const PUBLIC: &str = "auth.jwt.public_key_file";
@@ -269,8 +270,8 @@ impl ApiKeyConfig {
         let role = Role::parse(&self.role)
             .ok_or_else(|| wrong("role is viewer, operator, admin or server-admin"))?;
         let expires_ms = self.expires_at.as_deref().map(|text| {
-            let time = text.parse::<jiff::Timestamp>().map(|time| time.as_millisecond());
-            time.map_err(|_| wrong("expires_at is a time such as 2030-01-31T00:00:00Z"))
+            times::read(text)
+                .map_err(|why| wrong(&format!("expires_at {why}: give a time such as 2030-01-31T00:00:00Z")))
         });
         let tenants = self.tenants.clone();
         Ok(ApiKey { name: self.name.clone(), hash, role, tenants, expires_ms: expires_ms.transpose()? })

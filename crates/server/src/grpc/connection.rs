@@ -9,7 +9,6 @@ use std::time::{Duration, Instant};
 use axum::http::Extensions;
 use flovyn_engine::ids::{TaskId, WorkerId};
 use flovyn_engine::state::{Lane, WorkClass};
-use tonic::transport::server::TlsConnectInfo;
 use uuid::Uuid;
 
 use super::holds::Holds;
@@ -76,8 +75,7 @@ impl Connection {
 
     /// The connection on which a request arrived.
     pub(crate) fn of(extensions: &Extensions) -> Option<Arc<Self>> {
-        let tls = || extensions.get::<TlsConnectInfo<Arc<Self>>>().map(TlsConnectInfo::get_ref);
-        extensions.get::<Arc<Self>>().or_else(tls).cloned()
+        extensions.get::<Arc<Self>>().cloned()
     }
 
     /// Locks for a short time. The guard must not be held across an await.

@@ -3,13 +3,12 @@
 
 use std::time::{Duration, Instant};
 
-use flovyn_engine::ids::Text;
+use flovyn_engine::ids::{Text, canonical_id};
 use flovyn_engine::reply::Claimed;
 use flovyn_engine::request::{Claim, ClaimKind, Claimer};
 use flovyn_engine::state::{Lane, WorkClass, Worker, WorkerCapability};
 use flovyn_engine::{Code, Limits, live_processes, longest_timeout};
 use tonic::Status;
-use uuid::Uuid;
 
 use super::call::Call;
 use super::connection::Held;
@@ -159,7 +158,7 @@ type Registered = Vec<(Worker, Vec<WorkerCapability>)>;
 /// on this connection, or else all live processes with that name.
 async fn registered(call: &Call, worker: &str) -> Result<Registered, Status> {
     let (tenant_id, store) = (call.tenant_id(), call.api().service().store());
-    let id = Uuid::try_parse(worker).ok().or_else(|| call.process(worker));
+    let id = canonical_id(worker).or_else(|| call.process(worker));
     if let Some(id) = id
         && let Some(found) = store.worker_get(tenant_id, id).await.map_err(not_read)?
     {

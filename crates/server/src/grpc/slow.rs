@@ -1,5 +1,5 @@
-//! Refuses gRPC calls whose message arrives too slowly. Client streams may be silent for any time: their own rules
-//! notice lost clients.
+//! Refuses gRPC calls whose message arrives too slowly. Client streams may be silent for any time between messages: their
+//! own rules notice lost clients. A message that has begun must arrive in time there too.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ const LONGEST_WAIT: Duration = Duration::from_secs(300);
 
 pub(crate) async fn check(State(patience): State<Patience>, request: Request, next: Next) -> Response {
     if CLIENT_STREAMS.contains(&request.uri().path()) {
-        return next.run(request).await;
+        return next.run(Progress::of_stream(request, patience)).await;
     }
     let (request, progress) = Progress::of(request, patience);
     let answer = progress.answered(LONGEST_WAIT, next.run(request)).await;

@@ -6,7 +6,7 @@ use flovyn_engine::request::{
     AppendLogLine, CancelTask, ClearAllTaskState, ClearTaskState, CompleteTask, CreateTask, FailTask,
     GetTaskState, HeartbeatTask, ListTaskState, ReportProgress, SetTaskState,
 };
-use flovyn_engine::state::{LogLevel, SmallEnum, TaskStatus, WorkClass};
+use flovyn_engine::state::{LogLevel, SmallEnum, WorkClass};
 use flovyn_engine::{Code, Op, Reply};
 use flovyn_proto::v1;
 use flovyn_proto::v1::task_execution_server::TaskExecution;
@@ -240,13 +240,10 @@ impl TaskExecution for Tasks {
     }
 }
 
-/// Refuses a report from a worker that does not hold the task's claim. Reports after the end of the attempt are
-/// accepted: late log lines are kept, and other reports have no effect.
+/// Refuses a report from a worker that does not hold the task's claim. Reports with the token of a claim that has just
+/// ended are accepted: late log lines are kept, and other reports have no effect.
 async fn may_report(call: &Call, task_id: TaskId, token: Option<i64>) -> Result<(), Status> {
     let task = executions::find_task(call, task_id).await?;
-    if task.status != TaskStatus::Running {
-        return Ok(());
-    }
     // The rule checks again when the report is written. For this check, the machine's clock is precise enough.
     flovyn_engine::may_report(&task, token, &call.peer(WorkClass::Task), now_ms()).map_err(refused)
 }

@@ -30,9 +30,22 @@ async fn guess(world: &World, guess: impl Fn(usize) -> String) -> Vec<Answer> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn most_of_a_thousand_wrong_tries_are_too_many_and_the_right_one_is_let_in() {
+async fn most_of_a_thousand_wrong_tries_are_too_many_and_known_credentials_are_let_in() {
     let world = world().await;
     let good = world.admin.clone();
+    let mut dispatch = v1::workflow_dispatch_client::WorkflowDispatchClient::new(world.server.channel());
+    let poll = |token: &str| {
+        let mut poll = Request::new(v1::PollRequest {
+            worker_id: "w".into(),
+            queue: "default".into(),
+            ..v1::PollRequest::default()
+        });
+        poll.metadata_mut().insert("authorization", format!("Bearer {token}").parse().unwrap());
+        poll
+    };
+    // Both have been valid before the guesses begin.
+    world.get("/tasks").await.ok(200);
+    dispatch.poll_workflow(poll(TOKEN)).await.unwrap();
     let answers = guess(&world, |n| match n % 3 {
         0 => format!("flv_{n:064}"),
         1 => format!("fwt_{n:064}"),
@@ -48,18 +61,8 @@ async fn most_of_a_thousand_wrong_tries_are_too_many_and_the_right_one_is_let_in
             answer.refused(429, "FLV0077");
         }
     }
-    // A valid credential is accepted from the same address, and so are workers.
+    // Known credentials are let in from the very same address.
     world.get("/tasks").await.ok(200);
-    let mut dispatch = v1::workflow_dispatch_client::WorkflowDispatchClient::new(world.server.channel());
-    let poll = |token: &str| {
-        let mut poll = Request::new(v1::PollRequest {
-            worker_id: "w".into(),
-            queue: "default".into(),
-            ..v1::PollRequest::default()
-        });
-        poll.metadata_mut().insert("authorization", format!("Bearer {token}").parse().unwrap());
-        poll
-    };
     dispatch.poll_workflow(poll(TOKEN)).await.unwrap();
     let refused = dispatch.poll_workflow(poll("fwt_wrong")).await.unwrap_err();
     assert_eq!(refused.code(), Code::ResourceExhausted, "{refused}");

@@ -259,6 +259,10 @@ fn bad_keys() -> Vec<(String, &'static [&'static str])> {
         (key(("0000", "000")), &["64 hexadecimal"]),
         (key(("'admin'", "'king'")), &["'n'", "server-admin"]),
         (key(("tenants", "expires_at = 'soon'\ntenants")), &["'n'", "expires_at", "2030-01-31T00:00:00Z"]),
+        (
+            key(("tenants", "expires_at = '2030-01-31T00:00:00+25:00'\ntenants")),
+            &["expires_at", "offset beyond 23:59"],
+        ),
         (key(("tenants", "key = 'flv_1'\ntenants")), &["unknown field", "key"]),
         (format!("{same}{same}"), &["auth.api_keys", "same name"]),
         (format!("{same}{}", key(("'n'", "'m'"))), &["'n'", "'m'", "same key"]),

@@ -179,7 +179,32 @@ async fn a_late_step_is_refused(place: Place) {
     server.check().await;
 }
 
+/// Two workers report on one connection, behind a proxy, and each names itself.
+async fn a_heartbeat_of_another_worker_is_not_answered_from_memory(place: Place) {
+    let server = place.server().await;
+    server.create_task(task("work")).await;
+    let named = |connection, worker: &str| {
+        let peer = Peer { credential: Some(1), connection, worker: Some(worker.into()) };
+        Caller { peer: Some(Arc::new(peer)), ..TENANT.into() }
+    };
+    let mut asked = plain(tasks("work"));
+    asked.claimer.worker = "b".into();
+    let claimed = Service::poll(&*server, named(Some(OWN), "b"), asked, Duration::ZERO).await.unwrap();
+    let heartbeat = HeartbeatTask { task_id: claimed.tasks[0].task.id, token: None, details: None };
+    for _ in 0..2 {
+        assert!(!server.heartbeat(named(Some(OWN), "b"), heartbeat.clone()).await.unwrap());
+        let refused = server.heartbeat(named(Some(OWN), "a"), heartbeat.clone()).await.unwrap_err();
+        assert_eq!(refused.code, Code::StaleClaim);
+    }
+    // Without a connection, both senders may be the same, so each heartbeat is judged.
+    server.heartbeat(named(None, "b"), heartbeat.clone()).await.unwrap();
+    server.must(complete(&claimed.tasks[0])).await;
+    let refused = server.heartbeat(named(None, "b"), heartbeat.clone()).await.unwrap_err();
+    assert_eq!(refused.code, Code::StaleClaim);
+}
+
 on_each_store!(
+    a_heartbeat_of_another_worker_is_not_answered_from_memory,
     it_is_taken_while_the_next_attempt_waits,
     it_is_taken_while_the_next_attempt_waits_for_its_time,
     it_is_refused_once_somebody_has_claimed_the_task,

@@ -18,6 +18,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use rustix::fs::XattrFlags;
+use rustix::io::Errno;
 use tokio::sync::watch;
 
 use super::log::beside;
@@ -123,18 +124,38 @@ impl Held {
         held.insert(identity);
         let closed = watch::Sender::new(());
         let held = Self { database, identity, name, file, _instead: instead, closed };
-        held.say("");
+        match other_names(&held.say(""), facts.nlink()) {
+            OtherNames::Known => {}
+            OtherNames::Unlikely(error) => tracing::warn!(
+                %error,
+                database = %path.display(),
+                "the file system does not store under which name the database is open: always open the file under this name"
+            ),
+            OtherNames::Possible(error) => {
+                return Err(StoreError::Unavailable(format!(
+                    "{} has {} names (hard links), and the file system cannot store which of them is in use ({error}). Under \
+                     another name, the last changes would be lost: remove the other names, or move the file to a file \
+                     system with extended attributes",
+                    path.display(),
+                    facts.nlink()
+                )));
+            }
+        }
         Ok(held)
     }
 
-    /// Records the addresses at which this process serves, for the error message of other processes.
-    pub(super) fn say(&self, addresses: &str) {
+    /// Records the name of the file, and the addresses at which this process serves, for the error message of other
+    /// processes.
+    ///
+    /// # Errors
+    /// Fails if the record cannot be stored with the file itself.
+    pub(super) fn say(&self, addresses: &str) -> Result<(), Errno> {
         let separator = if addresses.is_empty() { "" } else { ", " };
         let who = format!("process {}{separator}{addresses}", std::process::id());
         let text = format!("{}\n{who}\n", self.database.display());
         // Errors are ignored, because this record only improves an error message.
         let _ = rewrite(&self.name, &text);
-        let _ = rustix::fs::fsetxattr(&self.file, HOLDER, text.as_bytes(), XattrFlags::empty());
+        rustix::fs::fsetxattr(&self.file, HOLDER, text.as_bytes(), XattrFlags::empty())
     }
 
     /// A channel that closes once the files are closed.
@@ -154,6 +175,26 @@ impl Drop for Held {
             let _ = rustix::fs::fremovexattr(&self.file, HOLDER);
         }
         HELD.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.identity);
+    }
+}
+
+/// Whether the file may be opened under another name later, without the log that belongs to this name.
+#[derive(Debug, PartialEq, Eq)]
+enum OtherNames {
+    /// The file itself records its name, so that another name is refused.
+    Known,
+    /// There is no record, but the file has no other name now.
+    Unlikely(Errno),
+    /// There is no record, and the file has other names.
+    Possible(Errno),
+}
+
+/// `recorded`: whether the name could be stored with the file. `links`: the number of its hard links.
+fn other_names(recorded: &Result<(), Errno>, links: u64) -> OtherNames {
+    match recorded {
+        Ok(()) => OtherNames::Known,
+        Err(error) if links > 1 => OtherNames::Possible(*error),
+        Err(error) => OtherNames::Unlikely(*error),
     }
 }
 
@@ -257,4 +298,17 @@ pub(super) fn with_suffix(database: &Path, suffix: &str) -> PathBuf {
     let mut path = database.as_os_str().to_owned();
     path.push(suffix);
     path.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_a_record_a_file_with_several_names_is_refused() {
+        assert_eq!(other_names(&Ok(()), 1), OtherNames::Known);
+        assert_eq!(other_names(&Ok(()), 2), OtherNames::Known);
+        assert_eq!(other_names(&Err(Errno::NOTSUP), 1), OtherNames::Unlikely(Errno::NOTSUP));
+        assert_eq!(other_names(&Err(Errno::NOTSUP), 2), OtherNames::Possible(Errno::NOTSUP));
+    }
 }

@@ -123,9 +123,11 @@ impl Background {
         let ends = Arc::<AtomicBool>::default();
         let (held, health, told) = (Arc::clone(held), Arc::clone(health), Arc::clone(&ends));
         let work = move || {
-            if let Err(error) = check_beside(&held, &health, told) {
+            if let Err(error) = check_beside(&held, &health, Arc::clone(&told)) {
                 health.report(&error);
-                tracing::debug!(%error, "the check of the file ended");
+                if !told.load(Ordering::Relaxed) && !matches!(error, StoreError::Damaged(_)) {
+                    tracing::warn!(%error, "the check of the database in the background ended early: run `flovyn doctor`");
+                }
             }
         };
         let thread = std::thread::Builder::new().name("flovyn-check".into()).spawn(work);
@@ -145,20 +147,25 @@ impl Drop for Background {
     }
 }
 
+/// Checks each table with its indexes in a transaction of its own. One transaction for the whole check would keep the
+/// write-ahead log from being reset until its end. The list of free pages is not checked here: `flovyn doctor` does that.
 fn check_beside(held: &Held, health: &FileHealth, ends: Arc<AtomicBool>) -> StoreResult<()> {
     let mut conn = connect::open_reader(held.database())?;
     let began = Instant::now();
-    let mut rested = Instant::now();
-    let found = all(&mut conn, move || {
-        let worked = rested.elapsed();
-        if worked >= WORKS {
-            std::thread::sleep((worked * 3).min(RESTS_AT_MOST));
-            rested = Instant::now();
+    for table in tables(&conn)? {
+        let (mut rested, ends) = (Instant::now(), Arc::clone(&ends));
+        let step = move || {
+            let worked = rested.elapsed();
+            if worked >= WORKS {
+                std::thread::sleep((worked * 3).min(RESTS_AT_MOST));
+                rested = Instant::now();
+            }
+            ends.load(Ordering::Relaxed)
+        };
+        let found = watched(&mut conn, step, |conn| integrity_check(conn, Some(&table)))?;
+        if let Some(error) = refusal(held.database(), &found) {
+            return Err(error);
         }
-        ends.load(Ordering::Relaxed)
-    })?;
-    if let Some(error) = refusal(held.database(), &found) {
-        return Err(error);
     }
     health.found_sound();
     tracing::info!(seconds = began.elapsed().as_secs(), "the whole database was checked: no damage found");
@@ -167,21 +174,42 @@ fn check_beside(held: &Held, health: &FileHealth, ends: Arc<AtomicBool>) -> Stor
 
 /// All findings of SQLite's own check. `step` is called repeatedly and stops the check by returning `true`.
 fn all(conn: &mut Connection, step: impl FnMut() -> bool + Send + 'static) -> StoreResult<Vec<Damage>> {
+    watched(conn, step, |conn| integrity_check(conn, None))
+}
+
+/// Runs a check during which `step` is called repeatedly.
+fn watched<T>(
+    conn: &mut Connection,
+    step: impl FnMut() -> bool + Send + 'static,
+    check: impl FnOnce(&Connection) -> StoreResult<T>,
+) -> StoreResult<T> {
     let steps = i32::try_from(STEPS).unwrap_or(i32::MAX);
     conn.progress_handler(steps, Some(step)).map_err(store_error)?;
-    let found = integrity_check(conn);
+    let found = check(conn);
     conn.progress_handler(0, None::<fn() -> bool>).map_err(store_error)?;
     found
 }
 
-fn integrity_check(conn: &Connection) -> StoreResult<Vec<Damage>> {
+/// All tables, the schema first.
+fn tables(conn: &Connection) -> StoreResult<Vec<String>> {
+    let mut statement = conn
+        .prepare("SELECT name FROM sqlite_schema WHERE type = 'table' AND rootpage > 0")
+        .map_err(store_error)?;
+    let names = statement.query_map([], |row| row.get(0)).map_err(store_error)?;
+    let names = std::iter::once(Ok("sqlite_schema".to_owned())).chain(names);
+    names.collect::<rusqlite::Result<_>>().map_err(store_error)
+}
+
+/// `table`: only this table and its indexes. `None`: the whole file.
+fn integrity_check(conn: &Connection, table: Option<&str>) -> StoreResult<Vec<Damage>> {
     let trees = match Trees::read(conn) {
         Ok(trees) => trees,
         Err(error) => return Ok(vec![at("the schema", Some(1), damage_of(error)?)]),
     };
     let mut found = Vec::new();
     let mut look = || -> rusqlite::Result<()> {
-        let mut statement = conn.prepare(&format!("PRAGMA integrity_check({MOST})"))?;
+        let what = table.map_or_else(|| MOST.to_string(), |table| format!("'{}'", table.replace('\'', "''")));
+        let mut statement = conn.prepare(&format!("PRAGMA integrity_check({what})"))?;
         let mut rows = statement.query([])?;
         while let Some(row) = rows.next()? {
             let text = row.get_ref(0)?.as_bytes().unwrap_or_default().to_owned();
@@ -233,12 +261,11 @@ fn pages(conn: &Connection) -> StoreResult<u64> {
     Ok(pages.into())
 }
 
-/// The description of an error that means damage to the file. Any other error is returned as an error.
+/// The description of an error that means damage to the file. Any other error is returned as an error: if the disk cannot
+/// be read at the moment, nothing is known about the file.
 fn damage_of(error: rusqlite::Error) -> StoreResult<String> {
     match error.sqlite_error_code() {
-        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase | ErrorCode::SystemIoFailure) => {
-            Ok(error.to_string())
-        }
+        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => Ok(error.to_string()),
         _ => Err(store_error(error)),
     }
 }
@@ -321,6 +348,39 @@ mod tests {
                 ("by_time".to_owned(), "index by_time of table log".to_owned()),
             ],
         }
+    }
+
+    #[test]
+    fn an_io_error_says_nothing_about_the_file() {
+        let failed = |code| rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(code), None);
+        assert!(damage_of(failed(rusqlite::ffi::SQLITE_CORRUPT)).is_ok());
+        for code in [rusqlite::ffi::SQLITE_IOERR_READ, rusqlite::ffi::SQLITE_BUSY] {
+            let error = damage_of(failed(code)).unwrap_err();
+            assert!(!matches!(error, StoreError::Damaged(_)), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_check_by_tables_finds_damage_and_leaves_no_transaction_open() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("db");
+        let conn = Connection::open(&path).unwrap();
+        conn.execute_batch("CREATE TABLE a (x); CREATE TABLE \"it's\" (x); CREATE INDEX i ON \"it's\" (x);")
+            .unwrap();
+        let root: u32 = conn
+            .query_row("SELECT rootpage FROM sqlite_schema WHERE name = 'i'", [], |row| row.get(0))
+            .unwrap();
+        drop(conn);
+        let file = std::fs::File::options().write(true).open(&path).unwrap();
+        std::os::unix::fs::FileExt::write_all_at(&file, &[7; 4_096], u64::from(root - 1) * 4_096).unwrap();
+        let mut conn = Connection::open(&path).unwrap();
+        let mut damaged = Vec::new();
+        for table in tables(&conn).unwrap() {
+            let found = watched(&mut conn, || false, |conn| integrity_check(conn, Some(&table))).unwrap();
+            assert!(conn.is_autocommit());
+            damaged.extend(found.first().map(|_| table));
+        }
+        assert_eq!(damaged, ["it's"]);
     }
 
     #[test]

@@ -162,7 +162,8 @@ impl Store for SqliteStore {
     }
 
     fn serves_at(&self, addresses: &str) {
-        self.held.say(addresses);
+        // `take` has already reported a file system that cannot store the record.
+        let _ = self.held.say(addresses);
     }
 
     fn closes(&self) -> Option<watch::Receiver<()>> {

@@ -1,7 +1,10 @@
 //! Times and durations: a short form, and the exact form in the tooltip.
 
-use jiff::Timestamp;
+use jiff::civil::{DateTime, date};
+use jiff::{SignedDuration, Timestamp};
 use maud::{Markup, html};
+
+const EPOCH: DateTime = date(1970, 1, 1).at(0, 0, 0, 0);
 
 /// A time, shown as how long ago or how soon. A script keeps it up to date.
 pub(crate) fn moment(ms: i64) -> Markup {
@@ -28,8 +31,9 @@ pub(crate) fn iso(ms: i64) -> String {
 }
 
 fn written(ms: i64, format: &str) -> String {
-    // A time outside of jiff's range never came from a clock.
-    Timestamp::from_millisecond(ms).map(|time| time.strftime(format).to_string()).unwrap_or_default()
+    // A date, because a timestamp of the library ends a day before year 9999 does. Later times cannot be written.
+    let time = EPOCH.checked_add(SignedDuration::from_millis(ms));
+    time.map(|time| time.strftime(format).to_string()).unwrap_or_default()
 }
 
 tokio::task_local! {
@@ -85,6 +89,13 @@ pub(crate) fn duration(ms: i64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_last_day_of_year_9999_is_shown() {
+        assert_eq!(iso(253_402_300_799_999), "9999-12-31T23:59:59.999Z");
+        assert_eq!(exact(253_402_300_799_999), "9999-12-31 23:59:59.999 UTC");
+        assert_eq!(iso(0), "1970-01-01T00:00:00.000Z");
+    }
 
     #[test]
     fn durations_read_well() {

@@ -14,6 +14,7 @@ on_both!(
     two_processes_with_different_kinds,
     by_name_a_process_gets_what_it_registered_and_a_stranger_what_all_did,
     a_process_that_registers_again_replaces_itself,
+    another_spelling_of_an_id_is_a_name,
     a_client_that_names_a_slug_or_nothing_is_told_what_is_wanted,
 );
 
@@ -68,6 +69,17 @@ async fn by_name_a_process_gets_what_it_registered_and_a_stranger_what_all_did(s
     kinds.sort();
     assert_eq!(kinds, ["a", "b"]);
     assert!(unknown.poll_task_as(NAME, QUEUE, 0).await.is_none());
+}
+
+/// Reports compare ids as text, so a poll must not accept what a report does not.
+async fn another_spelling_of_an_id_is_a_name(server: TestServer) {
+    let (client, other) = (Plain::of(&server), Plain::of(&server));
+    let id = client.register_process((NAME, HOST, "1"), &["a"], &[]).await;
+    client.start("b", json!(null)).await;
+    // The process runs only `a`; a worker of an unknown name is given everything.
+    assert!(other.poll_workflow_as(&id, QUEUE, 0).await.is_none());
+    let simple = id.replace('-', "");
+    assert_eq!(other.poll_workflow_as(&simple, QUEUE, 20).await.unwrap().kind, "b");
 }
 
 async fn a_process_that_registers_again_replaces_itself(server: TestServer) {

@@ -1,5 +1,6 @@
 //! Standalone tasks, and idempotency keys of tasks and workflows.
 
+use flovyn_proto::v1;
 use serde_json::json;
 use tonic::{Code, Status};
 
@@ -8,7 +9,7 @@ use super::commands::{FAILED, fail};
 use super::messages::{StartWorkflowRequest, SubmitTaskRequest, SubmitTaskResponse};
 use crate::common::{TENANT, TestServer, on_both};
 
-on_both!(a_standalone_task, task_keys, workflow_keys);
+on_both!(a_standalone_task, task_keys, workflow_keys, messages_after_the_end_of_an_attempt_are_refused);
 
 async fn submit(client: &Plain, kind: &str, key: Option<&str>) -> Result<SubmitTaskResponse, Status> {
     let request = SubmitTaskRequest {
@@ -40,6 +41,60 @@ async fn a_standalone_task(server: TestServer) {
     let other = client.complete_task(&task.task_execution_id, json!("lost")).await.unwrap_err();
     assert_eq!(other.code(), Code::FailedPrecondition);
     client.assert_no_task().await;
+}
+
+/// A log line, progress and live data, as a client without tokens sends them.
+async fn tell(client: &Plain, task_id: &str) -> [Result<(), Status>; 3] {
+    let line = v1::LogMessageRequest {
+        task_execution_id: task_id.into(),
+        level: "INFO".into(),
+        message: "hello".into(),
+        claim_token: None,
+    };
+    let progress = v1::ReportProgressRequest {
+        task_execution_id: task_id.into(),
+        progress: 0.5,
+        ..v1::ReportProgressRequest::default()
+    };
+    let datum = v1::StreamTaskDataRequest {
+        task_execution_id: task_id.into(),
+        payload: "1".into(),
+        ..v1::StreamTaskDataRequest::default()
+    };
+    let datum = client.call::<_, v1::StreamTaskDataResponse>("TaskExecution/StreamTaskData", datum).await;
+    [
+        client.call("TaskExecution/LogMessage", line).await,
+        client.call("TaskExecution/ReportProgress", progress).await,
+        datum.map(drop),
+    ]
+}
+
+async fn messages_after_the_end_of_an_attempt_are_refused(server: TestServer) {
+    let (client, other) = (Plain::of(&server), Plain::of(&server));
+    let id = client.submit_task("mail").await;
+    client.poll_task().await;
+    assert!(tell(&client, &id).await.iter().all(Result::is_ok));
+    client.fail_task(&id, "down").await.unwrap();
+    let all_refused = |answers: [Result<(), Status>; 3]| {
+        answers.into_iter().all(|answer| answer.is_err_and(|error| error.code() == Code::FailedPrecondition))
+    };
+    // The task waits for its next attempt.
+    assert!(all_refused(tell(&client, &id).await));
+    other.poll_task().await;
+    other.complete_task(&id, json!(1)).await.unwrap();
+    for stale in [&client, &other] {
+        assert!(all_refused(tell(stale, &id).await));
+    }
+    // The line that was accepted is written by and by, although its claim ended first.
+    let store = server.server.api().service().store().clone();
+    let until = std::time::Instant::now() + super::client::DEADLINE;
+    loop {
+        let lines = store.task_log_page(TENANT, id.parse().unwrap(), 0, 100).await.unwrap();
+        if lines.len() == 1 {
+            break;
+        }
+        assert!(lines.is_empty() && std::time::Instant::now() < until, "{lines:?}");
+    }
 }
 
 async fn task_keys(server: TestServer) {
