@@ -20,6 +20,7 @@ pub mod rest;
 pub mod server;
 mod slow;
 pub mod telemetry;
+mod tenants;
 pub mod times;
 mod tls;
 mod trace;

@@ -11,7 +11,7 @@
 //! - `ids`: the accepted spelling of ids and of times.
 //! - `openapi`, `docs`, `problems`: the OpenAPI document, access to it, and problem details (RFC 9457).
 //! - `access`, `bad_input`: every route with callers that may not use it and with invalid input; `outside`: all other
-//! paths.
+//!   paths.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot continue fails at that line")]
 
