@@ -263,10 +263,8 @@ mod tests {
         let parts = async |parts: &[&[u8]]| {
             let parts: Vec<Vec<u8>> = parts.iter().map(|part| part.to_vec()).collect();
             let begin = Instant::now();
-            let sent = futures::stream::iter(parts).then(async |part| {
-                tokio::time::sleep(PATIENCE.silence * 10).await;
-                Ok::<_, io::Error>(part)
-            });
+            let ticks = IntervalStream::new(tokio::time::interval(PATIENCE.silence * 10));
+            let sent = ticks.zip(futures::stream::iter(parts)).map(|(_, part)| Ok::<_, io::Error>(part));
             let request = Request::new(Body::from_stream(sent));
             let read = Progress::of_stream(request, PATIENCE).into_body().collect().await;
             (read.ok().map(|body| body.to_bytes().len()), begin.elapsed())

@@ -189,7 +189,7 @@ async fn a_heartbeat_of_another_worker_is_not_answered_from_memory(place: Place)
     };
     let mut asked = plain(tasks("work"));
     asked.claimer.worker = "b".into();
-    let claimed = Service::poll(&*server, named(Some(OWN), "b"), asked, Duration::ZERO).await.unwrap();
+    let claimed = Service::poll(&server, named(Some(OWN), "b"), asked, Duration::ZERO).await.unwrap();
     let heartbeat = HeartbeatTask { task_id: claimed.tasks[0].task.id, token: None, details: None };
     for _ in 0..2 {
         assert!(!server.heartbeat(named(Some(OWN), "b"), heartbeat.clone()).await.unwrap());
