@@ -76,7 +76,7 @@ enum Command {
     Clock(Noun<commands::clock::Clock>),
     /// Create the database if it does not exist, and bring its schema up to date.
     Migrate(commands::migrate::Migrate),
-    /// Check a database for integrity violations; --repair makes orphaned work runnable again.
+    /// Check a database for integrity violations; --repair releases orphaned work.
     ///
     /// A server may use the database during the check. To repair an embedded database, stop its server first.
     ///

@@ -84,7 +84,7 @@ fn a_token_that_has_expired_says_so() {
     let expired = jwt.verifier().unwrap().sign("ada", &["default"], "admin", 1, 1_736_937_000).unwrap();
     let ran = Ran::of(world.command(&["workflow", "list"]).env("FLOVYN_TOKEN", expired).output().unwrap());
     assert_eq!((ran.code, ran.out.as_str()), (4, ""));
-    let said = "The token is from --token or FLOVYN_TOKEN, and has expired at 2025-01-15T10:30:00.000Z.";
+    let said = "The token is from --token or FLOVYN_TOKEN, and it expired at 2025-01-15T10:30:00.000Z.";
     assert!(ran.err.contains(said), "{}", ran.err);
 }
 
