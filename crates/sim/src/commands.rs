@@ -73,7 +73,7 @@ pub(crate) fn command(
             execution_timeout_ms: None,
             cancel_grace_ms: None,
             // From the id, so that a seed yields the same programs as before children had keys.
-            key: (fresh.as_u128() % 5 == 0).then(|| KeySpec { name: "key-1".into(), ttl_ms: None }),
+            key: fresh.as_u128().is_multiple_of(5).then(|| KeySpec { name: "key-1".into(), ttl_ms: None }),
             labels: Vec::new(),
         }),
         _ => Command::RequestCancelChild {
