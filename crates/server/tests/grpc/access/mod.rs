@@ -5,7 +5,7 @@
 //! - `world`: a tenant with one of everything, all in use: an execution, a task, a promise, a session.
 //! - `table`: for every rpc a request with that tenant's ids in every id field.
 //! - `credentials`, `tenants`, `inner_ids`, `jwt`, `many_tenants`: which callers are accepted, and isolation of
-//! tenants.
+//!   tenants.
 //! - `spoil`: every request of the table with one invalid field, for the tests of bad input.
 //! - `bad_ids`, `bad_payloads`, `bad_text`, `bad_values`, `bad_commands`, `bad_bulk`, `bad_streams`, `bad_bytes`: bad input.
 
