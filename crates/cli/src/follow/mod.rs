@@ -1,7 +1,7 @@
 //! Follows an execution live: its history and its tasks.
 //!
 //! - here: an execution. Its history has the start and the end of each task; the task's own stream has the events in
-//! between.
+//!   between.
 //! - `task`: a task with its progress, its log and its streamed data.
 //! - `again`: reconnecting after a connection broke or a server stopped.
 

@@ -3,7 +3,7 @@
 //! - An object may have more fields than the page shows; a list must have the same number of items.
 //! - `...` inside a text matches any text.
 //! - An id on the page matches one id of the server, the same everywhere on the page, and different ids match
-//! different ids.
+//!   different ids.
 //! - A time matches any time, unless the page itself sent it.
 
 use std::collections::BTreeMap;
