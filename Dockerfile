@@ -3,7 +3,7 @@ FROM rust:1.95-alpine AS build
 RUN apk add --no-cache musl-dev gcc make
 WORKDIR /src
 COPY . .
-RUN cargo build --profile dist --locked --package flovyn \
+RUN cargo build --profile dist --features jemalloc --locked --package flovyn \
     && install -d -o 65532 -g 65532 /out/data \
     && install -D -m 0755 target/dist/flovyn /out/usr/local/bin/flovyn
 

@@ -14,6 +14,9 @@ use crate::{chaos, signal, tidy};
 /// How much of the server's log is shown when the tests have failed.
 const LOG_TAIL_LINES: usize = 40;
 
+/// The features of the shipped binary.
+const AS_SHIPPED: &str = "flovyn/jemalloc";
+
 pub(crate) fn run(quick: bool) -> Outcome<ExitCode> {
     let mut steps = Steps::default();
     let outcome = all_steps(&mut steps, quick);
@@ -51,7 +54,8 @@ fn all_steps(steps: &mut Steps, quick: bool) -> Outcome<()> {
 }
 
 fn clippy() -> Outcome<()> {
-    let arguments = ["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"];
+    let arguments =
+        ["clippy", "--workspace", "--features", AS_SHIPPED, "--all-targets", "--locked", "--", "-D", "warnings"];
     run::require_success(&mut run::cargo(arguments))
 }
 
@@ -66,7 +70,7 @@ fn deny() -> Outcome<()> {
 }
 
 fn cargo_test(cluster: &Cluster, browser: Browser, quick: bool) -> Outcome<()> {
-    let mut command = run::cargo(["test", "--workspace", "--locked"]);
+    let mut command = run::cargo(["test", "--workspace", "--features", AS_SHIPPED, "--locked"]);
     if quick {
         command.args(["--lib", "--bins", "--tests"]);
     }

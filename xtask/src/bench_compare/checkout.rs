@@ -80,6 +80,10 @@ impl Side {
         let mut command =
             run::cargo(["build", "--release", "--locked", "--bin", "flovyn", "--bin", "flovyn-bench"]);
         command.args(["--package", "flovyn", "--package", "flovyn-bench"]);
+        if self.sources.join("crates/allocator").exists() {
+            // Older commits have no such feature: jemalloc is always in them.
+            command.args(["--features", "flovyn/jemalloc,flovyn-bench/jemalloc"]);
+        }
         command.envs(AS_SHIPPED.iter().copied());
         run::require_success(command.current_dir(&self.sources).env("CARGO_TARGET_DIR", &self.target))
     }

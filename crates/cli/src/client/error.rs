@@ -48,6 +48,9 @@ struct Refusal {
     link: Option<String>,
 }
 
+/// What hyper says if the other side sends before it has received a request. There is no method to ask for it.
+const SENT_FIRST: &str = "received unexpected message from connection";
+
 /// How many characters of a foreign answer are shown.
 const SHOWN: usize = 200;
 
@@ -111,7 +114,7 @@ impl ClientError {
             Self::NotTls { url, why }
         } else if error.is_connect() {
             Self::Unreachable { url, why }
-        } else if io.is_some() || broke {
+        } else if io.is_some() || (broke && why != SENT_FIRST) {
             Self::Broken(why)
         } else {
             Self::NotHttp { url }
