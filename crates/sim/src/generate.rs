@@ -286,7 +286,7 @@ impl Generator {
             20 | 22 => ClearTaskState { task_id, token, name: name(rng, "s", 3) }.into(),
             // Rarely accepted, because the claim must be the current one.
             21 | 23 => ClearAllTaskState { task_id, token }.into(),
-            _ => GiveBackTask { task_id, token: token.unwrap_or(row.epoch) }.into(),
+            _ => ReleaseTaskClaim { task_id, token: token.unwrap_or(row.epoch) }.into(),
         }
     }
 
@@ -425,7 +425,7 @@ impl Generator {
                 };
                 AnswerPromise { promise, answer }.into()
             }
-            16 => GiveBackWorkflow { execution_id, token: row.epoch - i64::from(rng.chance(20)) }.into(),
+            16 => ReleaseWorkflowClaim { execution_id, token: row.epoch - i64::from(rng.chance(20)) }.into(),
             17 => ReleaseHeldBack { execution_id }.into(),
             18 => RetryWorkflow { execution_id, key: None }.into(),
             _ => DeleteWorkflow { execution_id }.into(),

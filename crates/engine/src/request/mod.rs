@@ -87,7 +87,7 @@ macro_rules! ops {
 
 ops! {
     StartWorkflow, StartWorkflows, SignalWorkflow, SignalWithStart, CancelWorkflow, TerminateWorkflow, ActByKey,
-    AnswerPromise, Claim, GiveBackWorkflow, GiveBackTask, SubmitActivation, ReleaseHeldBack,
+    AnswerPromise, Claim, ReleaseWorkflowClaim, ReleaseTaskClaim, SubmitActivation, ReleaseHeldBack,
     RetryWorkflow, DeleteWorkflow,
     CreateTask, CreateTasks, CompleteTask, FailTask, HeartbeatTask, ExtendTask, ReportProgress, AppendLogLine, SetTaskState,
     GetTaskState, ListTaskState, ClearTaskState, ClearAllTaskState, CancelTask, RetryTask, DeleteTask,
