@@ -151,7 +151,7 @@ fn said(work: &Work<'_>, op: &Op, reply: &Reply) -> Option<Said> {
         | Op::FireDue(_)
         | Op::CleanIdempotencyKeys(_)
         | Op::CleanAudit(_)
-        | Op::LookForOrphans(_)
+        | Op::CheckOrphans(_)
         | Op::RegisterWorker(_)
         | Op::HeartbeatWorker(_)
         | Op::SeeWorker(_)

@@ -354,7 +354,7 @@ impl Generator {
         let executions = world.executions.iter().map(|row| Open::Execution(row.id));
         let all: Vec<Open> = executions.chain(world.tasks.iter().map(|row| Open::Task(row.id))).collect();
         let subject = self.rng.pick(&all).copied().unwrap_or(Open::Task(Uuid::nil()));
-        LookForOrphans { subject }.into()
+        CheckOrphans { subject }.into()
     }
 
     /// A random subject to repair. If it is sound, nothing may change.
