@@ -53,6 +53,7 @@ impl OrphanLoop {
 
     pub(crate) async fn run(mut self, mut stopped: Stopped) {
         while pause(&self.service, &mut stopped, turn::look_every(&self.service, self.every)).await {
+            // The name is stored, and processes of an older version use it too.
             let done = match turn::take(&self.service, "look_for_orphans", self.every).await {
                 Ok(true) => self.tick().await.map(|_| ()),
                 Ok(false) => Ok(()),
