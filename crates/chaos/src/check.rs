@@ -13,8 +13,8 @@ use uuid::Uuid;
 use crate::outcomes::{self, Outcomes};
 use crate::plain::{DEFAULT_NAME, Dialect};
 use crate::programs::Shape;
+use crate::received::Received;
 use crate::runs::Runs;
-use crate::told::Told;
 
 /// How many findings of one kind are shown. All are counted.
 const SHOWN: usize = 10;
@@ -102,7 +102,7 @@ impl Findings {
 pub(crate) fn check(
     snapshot: &Snapshot,
     now: Now,
-    told: &[Told],
+    received: &[Received],
     runs: &Runs,
     outcomes: &Outcomes,
 ) -> Findings {
@@ -111,10 +111,10 @@ pub(crate) fn check(
         found.broken(violation);
     }
     let stored = Stored::of(snapshot);
-    for (number, told) in (0..).zip(told) {
-        check_told(&mut found, &stored, number, told);
+    for (number, received) in (0..).zip(received) {
+        check_received(&mut found, &stored, number, received);
     }
-    for number in stored.work.keys().filter(|number| **number >= told.len() as u64) {
+    for number in stored.work.keys().filter(|number| **number >= received.len() as u64) {
         found.duplicated(format!("work {number}, which nobody started"));
     }
     check_tasks(&mut found, snapshot, runs, outcomes);
@@ -195,13 +195,13 @@ fn number_in(payload: Option<&[u8]>) -> Option<u64> {
     parsed(payload?)["number"].as_u64()
 }
 
-fn check_told(found: &mut Findings, stored: &Stored<'_>, number: u64, told: &Told) {
-    let name = format!("{:?} {number}", told.shape);
+fn check_received(found: &mut Findings, stored: &Stored<'_>, number: u64, received: &Received) {
+    let name = format!("{:?} {number}", received.shape);
     let there = stored.work.get(&number).map_or(&[][..], Vec::as_slice);
     if there.len() > 1 {
         found.duplicated(format!("{name} exists {} times: {there:?}", there.len()));
     }
-    let ids: BTreeSet<&Uuid> = told.acknowledged.iter().collect();
+    let ids: BTreeSet<&Uuid> = received.acknowledged.iter().collect();
     if ids.len() > 1 {
         found.duplicated(format!("{name} was acknowledged under several ids: {ids:?}"));
     }
@@ -210,7 +210,7 @@ fn check_told(found: &mut Findings, stored: &Stored<'_>, number: u64, told: &Tol
             found.lost(format!("{name} was acknowledged as {id} and is not there"));
         }
     }
-    let expected = json!(told.shape.expected(number));
+    let expected = json!(received.shape.expected(number));
     for id in there {
         match stored.ending(*id) {
             Some(Ending::Result(result)) if result == expected => {}
@@ -220,27 +220,27 @@ fn check_told(found: &mut Findings, stored: &Stored<'_>, number: u64, told: &Tol
             Some(Ending::Other(what)) => found.wrong(format!("{name} ended as {what}")),
             // No client knows this work: it may still wait for an answer or for its turn.
             Some(Ending::Open(_))
-                if ids.is_empty() && (!told.shape.ends_alone() || told.shape == Shape::Task) => {}
+                if ids.is_empty() && (!received.shape.ends_alone() || received.shape == Shape::Task) => {}
             Some(Ending::Open(what)) => found.stuck(format!("{name} ({id}) is {what}")),
             None => found.lost(format!("{name} ({id}) has no row")),
         }
     }
-    match &told.result {
+    match &received.result {
         Some(Ok(result)) if *result == expected => {}
         Some(Ok(result)) => found.wrong(format!("{name}: the client received {result}, not {expected}")),
         Some(Err(error)) => found.wrong(format!("{name}: the client received the error '{error}'")),
         None => {}
     }
-    if told.shape == Shape::Signal
+    if received.shape == Shape::Signal
         && let Some(id) = ids.first()
     {
         let events = stored.events.get(id).map_or(&[][..], Vec::as_slice);
         let signals = events.iter().filter(|event| event.kind == EventKind::SignalReceived).count();
-        if signals < told.signals_acknowledged {
+        if signals < received.signals_acknowledged {
             found.lost(format!("{name}: a signal that was acknowledged is not in the log"));
         }
-        if signals > told.signals_sent {
-            found.duplicated(format!("{name} has {signals} signals, {} were sent", told.signals_sent));
+        if signals > received.signals_sent {
+            found.duplicated(format!("{name} has {signals} signals, {} were sent", received.signals_sent));
         }
     }
 }

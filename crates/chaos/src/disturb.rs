@@ -13,9 +13,9 @@ use crate::faults::{self, Schedule};
 use crate::load::{self, Load};
 use crate::outcomes::Outcomes;
 use crate::programs::Shape;
+use crate::received::Ledger;
 use crate::report::Figures;
 use crate::runs::Runs;
-use crate::told::Ledger;
 use crate::world::{Plan, World};
 use crate::{Options, measured};
 
@@ -43,13 +43,13 @@ pub(crate) async fn run(options: &Options, binary: &Path, seed: u64) -> Result<(
     let snapshot = store.snapshot().await.map_err(|error| error.to_string())?;
     let now = store.now().await.map_err(|error| error.to_string())?;
     drop(store);
-    let (told, runs) = (ledger.all(), Runs::read(world.folder())?);
+    let (received, runs) = (ledger.all(), Runs::read(world.folder())?);
     let outcomes = Outcomes::read(world.folder(), world.plain.clone())?;
-    let mut found = check::check(&snapshot, now, &told, &runs, &outcomes);
+    let mut found = check::check(&snapshot, now, &received, &runs, &outcomes);
     found.doctor(world.doctor().await?);
     let figures = Figures {
         acknowledged: ledger.acknowledged(),
-        unanswered: told.len() - ledger.acknowledged(),
+        unanswered: received.len() - ledger.acknowledged(),
         runs: runs.count(),
         kills: harm.kills,
         kills_in_flight: harm.kills_in_flight,

@@ -68,7 +68,7 @@ fn key(number: usize) -> String {
 
 /// The answers that callers received.
 #[derive(Debug, Default)]
-struct Told {
+struct Answers {
     next: AtomicU64,
     waiting: AtomicUsize,
     acknowledged: Mutex<BTreeMap<u64, Uuid>>,
@@ -77,15 +77,15 @@ struct Told {
 pub(crate) async fn run(options: &Options, binary: &Path, seed: u64) -> Result<(Figures, Findings), String> {
     let mut world = World::start(binary, options.store, options.test.plan(options.store)).await?;
     let until = Instant::now() + Duration::from_secs(options.seconds);
-    let (told, clients) = (Arc::new(Told::default()), world.clients()?);
+    let (answers, clients) = (Arc::new(Answers::default()), world.clients()?);
     let callers = (0..CALLERS).map(|caller| {
         let rng = Rng::new(seed.wrapping_add(caller as u64));
-        tokio::spawn(call(rng, clients.clone(), told.clone(), until))
+        tokio::spawn(call(rng, clients.clone(), answers.clone(), until))
     });
     let callers: Vec<_> = callers.collect();
     let mut found = Findings::default();
     let mut rng = Rng::new(seed.wrapping_sub(1));
-    let mut figures = harm(options, &mut world, &told, &mut rng, until, &mut found).await?;
+    let mut figures = harm(options, &mut world, &answers, &mut rng, until, &mut found).await?;
     for caller in callers {
         caller.await.map_err(|error| error.to_string())?;
     }
@@ -95,10 +95,11 @@ pub(crate) async fn run(options: &Options, binary: &Path, seed: u64) -> Result<(
     let snapshot = store.snapshot().await.map_err(|error| error.to_string())?;
     let now = store.now().await.map_err(|error| error.to_string())?;
     drop(store);
-    let acknowledged = std::mem::take(&mut *told.acknowledged.lock().unwrap_or_else(PoisonError::into_inner));
+    let acknowledged =
+        std::mem::take(&mut *answers.acknowledged.lock().unwrap_or_else(PoisonError::into_inner));
     let entities = check(&mut found, &snapshot, now, &acknowledged);
     found.doctor(world.doctor().await?);
-    let sent = usize::try_from(told.next.load(Ordering::Relaxed)).unwrap_or(usize::MAX);
+    let sent = usize::try_from(answers.next.load(Ordering::Relaxed)).unwrap_or(usize::MAX);
     figures.acknowledged = acknowledged.len();
     figures.unanswered = sent.saturating_sub(acknowledged.len());
     figures.refused = world.refused;
@@ -111,18 +112,18 @@ pub(crate) async fn run(options: &Options, binary: &Path, seed: u64) -> Result<(
 
 /// Sends requests until the time is over. Each is sent once: without an answer, it is not known whether it was
 /// accepted.
-async fn call(mut rng: Rng, clients: Vec<Client>, told: Arc<Told>, until: Instant) {
+async fn call(mut rng: Rng, clients: Vec<Client>, answers: Arc<Answers>, until: Instant) {
     while Instant::now() < until {
-        let number = told.next.fetch_add(1, Ordering::Relaxed);
+        let number = answers.next.fetch_add(1, Ordering::Relaxed);
         let client = &clients[rng.below(clients.len())];
         let key = key(rng.below(KEYS));
         let options = StartOptions { idempotency_key_ttl: Some(KEY_TTL), ..StartOptions::default() };
         let sent = client.signal_with_start_raw(KIND, &key, json!(null), "ask", json!(number), options);
-        told.waiting.fetch_add(1, Ordering::Relaxed);
+        answers.waiting.fetch_add(1, Ordering::Relaxed);
         let answer = tokio::time::timeout(ANSWER_WITHIN, sent).await;
-        told.waiting.fetch_sub(1, Ordering::Relaxed);
+        answers.waiting.fetch_sub(1, Ordering::Relaxed);
         if let Ok(Ok(handle)) = answer {
-            let mut acknowledged = told.acknowledged.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut acknowledged = answers.acknowledged.lock().unwrap_or_else(PoisonError::into_inner);
             acknowledged.insert(number, handle.id());
         }
         tokio::time::sleep(Duration::from_millis(rng.below(THINKS_MS) as u64)).await;
@@ -133,7 +134,7 @@ async fn call(mut rng: Rng, clients: Vec<Client>, told: Arc<Told>, until: Instan
 async fn harm(
     options: &Options,
     world: &mut World,
-    told: &Told,
+    answers: &Answers,
     rng: &mut Rng,
     until: Instant,
     found: &mut Findings,
@@ -147,7 +148,7 @@ async fn harm(
             return Ok(figures);
         }
         figures.kills += 1;
-        figures.kills_in_flight += usize::from(told.waiting.load(Ordering::Relaxed) > 0);
+        figures.kills_in_flight += usize::from(answers.waiting.load(Ordering::Relaxed) > 0);
         if figures.kills % 2 == 1 {
             let index = rng.below(world.servers.len());
             let took = world.kill_server(index).await?;
@@ -160,7 +161,7 @@ async fn harm(
         if figures.kills.is_multiple_of(DOCTOR_EVERY) {
             found.doctor(world.doctor().await?);
         }
-        let sent = told.next.load(Ordering::Relaxed);
+        let sent = answers.next.load(Ordering::Relaxed);
         eprintln!("{} kills, {sent} requests", figures.kills);
     }
 }

@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 use uuid::Uuid;
 
 use crate::programs::{self, Shape};
-use crate::told::Ledger;
+use crate::received::Ledger;
 
 /// In percent: work whose tasks fail at first.
 const FAILING: usize = 12;
@@ -102,7 +102,7 @@ impl Sender {
             }
         };
         let id = self.ledger.request(within(request)).await?;
-        self.ledger.note(self.number, |told| told.acknowledged.push(id));
+        self.ledger.note(self.number, |received| received.acknowledged.push(id));
         Some(id)
     }
 
@@ -139,7 +139,7 @@ impl Sender {
             result = result => result.map_err(|error| error.to_string()),
             never = self.answer(id) => match never {},
         };
-        self.ledger.note(self.number, |told| told.result = Some(result));
+        self.ledger.note(self.number, |received| received.result = Some(result));
     }
 
     /// Sends the signal or the answer that the work waits for, until it is acknowledged.
@@ -149,11 +149,11 @@ impl Sender {
         while !self.shape.ends_alone() {
             let client = self.client(attempt);
             let answered = if self.shape == Shape::Signal {
-                self.ledger.note(self.number, |told| told.signals_sent += 1);
+                self.ledger.note(self.number, |received| received.signals_sent += 1);
                 let handle = client.handle::<Value>(id);
                 let answered = self.ledger.request(within(handle.signal("go", &value))).await;
                 if answered.is_some() {
-                    self.ledger.note(self.number, |told| told.signals_acknowledged += 1);
+                    self.ledger.note(self.number, |received| received.signals_acknowledged += 1);
                 }
                 answered
             } else {

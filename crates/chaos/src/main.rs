@@ -15,12 +15,12 @@ mod plain;
 mod poison;
 mod power_loss;
 mod programs;
+mod received;
 mod reconnect;
 mod report;
 mod runs;
 mod soak;
 mod test;
-mod told;
 mod worker;
 mod world;
 

@@ -43,7 +43,7 @@ pub(crate) enum Disk {
 
 /// An answer that a client received, and the length of the record at that time.
 #[derive(Debug, Clone, Copy)]
-struct Told {
+struct Acknowledged {
     id: Uuid,
     /// The end was acknowledged, not only the start.
     ended: bool,
@@ -70,24 +70,28 @@ pub(crate) async fn run(
     world.begin(WORKERS, 0).await?;
     let client = world.clients()?.swap_remove(0);
     let until = Instant::now() + Duration::from_secs(options.seconds);
-    let told = Arc::new(Mutex::new(Vec::new()));
-    join_all((0..CLIENTS).map(|_| work(client.clone(), record.clone(), told.clone(), until))).await;
+    let acknowledged = Arc::new(Mutex::new(Vec::new()));
+    join_all((0..CLIENTS).map(|_| work(client.clone(), record.clone(), acknowledged.clone(), until))).await;
     for worker in world.workers.drain(..) {
         worker.kill().await;
     }
     world.servers[0].kill().await;
-    let told = std::mem::take(&mut *told.lock().unwrap_or_else(PoisonError::into_inner));
+    let acknowledged = std::mem::take(&mut *acknowledged.lock().unwrap_or_else(PoisonError::into_inner));
     let bytes = std::fs::read(&record).map_err(|error| error.to_string())?;
-    let mut figures = Figures { acknowledged: told.len(), ..Figures::default() };
-    let found = examine(&bytes, &told, &mut figures, &mut Rng::new(seed)).await?;
+    let mut figures = Figures { acknowledged: acknowledged.len(), ..Figures::default() };
+    let found = examine(&bytes, &acknowledged, &mut figures, &mut Rng::new(seed)).await?;
     Ok((figures, found))
 }
 
 /// One client: starts a workflow, waits for its end, and records the length of the record at each answer.
-async fn work(client: Client, record: PathBuf, told: Arc<Mutex<Vec<Told>>>, until: Instant) {
+async fn work(client: Client, record: PathBuf, acknowledged: Arc<Mutex<Vec<Acknowledged>>>, until: Instant) {
     let note = |id, ended| {
         let position = std::fs::metadata(&record).map_or(0, |data| data.len());
-        told.lock().unwrap_or_else(PoisonError::into_inner).push(Told { id, ended, position });
+        acknowledged.lock().unwrap_or_else(PoisonError::into_inner).push(Acknowledged {
+            id,
+            ended,
+            position,
+        });
     };
     while Instant::now() < until {
         let started = client.start_raw("chain", json!({ "number": 1 }), StartOptions::default()).await;
@@ -102,7 +106,7 @@ async fn work(client: Client, record: PathBuf, told: Arc<Mutex<Vec<Told>>>, unti
 
 async fn examine(
     bytes: &[u8],
-    told: &[Told],
+    acknowledged: &[Acknowledged],
     figures: &mut Figures,
     rng: &mut Rng,
 ) -> Result<Findings, String> {
@@ -122,7 +126,7 @@ async fn examine(
             left.extend([(position, files.without_unsynced()), (position, files.with_some_unsynced(rng))]);
         }
         if left.len() >= AT_ONCE || entry.is_none() {
-            let looks = left.drain(..).map(|(position, left)| look(left, position, told));
+            let looks = left.drain(..).map(|(position, left)| look(left, position, acknowledged));
             for looked in join_all(looks).await {
                 found.add(looked?);
             }
@@ -134,7 +138,11 @@ async fn examine(
 }
 
 /// Opens the remaining data and compares it with the acknowledged work.
-async fn look(left: BTreeMap<String, Vec<u8>>, position: u64, told: &[Told]) -> Result<Findings, String> {
+async fn look(
+    left: BTreeMap<String, Vec<u8>>,
+    position: u64,
+    acknowledged: &[Acknowledged],
+) -> Result<Findings, String> {
     let mut found = Findings::default();
     // In memory if possible: these copies need not be durable.
     let folder = tempfile::tempdir_in(IN_MEMORY).or_else(|_| tempfile::tempdir());
@@ -163,11 +171,13 @@ async fn look(left: BTreeMap<String, Vec<u8>>, position: u64, told: &[Told]) -> 
     };
     let rows: BTreeMap<Uuid, ExecutionStatus> =
         snapshot.executions.iter().map(|row| (row.id, row.status)).collect();
-    for told in told.iter().filter(|told| told.position <= position) {
-        match rows.get(&told.id) {
-            None => found.lost(format!("at {position}: {} was acknowledged and is not there", told.id)),
-            Some(status) if told.ended && *status != ExecutionStatus::Completed => {
-                found.lost(format!("at {position}: {} had ended and is {status}", told.id));
+    for acknowledged in acknowledged.iter().filter(|acknowledged| acknowledged.position <= position) {
+        match rows.get(&acknowledged.id) {
+            None => {
+                found.lost(format!("at {position}: {} was acknowledged and is not there", acknowledged.id))
+            }
+            Some(status) if acknowledged.ended && *status != ExecutionStatus::Completed => {
+                found.lost(format!("at {position}: {} had ended and is {status}", acknowledged.id));
             }
             Some(_) => {}
         }

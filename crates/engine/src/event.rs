@@ -226,12 +226,12 @@ pub struct TaskPayloads {
 }
 
 /// An event, with the payloads of the task that it is about. `None`: it is about no task, or shows no payload.
-pub type Told = (Event, Option<TaskPayloads>);
+pub type DeliveredEvent = (Event, Option<TaskPayloads>);
 
 impl Event {
     /// The event for a worker that has the instance in memory and knows what it scheduled itself. `None`: the row of
     /// the task that the event is about is not loaded.
-    pub fn told<'a>(&self, task: impl FnOnce(Uuid) -> Option<&'a Task>) -> Option<Told> {
+    pub fn delivered<'a>(&self, task: impl FnOnce(Uuid) -> Option<&'a Task>) -> Option<DeliveredEvent> {
         let needed = self.task_needed().filter(|_| self.kind != EventKind::TaskScheduled);
         let payloads = match needed {
             None => None,

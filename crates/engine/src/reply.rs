@@ -1,6 +1,6 @@
 //! The engine's answers to requests.
 
-use crate::event::Told;
+use crate::event::DeliveredEvent;
 use crate::ids::{ExecutionId, Payload, TaskId, Text, WorkerId};
 use crate::state::{Execution, ExecutionStatus, Quota, Taken, Task, TaskStatus, Tenant, WorkerToken};
 
@@ -129,7 +129,7 @@ pub struct Activation {
     pub execution: Execution,
     pub token: i64,
     /// The events after the accepted base. `None`: this batch does not hold all of them, so they have to be read.
-    pub new_events: Option<Vec<Told>>,
+    pub new_events: Option<Vec<DeliveredEvent>>,
     /// The start of this execution is written together with its first step.
     pub provisional: bool,
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use flovyn_engine::ids::{ExecutionId, TenantId};
 use flovyn_engine::reply::Claimed;
-use flovyn_engine::request::{Claim, GiveBackTask, GiveBackWorkflow, Op};
+use flovyn_engine::request::{Claim, Op, ReleaseTaskClaim, ReleaseWorkflowClaim};
 use flovyn_engine::{Code, Refusal, Reply, Request};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
@@ -118,7 +118,7 @@ impl Queued for Job {
     }
 
     fn is_release(&self) -> bool {
-        matches!(self.request.op, Op::GiveBackWorkflow(_) | Op::GiveBackTask(_))
+        matches!(self.request.op, Op::ReleaseWorkflowClaim(_) | Op::ReleaseTaskClaim(_))
             && matches!(self.asker, Asker::None)
     }
 
@@ -136,9 +136,11 @@ pub(crate) fn releases(tenant_id: TenantId, claimed: &Claimed) -> Vec<Job> {
     let workflows = claimed
         .workflows
         .iter()
-        .map(|item| Op::from(GiveBackWorkflow { execution_id: item.execution.id, token: item.token }));
-    let tasks =
-        claimed.tasks.iter().map(|item| Op::from(GiveBackTask { task_id: item.task.id, token: item.token }));
+        .map(|item| Op::from(ReleaseWorkflowClaim { execution_id: item.execution.id, token: item.token }));
+    let tasks = claimed
+        .tasks
+        .iter()
+        .map(|item| Op::from(ReleaseTaskClaim { task_id: item.task.id, token: item.token }));
     workflows
         .chain(tasks)
         // A release needs neither ids nor jitter, so its seed does not matter.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use flovyn_engine::ids::ExecutionId;
 use flovyn_engine::reply::Started;
-use flovyn_engine::request::{self, Claimer, GiveBackWorkflow, Op};
+use flovyn_engine::request::{self, Claimer, Op, ReleaseWorkflowClaim};
 use flovyn_engine::{Now, Request};
 
 use crate::job::{Asker, Job};
@@ -46,7 +46,7 @@ pub(crate) fn kind(job: &Job) -> Option<Kind> {
 pub(crate) fn first_step_of(job: &Job, id: ExecutionId) -> Option<FirstStep> {
     match &job.request.op {
         Op::SubmitActivation(step) if step.execution_id == id => Some(FirstStep::Made),
-        Op::GiveBackWorkflow(claim) if claim.execution_id == id => Some(FirstStep::Released),
+        Op::ReleaseWorkflowClaim(claim) if claim.execution_id == id => Some(FirstStep::Released),
         _ => None,
     }
 }
@@ -61,6 +61,6 @@ pub(crate) fn anew(request: &Request, seed: u64) -> Arc<Request> {
 pub(crate) fn release(request: &Request, started: &Started) -> Option<Job> {
     let claimed = request.provisional.is_some() && started.key_new;
     let token = request::Provisional::TOKEN;
-    let release = GiveBackWorkflow { execution_id: started.execution_id, token };
+    let release = ReleaseWorkflowClaim { execution_id: started.execution_id, token };
     claimed.then(|| Job::new(Request::new(request.tenant_id, 0, release), Asker::None))
 }

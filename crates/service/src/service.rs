@@ -283,7 +283,7 @@ impl Service {
     }
 
     /// Releases work that was claimed and could not be delivered. The attempt does not count.
-    pub fn give_back(&self, tenant_id: TenantId, claimed: &Claimed) {
+    pub fn release_claims(&self, tenant_id: TenantId, claimed: &Claimed) {
         Stats::add(&self.shared.stats.given_back, claimed.len());
         for job in job::releases(tenant_id, claimed) {
             // If the queue is full, the release is dropped: the work becomes ready again when its lease expires.
@@ -420,7 +420,7 @@ impl Drop for Handed<'_> {
     fn drop(&mut self) {
         self.receiver.close();
         if let Ok(Ok(claimed)) = self.receiver.try_recv() {
-            self.service.give_back(self.tenant_id, &claimed);
+            self.service.release_claims(self.tenant_id, &claimed);
         }
     }
 }

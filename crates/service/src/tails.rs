@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use flovyn_engine::event::Told;
+use flovyn_engine::event::DeliveredEvent;
 use flovyn_engine::ids::{TaskId, TenantId};
 use flovyn_engine::reply::Activation;
 use flovyn_engine::state::{Event, Task};
@@ -23,7 +23,7 @@ const OVERHEAD: usize = 256;
 
 #[derive(Debug, Default)]
 struct Tail {
-    events: VecDeque<Told>,
+    events: VecDeque<DeliveredEvent>,
     bytes: usize,
 }
 
@@ -42,7 +42,7 @@ pub(crate) struct Tails {
 
 /// An event that a batch wrote for one execution. `None` if the execution's tail is no longer useful: after a terminal
 /// event, or after an event whose task the batch did not write.
-pub(crate) type Written = (Subject, Option<Told>);
+pub(crate) type Written = (Subject, Option<DeliveredEvent>);
 
 /// New events, in order.
 pub(crate) fn written(mutations: &Mutations) -> Vec<Written> {
@@ -54,11 +54,11 @@ pub(crate) fn written(mutations: &Mutations) -> Vec<Written> {
 }
 
 fn written_one(mutations: &Mutations, event: &Event) -> Written {
-    let told = match event.kind.is_terminal() {
+    let delivered = match event.kind.is_terminal() {
         true => None,
-        false => event.told(|task_id| task(mutations, (event.tenant_id, task_id))),
+        false => event.delivered(|task_id| task(mutations, (event.tenant_id, task_id))),
     };
-    ((event.tenant_id, event.execution_id), told)
+    ((event.tenant_id, event.execution_id), delivered)
 }
 
 /// A task that the same batch wrote. Changes are sorted by key.
@@ -73,7 +73,7 @@ fn row(change: &Change<Task>) -> &Task {
     }
 }
 
-fn bytes((event, payloads): &Told) -> usize {
+fn bytes((event, payloads): &DeliveredEvent) -> usize {
     let payload =
         |payload: &Option<flovyn_engine::ids::Payload>| payload.as_ref().map_or(0, |bytes| bytes.len());
     let of_task = payloads.as_ref().map_or(0, |task| payload(&task.input) + payload(&task.output));
@@ -99,9 +99,9 @@ impl Tails {
             return;
         }
         let mut inner = self.lock();
-        for (subject, told) in written {
-            match told {
-                Some(told) => inner.add(subject, told),
+        for (subject, event) in written {
+            match event {
+                Some(event) => inner.add(subject, event),
                 None => inner.remove(&subject),
             }
         }
@@ -132,18 +132,18 @@ impl Tails {
 }
 
 impl Inner {
-    fn add(&mut self, subject: Subject, told: Told) {
-        let size = bytes(&told);
+    fn add(&mut self, subject: Subject, event: DeliveredEvent) {
+        let size = bytes(&event);
         if !self.tails.contains_key(&subject) {
             self.order.push_back(subject);
         }
         let tail = self.tails.entry(subject).or_default();
-        if tail.events.back().is_some_and(|(last, _)| last.sequence + 1 != told.0.sequence) {
+        if tail.events.back().is_some_and(|(last, _)| last.sequence + 1 != event.0.sequence) {
             // Another process wrote events in between.
             self.bytes -= tail.bytes;
             *tail = Tail::default();
         }
-        tail.events.push_back(told);
+        tail.events.push_back(event);
         tail.bytes += size;
         self.bytes += size;
     }
@@ -161,10 +161,10 @@ impl Inner {
 
     /// The events after `base` up to `last`. `None` unless all of them are here. Events up to `base` are dropped,
     /// because they are no longer needed.
-    fn between(&mut self, subject: &Subject, base: i64, last: i64) -> Option<Vec<Told>> {
+    fn between(&mut self, subject: &Subject, base: i64, last: i64) -> Option<Vec<DeliveredEvent>> {
         let tail = self.tails.get_mut(subject)?;
-        while let Some(told) = tail.events.pop_front_if(|(event, _)| event.sequence <= base) {
-            let size = bytes(&told);
+        while let Some(event) = tail.events.pop_front_if(|(event, _)| event.sequence <= base) {
+            let size = bytes(&event);
             tail.bytes -= size;
             self.bytes -= size;
         }
@@ -253,10 +253,10 @@ mod tests {
     fn the_oldest_are_given_up_when_there_is_too_much() {
         let tails = Tails::default();
         let of = |number: u128| {
-            let mut told = event(1, EventKind::SignalReceived);
-            told.execution_id = Uuid::from_u128(number);
-            told.payload = Some(vec![b'1'; 1 << 20].into());
-            batch([told])
+            let mut event = event(1, EventKind::SignalReceived);
+            event.execution_id = Uuid::from_u128(number);
+            event.payload = Some(vec![b'1'; 1 << 20].into());
+            batch([event])
         };
         for number in 0..20 {
             tails.add(of(number));

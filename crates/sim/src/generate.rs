@@ -286,7 +286,7 @@ impl Generator {
             20 | 22 => ClearTaskState { task_id, token, name: name(rng, "s", 3) }.into(),
             // Rarely accepted, because the claim must be the current one.
             21 | 23 => ClearAllTaskState { task_id, token }.into(),
-            _ => GiveBackTask { task_id, token: token.unwrap_or(row.epoch) }.into(),
+            _ => ReleaseTaskClaim { task_id, token: token.unwrap_or(row.epoch) }.into(),
         }
     }
 
@@ -354,7 +354,7 @@ impl Generator {
         let executions = world.executions.iter().map(|row| Open::Execution(row.id));
         let all: Vec<Open> = executions.chain(world.tasks.iter().map(|row| Open::Task(row.id))).collect();
         let subject = self.rng.pick(&all).copied().unwrap_or(Open::Task(Uuid::nil()));
-        LookForOrphans { subject }.into()
+        CheckOrphans { subject }.into()
     }
 
     /// A random subject to repair. If it is sound, nothing may change.
@@ -425,7 +425,7 @@ impl Generator {
                 };
                 AnswerPromise { promise, answer }.into()
             }
-            16 => GiveBackWorkflow { execution_id, token: row.epoch - i64::from(rng.chance(20)) }.into(),
+            16 => ReleaseWorkflowClaim { execution_id, token: row.epoch - i64::from(rng.chance(20)) }.into(),
             17 => ReleaseHeldBack { execution_id }.into(),
             18 => RetryWorkflow { execution_id, key: None }.into(),
             _ => DeleteWorkflow { execution_id }.into(),

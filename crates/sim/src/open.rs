@@ -52,7 +52,7 @@ struct Clocked {
 #[async_trait]
 impl Rows for Clocked {
     async fn transact(&self, batch: SharedDecider, options: TransactOptions) -> StoreResult<()> {
-        let batch = Told { batch, clock: self.clock.clone() };
+        let batch = OverriddenClock { batch, clock: self.clock.clone() };
         self.store.transact(Arc::new(Mutex::new(batch)), options).await
     }
 
@@ -61,12 +61,12 @@ impl Rows for Clocked {
     }
 }
 
-struct Told {
+struct OverriddenClock {
     batch: SharedDecider,
     clock: Arc<dyn Clock>,
 }
 
-impl Decider for Told {
+impl Decider for OverriddenClock {
     fn step(&mut self, loaded: Option<Loaded>) -> Step {
         let loaded = loaded.map(|loaded| Loaded { now: self.clock.now(), ..loaded });
         self.batch.lock().expect("a batch that panicked is not asked again").step(loaded)

@@ -6,7 +6,7 @@ use flovyn_sim::rng::Rng;
 use flovyn_testkit::CommitFault;
 
 use super::{Harm, Schedule};
-use crate::told::Ledger;
+use crate::received::Ledger;
 use crate::world::World;
 
 pub(super) async fn run(

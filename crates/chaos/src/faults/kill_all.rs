@@ -9,7 +9,7 @@ use flovyn_testkit::send_signal;
 
 use super::postgres_restart::{data, pg_ctl};
 use super::{Harm, Schedule};
-use crate::told::Ledger;
+use crate::received::Ledger;
 use crate::world::World;
 
 /// How long the processes of PostgreSQL may take to disappear after SIGKILL.

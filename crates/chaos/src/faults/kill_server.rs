@@ -5,7 +5,7 @@ use std::time::Duration;
 use flovyn_sim::rng::Rng;
 
 use super::{Harm, Schedule};
-use crate::told::Ledger;
+use crate::received::Ledger;
 use crate::world::World;
 
 /// In percent: how often a restarted server is killed before it is ready.

@@ -7,8 +7,8 @@ use flovyn_testkit::send_signal;
 
 use super::{Harm, Schedule};
 use crate::WORKER_LEASE_MS;
+use crate::received::Ledger;
 use crate::runs::now_ms;
-use crate::told::Ledger;
 use crate::world::World;
 
 /// How much longer than its lease a worker is stopped, at most. If it wakes up early, others are still doing its work.

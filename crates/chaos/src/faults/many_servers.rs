@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use flovyn_sim::rng::Rng;
 
 use super::{Harm, Schedule};
-use crate::told::Ledger;
+use crate::received::Ledger;
 use crate::world::World;
 
 /// In percent: how often another server is frozen meanwhile.

@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 
 use flovyn_sim::rng::Rng;
 
+use crate::received::Ledger;
 use crate::test::Test;
-use crate::told::Ledger;
 use crate::world::World;
 
 /// A record of the faults of a run.

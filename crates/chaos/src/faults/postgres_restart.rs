@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use flovyn_sim::rng::Rng;
 
 use super::{Harm, Schedule};
-use crate::told::Ledger;
+use crate::received::Ledger;
 use crate::world::World;
 
 /// Set by `cargo xtask chaos`: the data of the throw-away cluster, and its programs.

@@ -15,7 +15,7 @@ const STOP_AFTER_FAILURE: Duration = Duration::from_secs(15);
 #[derive(Debug)]
 pub(crate) enum End {
     /// Ctrl-C or SIGTERM.
-    Told,
+    Signalled,
     /// Its work is done (`flovyn demo`).
     Done,
     /// Storage has failed permanently.
@@ -33,7 +33,7 @@ pub(crate) async fn until_end(server: &Server, signals: &mut Signals) -> End {
     tokio::select! {
         () = signals.next() => {
             say("flovyn: stopping; press Ctrl-C again to stop immediately");
-            End::Told
+            End::Signalled
         }
         reason = server.fatal() => End::Failed(reason),
     }

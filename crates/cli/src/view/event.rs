@@ -35,14 +35,14 @@ pub(crate) struct Teller {
 
 /// The text of an event.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Told {
+pub(crate) struct EventText {
     pub(crate) about: String,
     pub(crate) details: String,
     pub(crate) colour: Option<Colour>,
 }
 
 impl Teller {
-    pub(crate) fn tell(&mut self, event: &LogEvent) -> Told {
+    pub(crate) fn tell(&mut self, event: &LogEvent) -> EventText {
         let task_id = event.text("taskExecutionId");
         if event.event_type == "TASK_SCHEDULED" {
             self.task_types.insert(task_id.to_string(), event.text("taskType").into_owned());
@@ -51,7 +51,7 @@ impl Teller {
         // The title of a failed task is its type; the type of its failure is shown with the error.
         let task_type = self.task_type(&task_id).map(Cow::Borrowed);
         let name = task_type.or(name).unwrap_or_default();
-        Told { about: printable(&name), details: details(event), colour: colour(&event.event_type) }
+        EventText { about: printable(&name), details: details(event), colour: colour(&event.event_type) }
     }
 
     /// The type of a task whose scheduling event was formatted before.
@@ -61,7 +61,7 @@ impl Teller {
 
     /// One line with sequence number and time, for live output.
     pub(crate) fn line(&mut self, event: &LogEvent, paint: Paint) -> String {
-        let Told { about, details, colour } = self.tell(event);
+        let EventText { about, details, colour } = self.tell(event);
         let name = format!("{:TYPE_WIDTH$}", event.event_type);
         let name = colour.map_or_else(|| name.clone(), |colour| paint.with(colour, &name));
         let time = paint.with(Colour::Dim, &moment(event.timestamp_ms));
@@ -120,24 +120,24 @@ mod tests {
     #[test]
     fn an_event_says_what_it_is_about() {
         let mut teller = Teller::default();
-        let mut told = |event_type: &str, data: Value| {
-            let Told { about, details, .. } = teller.tell(&event(event_type, data));
+        let mut text = |event_type: &str, data: Value| {
+            let EventText { about, details, .. } = teller.tell(&event(event_type, data));
             format!("{about} | {details}")
         };
         let id = "0190";
         let scheduled = json!({ "taskExecutionId": id, "taskType": "charge", "input": { "cents": 5 } });
-        assert_eq!(told("TASK_SCHEDULED", scheduled), "charge | {\"cents\":5}");
+        assert_eq!(text("TASK_SCHEDULED", scheduled), "charge | {\"cents\":5}");
         let failed = json!({ "taskExecutionId": id, "error": "the bank\nis closed" });
-        assert_eq!(told("TASK_FAILED", failed), "charge | the bank\\nis closed");
+        assert_eq!(text("TASK_FAILED", failed), "charge | the bank\\nis closed");
         let failed = json!({ "taskExecutionId": id, "error": "no funds", "failureType": "DECLINED" });
-        assert_eq!(told("TASK_FAILED", failed), "charge | DECLINED: no funds");
+        assert_eq!(text("TASK_FAILED", failed), "charge | DECLINED: no funds");
         let failed = json!({ "childExecutionName": "pay", "error": "no funds", "failureType": "DECLINED" });
-        assert_eq!(told("CHILD_WORKFLOW_FAILED", failed), "pay | DECLINED: no funds");
+        assert_eq!(text("CHILD_WORKFLOW_FAILED", failed), "pay | DECLINED: no funds");
         let failed = json!({ "error": "no funds", "failureType": "DECLINED" });
-        assert_eq!(told("WORKFLOW_EXECUTION_FAILED", failed), "DECLINED | no funds");
-        assert_eq!(told("TIMER_STARTED", json!({ "timerId": "t", "durationMs": 60_000 })), "t | 1m 00s");
-        assert_eq!(told("SOMETHING_NEW", json!({ "value": [1] })), " | [1]");
-        assert_eq!(told("WORKFLOW_CANCELLED", Value::Null), " | ");
+        assert_eq!(text("WORKFLOW_EXECUTION_FAILED", failed), "DECLINED | no funds");
+        assert_eq!(text("TIMER_STARTED", json!({ "timerId": "t", "durationMs": 60_000 })), "t | 1m 00s");
+        assert_eq!(text("SOMETHING_NEW", json!({ "value": [1] })), " | [1]");
+        assert_eq!(text("WORKFLOW_CANCELLED", Value::Null), " | ");
     }
 
     #[test]

@@ -28,7 +28,7 @@ pub struct CleanIdempotencyKeys {
 
 /// Checks whether an open execution or task has a live cause. Changes nothing.
 #[derive(Debug, Clone, PartialEq)]
-pub struct LookForOrphans {
+pub struct CheckOrphans {
     pub subject: Open,
 }
 

@@ -87,12 +87,12 @@ macro_rules! ops {
 
 ops! {
     StartWorkflow, StartWorkflows, SignalWorkflow, SignalWithStart, CancelWorkflow, TerminateWorkflow, ActByKey,
-    AnswerPromise, Claim, GiveBackWorkflow, GiveBackTask, SubmitActivation, ReleaseHeldBack,
+    AnswerPromise, Claim, ReleaseWorkflowClaim, ReleaseTaskClaim, SubmitActivation, ReleaseHeldBack,
     RetryWorkflow, DeleteWorkflow,
     CreateTask, CreateTasks, CompleteTask, FailTask, HeartbeatTask, ExtendTask, ReportProgress, AppendLogLine, SetTaskState,
     GetTaskState, ListTaskState, ClearTaskState, ClearAllTaskState, CancelTask, RetryTask, DeleteTask,
     RefuseActivation, RefuseTaskResult,
-    FireDue, CleanIdempotencyKeys, LookForOrphans, CleanAudit, Mend,
+    FireDue, CleanIdempotencyKeys, CheckOrphans, CleanAudit, Mend,
     CreateTenant, UpdateTenant, CreateWorkerToken, RevokeWorkerToken, RegisterWorker, HeartbeatWorker, SeeWorker,
     ForgetWorkers, PauseQueue, ResumeQueue, SetQuota, TakeRequests,
 }
@@ -121,7 +121,7 @@ impl Request {
             Op::Claim(op) => op.max * 3,
             Op::FireDue(op) if op.due.class.is_follow_up() => 4 * crate::limits::FOLLOW_UP_ROWS,
             Op::CleanIdempotencyKeys(op) => op.max,
-            Op::LookForOrphans(_) => 20,
+            Op::CheckOrphans(_) => 20,
             Op::CleanAudit(op) => op.max,
             _ => 5,
         }

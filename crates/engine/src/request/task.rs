@@ -66,7 +66,7 @@ pub struct CreateTasks {
 
 /// Releases the claim of a task that could not be delivered to its worker. The attempt does not count.
 #[derive(Debug, Clone, PartialEq)]
-pub struct GiveBackTask {
+pub struct ReleaseTaskClaim {
     pub task_id: TaskId,
     pub token: i64,
 }

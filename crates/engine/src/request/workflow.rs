@@ -265,7 +265,7 @@ pub struct DeleteWorkflow {
 
 /// Releases the claim of an execution that could not be delivered to its worker. The attempt does not count.
 #[derive(Debug, Clone, PartialEq)]
-pub struct GiveBackWorkflow {
+pub struct ReleaseWorkflowClaim {
     pub execution_id: Uuid,
     pub token: i64,
 }

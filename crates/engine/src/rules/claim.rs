@@ -4,7 +4,7 @@ use uuid::Uuid;
 
 use crate::check;
 use crate::code::{Code, Refusal};
-use crate::event::Told;
+use crate::event::DeliveredEvent;
 use crate::ids::{TenantId, Text};
 use crate::lifecycle::{alarm, clean_up, execution, held_back, key, task};
 use crate::limits::{HELD_BACK_ROWS, Limits};
@@ -267,7 +267,7 @@ pub(crate) fn begin(work: &mut Work<'_>, execution: &mut Execution, claimer: &Cl
 }
 
 /// The events that the worker has not seen. `None`: this batch did not write all of them.
-fn new_events(work: &Work<'_>, execution: &Execution) -> Option<Vec<Told>> {
+fn new_events(work: &Work<'_>, execution: &Execution) -> Option<Vec<DeliveredEvent>> {
     if execution.last_sequence - execution.base_sequence > INLINE_EVENTS {
         return None;
     }
@@ -276,7 +276,7 @@ fn new_events(work: &Work<'_>, execution: &Execution) -> Option<Vec<Told>> {
         _ => None,
     };
     (execution.base_sequence + 1..=execution.last_sequence)
-        .map(|sequence| work.set.events.get(&(execution.tenant_id, execution.id, sequence))?.told(task))
+        .map(|sequence| work.set.events.get(&(execution.tenant_id, execution.id, sequence))?.delivered(task))
         .collect()
 }
 

@@ -7,7 +7,7 @@ use crate::lifecycle::task::{self, End};
 use crate::lifecycle::{execution, key};
 use crate::limits::FOLLOW_UP_ROWS as PAGE;
 use crate::rules::cancel_workflow;
-use crate::rules::{Work, fire_due, submit_command};
+use crate::rules::{Work, commands, fire_due};
 use crate::state::*;
 use crate::table::{Known, Row, Table};
 use crate::working_set::{Needs, Scan};
@@ -185,7 +185,7 @@ fn close_items(work: &mut Work<'_>, due: &Due) {
         work.set.tasks.put(row);
     }
     for row in timers {
-        submit_command::drop_timer(work, row);
+        commands::drop_timer(work, row);
     }
     for row in promises {
         fire_due::abandon_promise(work, row);
@@ -243,7 +243,7 @@ fn purge_execution(work: &mut Work<'_>, due: &Due) {
         .cloned()
         .collect::<Vec<_>>()
     {
-        submit_command::drop_timer(work, timer);
+        commands::drop_timer(work, timer);
     }
     let mut removed = 0;
     for row in &owned {

@@ -13,7 +13,7 @@ use crate::note::Noted;
 use crate::planted::{Bug, planted};
 use crate::reply::Reply;
 use crate::request::{Command, Outcome, Peer, SubmitActivation};
-use crate::rules::{Rule, Work, refused, submit_command};
+use crate::rules::{Rule, Work, commands, refused};
 use crate::state::{Execution, ExecutionStatus, SmallEnum};
 use crate::working_set::Needs;
 
@@ -29,7 +29,7 @@ impl Rule for SubmitActivation {
     fn check(&self, limits: &Limits) -> Result<(), Refusal> {
         check::bulk("commands", self.commands.len().max(1), limits.commands)?;
         let checked = |(index, command)| {
-            submit_command::check(command, limits).map_err(|refusal: Refusal| refusal.at_command(index))
+            commands::check(command, limits).map_err(|refusal: Refusal| refusal.at_command(index))
         };
         self.commands.iter().enumerate().try_for_each(checked)
     }
@@ -37,7 +37,7 @@ impl Rule for SubmitActivation {
     fn needs(&self, tenant_id: TenantId, needs: &mut Needs<'_>) {
         let execution = needs.execution((tenant_id, self.execution_id));
         for command in &self.commands {
-            submit_command::needs(tenant_id, self.execution_id, command, needs);
+            commands::needs(tenant_id, self.execution_id, command, needs);
         }
         let ends = !matches!(self.outcome, Outcome::Suspended | Outcome::ActivationFailed { .. });
         match execution {
@@ -116,8 +116,7 @@ impl SubmitActivation {
             execution.base_sequence = execution.base_sequence.max(read);
         }
         for (index, command) in self.commands.iter().enumerate() {
-            submit_command::apply(work, &mut execution, command)
-                .map_err(|refusal| refusal.at_command(index))?;
+            commands::apply(work, &mut execution, command).map_err(|refusal| refusal.at_command(index))?;
         }
         // A batch without new events needs no room, so that a full history can always end.
         if execution.last_sequence > seen_sequence {
@@ -171,7 +170,7 @@ impl SubmitActivation {
 
     /// Whether the batch suspends after commands, and none of them has an id by which the log could show a copy.
     fn is_without_ids(&self) -> bool {
-        let without = |command: &Command| !submit_command::has_id(command);
+        let without = |command: &Command| !commands::has_id(command);
         self.outcome == Outcome::Suspended && !self.commands.is_empty() && self.commands.iter().all(without)
     }
 
@@ -292,7 +291,7 @@ impl SubmitActivation {
         let mut known = 0;
         let mut named = 0;
         for command in &self.commands {
-            if let Some(in_log) = submit_command::is_in_log(work, execution, command) {
+            if let Some(in_log) = commands::is_in_log(work, execution, command) {
                 named += 1;
                 known += usize::from(in_log);
             }

@@ -145,7 +145,7 @@ impl Scene {
             (Code::ExecutionNotFound, TerminateWorkflow { execution_id: nobody, reason: "r".into() }.into()),
             (Code::ExecutionNotFound, RetryWorkflow { execution_id: nobody, key: None }.into()),
             (Code::ExecutionNotFound, DeleteWorkflow { execution_id: nobody }.into()),
-            (Code::ExecutionNotFound, GiveBackWorkflow { execution_id: nobody, token: 1 }.into()),
+            (Code::ExecutionNotFound, ReleaseWorkflowClaim { execution_id: nobody, token: 1 }.into()),
             (Code::ExecutionNotFound, ReleaseHeldBack { execution_id: nobody }.into()),
             (
                 Code::ExecutionNotFound,
@@ -193,8 +193,8 @@ impl Scene {
                 Code::PromiseKeyConflict,
                 self.commands(vec![Command::CreatePromise { name: "p".into(), timeout_ms: None, key: door }]),
             ),
-            (Code::StaleClaim, GiveBackWorkflow { execution_id: running, token: 9 }.into()),
-            (Code::StaleClaim, GiveBackTask { task_id, token: 9 }.into()),
+            (Code::StaleClaim, ReleaseWorkflowClaim { execution_id: running, token: 9 }.into()),
+            (Code::StaleClaim, ReleaseTaskClaim { task_id, token: 9 }.into()),
             (
                 Code::ExecutionFinished,
                 CancelWorkflow { execution_id: self.completed, reason: "r".into(), cascade: true }.into(),

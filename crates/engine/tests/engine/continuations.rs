@@ -125,7 +125,7 @@ fn a_step_behind_one_that_was_not_accepted_is_left_out() {
     scene.world.must(signal.clone());
     let second = scene.world.claim(of_session(WorkClass::Workflow, "order")).workflows.remove(0);
     // The step with one command never arrives; instead there is another signal.
-    scene.world.must(GiveBackWorkflow { execution_id: scene.id, token: second.token });
+    scene.world.must(ReleaseWorkflowClaim { execution_id: scene.id, token: second.token });
     scene.world.must(signal);
     let success = scene.success(Vec::new(), done());
     scene.left_out(success);

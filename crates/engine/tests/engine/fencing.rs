@@ -27,8 +27,9 @@ fn a_token_that_nobody_was_given_is_refused() {
         world.refused(CompleteTask { token: Some(token), ..complete(&delivery) }, Code::StaleClaim);
         world.refused(fail(task_id, Some(token)), Code::StaleClaim);
         world.refused(HeartbeatTask { task_id, token: Some(token), details: None }, Code::StaleClaim);
-        world.refused(GiveBackTask { task_id, token }, Code::StaleClaim);
-        world.refused(GiveBackWorkflow { execution_id: activation.execution.id, token }, Code::StaleClaim);
+        world.refused(ReleaseTaskClaim { task_id, token }, Code::StaleClaim);
+        world
+            .refused(ReleaseWorkflowClaim { execution_id: activation.execution.id, token }, Code::StaleClaim);
     }
 }
 
@@ -131,7 +132,7 @@ fn a_claim_that_was_given_back_is_over() {
     let mut world = World::new();
     world.start("parent");
     let activation = world.claim_workflow("parent");
-    world.must(GiveBackWorkflow { execution_id: activation.execution.id, token: activation.token });
+    world.must(ReleaseWorkflowClaim { execution_id: activation.execution.id, token: activation.token });
     world.refused(submit(&activation, Vec::new(), Outcome::Suspended), Code::StaleClaim);
     let again = world.claim(claim(WorkClass::Workflow, "parent")).workflows.remove(0);
     assert_ne!(again.token, activation.token);

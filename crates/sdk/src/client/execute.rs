@@ -29,8 +29,8 @@ pub(super) enum Executed {
     Runs(Uuid),
 }
 
-type Told = oneshot::Sender<Result<Executed>>;
-type Asked = (v1::StartWorkflowRequest, Told);
+type ResultSender = oneshot::Sender<Result<Executed>>;
+type Asked = (v1::StartWorkflowRequest, ResultSender);
 
 /// The execute stream of a client. It is opened on first use, and reopened after it has ended.
 #[derive(Debug, Clone, Default)]
@@ -53,14 +53,14 @@ impl Executor {
             );
             return Err(Error::Server { code: "FLV0020".into(), message });
         }
-        let (told, tells) = oneshot::channel();
-        self.ask(channel, start, told);
-        tells.await.unwrap_or_else(|_| Err(unknown("the connection ended")))
+        let (result_sender, result) = oneshot::channel();
+        self.ask(channel, start, result_sender);
+        result.await.unwrap_or_else(|_| Err(unknown("the connection ended")))
     }
 
-    fn ask(&self, channel: &Channel, start: v1::StartWorkflowRequest, told: Told) {
+    fn ask(&self, channel: &Channel, start: v1::StartWorkflowRequest, result_sender: ResultSender) {
         let mut asks = self.asks.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut item = (start, told);
+        let mut item = (start, result_sender);
         if let Some(open) = asks.as_ref() {
             match open.send(item) {
                 Ok(()) => return,
@@ -79,7 +79,7 @@ impl Executor {
 /// A start that has been sent and whose result has not arrived.
 #[derive(Debug)]
 struct Open {
-    told: Told,
+    result_sender: ResultSender,
     execution_id: Option<Uuid>,
 }
 
@@ -92,16 +92,16 @@ async fn run(channel: Channel, mut asks: mpsc::UnboundedReceiver<Asked>) {
     };
     // No more starts can be added. Starts that were not sent have not started an execution.
     asks.close();
-    while let Ok((_, told)) = asks.try_recv() {
+    while let Ok((_, result_sender)) = asks.try_recv() {
         // The caller may be gone.
-        let _ = told.send(Err(refused(reason.clone())));
+        let _ = result_sender.send(Err(refused(reason.clone())));
     }
-    for (_, Open { told, execution_id }) in open {
+    for (_, Open { result_sender, execution_id }) in open {
         let result = match execution_id {
             Some(id) => Ok(Executed::Runs(id)),
             None => Err(unknown(reason.message())),
         };
-        let _ = told.send(result);
+        let _ = result_sender.send(result);
     }
 }
 
@@ -145,9 +145,9 @@ async fn serve(
                 }
                 let fitting = fitting(&asked);
                 let mut items = Vec::with_capacity(fitting);
-                for (start, told) in asked.drain(..fitting) {
+                for (start, result_sender) in asked.drain(..fitting) {
                     next_ref += 1;
-                    open.insert(next_ref, Open { told, execution_id: None });
+                    open.insert(next_ref, Open { result_sender, execution_id: None });
                     items.push(v1::ExecuteItem { r#ref: next_ref, what: Some(What::Start(start)) });
                 }
                 permit.send(v1::ExecuteFrame { items });
@@ -180,7 +180,7 @@ fn take_in(open: &mut HashMap<u64, Open>, reply: v1::ExecuteReply) {
     let tell = |open: &mut HashMap<u64, Open>, number, result| {
         if let Some(item) = open.remove(&number) {
             // The caller may be gone.
-            let _ = item.told.send(result);
+            let _ = item.result_sender.send(result);
         }
     };
     for v1::ExecuteEnded { r#ref, status, output, error, failure_type, failure_details } in reply.ended {

@@ -33,17 +33,17 @@ impl Default for Limits {
 
 /// The limits of the server that the worker connected to last.
 #[derive(Debug, Default)]
-pub(super) struct Told(Mutex<Limits>);
+pub(super) struct ServerLimits(Mutex<Limits>);
 
-impl Told {
+impl ServerLimits {
     /// `None`: the server sends no limits, so the defaults apply.
-    pub(super) fn set(&self, told: Option<v1::StreamLimits>) {
+    pub(super) fn set(&self, sent: Option<v1::StreamLimits>) {
         let size = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
-        let limits = told.map_or_else(Limits::default, |told| Limits {
-            payload_bytes: size(told.payload_bytes),
-            text_bytes: size(told.text_bytes),
-            commands: size(told.commands),
-            frame_bytes: size(told.frame_bytes),
+        let limits = sent.map_or_else(Limits::default, |sent| Limits {
+            payload_bytes: size(sent.payload_bytes),
+            text_bytes: size(sent.text_bytes),
+            commands: size(sent.commands),
+            frame_bytes: size(sent.frame_bytes),
         });
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = limits;
     }
@@ -145,15 +145,15 @@ mod tests {
 
     #[test]
     fn a_server_that_says_nothing_has_the_usual_limits() {
-        let told = Told::default();
-        told.set(Some(v1::StreamLimits {
+        let limits = ServerLimits::default();
+        limits.set(Some(v1::StreamLimits {
             payload_bytes: 10,
             text_bytes: 10,
             commands: 2,
             frame_bytes: 2_048,
         }));
-        assert_eq!(told.get(), LIMITS);
-        told.set(None);
-        assert_eq!(told.get(), Limits::default());
+        assert_eq!(limits.get(), LIMITS);
+        limits.set(None);
+        assert_eq!(limits.get(), Limits::default());
     }
 }

@@ -146,7 +146,7 @@ struct Setup {
     hook: Option<Hook>,
     ack_hook: Option<AckHook>,
     /// Limits of the server.
-    limits: limits::Told,
+    limits: limits::ServerLimits,
     metrics: Arc<WorkerMetrics>,
 }
 

@@ -33,7 +33,7 @@ use super::status::{ERROR_CODE, may_repeat, not_allowed, not_read, refuse, refus
 /// The most executions that one connection may follow.
 const MAX_OPEN: usize = 10_000;
 /// Frames of starts in flight. At the limit, the next frame is read when one is done.
-const FRAMES_UNDER_WAY: usize = 32;
+const FRAMES_IN_FLIGHT: usize = 32;
 /// The most results in one frame, and the most executions per database read.
 const MAX_RESULTS: usize = 500;
 /// The overhead of a result in a frame, and of a frame around its results, in bytes.
@@ -104,26 +104,26 @@ impl Execute {
     ) -> Result<(), Status> {
         let (api, outbound) = (self.call.api().clone(), self.outbound.clone());
         let (mut drains, mut closed) = (pin!(api.drains()), pin!(outbound.closed()));
-        let mut under_way: JoinSet<Vec<Item>> = JoinSet::new();
+        let mut in_flight: JoinSet<Vec<Item>> = JoinSet::new();
         let shared = self.call.api().service().store().is_shared();
         let mut looks: JoinSet<Looked> = JoinSet::new();
         let mut look = ticks(LOOK_EVERY);
         let mut look_at_credential = ticks(CREDENTIAL_EVERY);
         let mut more = true;
-        while more || !under_way.is_empty() || !self.open.is_empty() {
+        while more || !in_flight.is_empty() || !self.open.is_empty() {
             tokio::select! {
-                frame = inbound.next(), if more && under_way.len() < FRAMES_UNDER_WAY => match frame {
+                frame = inbound.next(), if more && in_flight.len() < FRAMES_IN_FLIGHT => match frame {
                     Some(Ok(frame)) => {
-                        under_way.spawn(self.carry_out(frame, &mut follower)?);
+                        in_flight.spawn(self.carry_out(frame, &mut follower)?);
                     }
                     // The caller has sent everything and waits for the remaining results.
                     None => more = false,
                     Some(Err(status)) => return Err(status),
                 },
-                Some(items) = under_way.join_next() => {
+                Some(items) = in_flight.join_next() => {
                     let items = items.map_err(|_| refuse(Code::Internal, "cannot process an item"))?;
                     self.send_known(items, &mut follower).await?;
-                    if under_way.is_empty() {
+                    if in_flight.is_empty() {
                         // These outcomes were already sent, because a look found them before their commit arrived here.
                         self.early.clear();
                     }

@@ -60,7 +60,7 @@ impl<'a> Delivery<'a> {
 
 impl Drop for Delivery<'_> {
     fn drop(&mut self) {
-        self.call.api().service().give_back(self.call.tenant_id(), &self.claimed);
+        self.call.api().service().release_claims(self.call.tenant_id(), &self.claimed);
     }
 }
 

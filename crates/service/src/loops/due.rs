@@ -26,7 +26,7 @@ const SET_ASIDE: Duration = Duration::from_secs(30);
 /// The most rows that may be set aside at once.
 const MAX_SET_ASIDE: usize = 1_000;
 /// The most rows that are being fired at once. More would only fill the request queue that all callers share.
-const MAX_UNDER_WAY: usize = 4_096;
+const MAX_IN_FLIGHT: usize = 4_096;
 /// How far ahead the loop reads. It reads again when half of that time is over.
 const AHEAD_MS: i64 = 2_000;
 
@@ -38,7 +38,7 @@ pub struct DueLoop {
     set_aside: BTreeMap<Key, Instant>,
     /// Rows whose firing has been submitted. The loop does not wait for them, because rows that become due meanwhile
     /// would be late.
-    under_way: BTreeSet<Key>,
+    in_flight: BTreeSet<Key>,
     firing: JoinSet<Vec<(Key, bool)>>,
 }
 
@@ -49,7 +49,7 @@ impl DueLoop {
             page: options.due_page,
             poll: options.poll,
             set_aside: BTreeMap::new(),
-            under_way: BTreeSet::new(),
+            in_flight: BTreeSet::new(),
             firing: JoinSet::new(),
         }
     }
@@ -94,7 +94,7 @@ impl DueLoop {
         Ok(match full {
             true => Duration::ZERO,
             // When a firing ends, there is room again, and the loop is notified.
-            false if self.under_way.len() >= MAX_UNDER_WAY => self.poll,
+            false if self.in_flight.len() >= MAX_IN_FLIGHT => self.poll,
             false => Duration::from_millis(sleep_ms),
         })
     }
@@ -118,7 +118,7 @@ impl DueLoop {
             // This comes first, because rows that are written from now on may be missing in the read.
             self.soon().cover(clock, until_ms);
             // Rows that are not to be fired now must not hide the rows behind them.
-            let limit = self.page + self.set_aside.len() + self.under_way.len();
+            let limit = self.page + self.set_aside.len() + self.in_flight.len();
             let read = self.service.store().due_page(clock, until_ms, limit).await;
             if read.is_err() {
                 self.soon().cover(clock, i64::MIN);
@@ -126,7 +126,7 @@ impl DueLoop {
             let mut rows = read?;
             let last_ms = rows.last().filter(|_| rows.len() == limit).map(|row| row.due_ms);
             rows.retain(|row| {
-                !self.set_aside.contains_key(&row.key()) && !self.under_way.contains(&row.key())
+                !self.set_aside.contains_key(&row.key()) && !self.in_flight.contains(&row.key())
             });
             self.soon().found(clock, rows, last_ms);
         }
@@ -138,11 +138,11 @@ impl DueLoop {
         while let Some(fired) = self.firing.try_join_next() {
             self.take_in(fired);
         }
-        let room = MAX_UNDER_WAY.saturating_sub(self.under_way.len());
+        let room = MAX_IN_FLIGHT.saturating_sub(self.in_flight.len());
         let rows = self.soon().take_due(now, self.page.min(room));
         let count = rows.len();
         if count > 0 {
-            self.under_way.extend(rows.iter().map(Row::key));
+            self.in_flight.extend(rows.iter().map(Row::key));
             let service = self.service.clone();
             self.firing.spawn(async move {
                 let fired = rows.into_iter().map(|row| fire(&service, row));
@@ -156,11 +156,11 @@ impl DueLoop {
         let Ok(fired) = fired else {
             // After a panic of a firing the rows in flight are unknown. Firing a row twice has no effect, so all of
             // them are forgotten.
-            self.under_way.clear();
+            self.in_flight.clear();
             return;
         };
         for (key, done) in fired {
-            self.under_way.remove(&key);
+            self.in_flight.remove(&key);
             if !done && self.set_aside.len() < MAX_SET_ASIDE {
                 self.set_aside.insert(key, Instant::now());
             }

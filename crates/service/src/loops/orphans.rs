@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use flovyn_engine::ids::TenantId;
-use flovyn_engine::request::{LookForOrphans, Open};
+use flovyn_engine::request::{CheckOrphans, Open};
 use flovyn_engine::state::TaskStatus;
 use flovyn_engine::{Code, Refusal, Reply};
 use flovyn_store::{ExecutionFilter, Page, StoreResult, TaskFilter};
@@ -53,6 +53,7 @@ impl OrphanLoop {
 
     pub(crate) async fn run(mut self, mut stopped: Stopped) {
         while pause(&self.service, &mut stopped, turn::look_every(&self.service, self.every)).await {
+            // The name is stored, and processes of an older version use it too.
             let done = match turn::take(&self.service, "look_for_orphans", self.every).await {
                 Ok(true) => self.tick().await.map(|_| ()),
                 Ok(false) => Ok(()),
@@ -69,7 +70,7 @@ impl OrphanLoop {
         let page = self.next_page().await;
         let page = page.map_err(|error| Refusal::new(Code::StoreUnavailable, error.to_string()))?;
         let look = |(tenant, subject): &(TenantId, Open)| {
-            self.service.call(*tenant, LookForOrphans { subject: *subject })
+            self.service.call(*tenant, CheckOrphans { subject: *subject })
         };
         let mut found = 0;
         let looks: Vec<_> = page.iter().map(look).collect();

@@ -73,7 +73,7 @@ async fn a_claim_that_was_given_back_leaves_a_workflow_that_never_ran(place: Pla
     let server = place.server().await;
     let id = server.start("order").await;
     let activation = server.claim_workflow("order").await;
-    server.must(GiveBackWorkflow { execution_id: id, token: activation.token }).await;
+    server.must(ReleaseWorkflowClaim { execution_id: id, token: activation.token }).await;
     assert_eq!(
         server.must(cancel(id)).await,
         Reply::Cancelled { status: ExecutionStatus::Cancelled },

@@ -152,7 +152,7 @@ async fn it_is_refused_after_a_claim_that_was_given_back(place: Place) {
     let task_id = server.create_task(task("work")).await;
     let (success, _) = lose(&server, OWN).await;
     let second = claim(&server, OTHER, plain(tasks("work"))).await;
-    server.must(GiveBackTask { task_id, token: second.tasks[0].token }).await;
+    server.must(ReleaseTaskClaim { task_id, token: second.tasks[0].token }).await;
     assert_eq!(report(&server, OWN, &success).await, Err(Code::StaleClaim));
     assert_eq!(server.attempts(task_id).await, [AttemptStatus::Timeout]);
     server.check().await;

@@ -105,7 +105,7 @@ async fn what_is_given_back_is_handed_out_once_it_is_written(place: Place) {
     let server = server(&place, LONG).await;
     let (starting, activation) = handed(&server, workflow("acts")).await;
     let (execution_id, token) = (activation.execution.id, activation.token);
-    server.must(GiveBackWorkflow { execution_id, token }).await;
+    server.must(ReleaseWorkflowClaim { execution_id, token }).await;
     assert_eq!(started(starting).await.execution_id, execution_id);
     let again = server.claim_workflow("acts").await;
     assert_eq!((again.execution.id, again.token, again.provisional), (execution_id, token + 1, false));

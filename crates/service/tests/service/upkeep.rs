@@ -315,7 +315,7 @@ async fn a_waiting_worker_of_another_build_is_handed_it_at_once(place: Place) {
     let taken = new.await.unwrap().unwrap().workflows.remove(0);
     assert_eq!(taken.execution.id, execution_id);
     // The new build cannot keep it. It is held back from the old build again until the delay is over.
-    server.must(GiveBackWorkflow { execution_id, token: taken.token }).await;
+    server.must(ReleaseWorkflowClaim { execution_id, token: taken.token }).await;
     server.check().await;
     assert!(!old.is_finished());
     let taken = server.claim(of_build("new", workflows("order"))).await.workflows.remove(0);

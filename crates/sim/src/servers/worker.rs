@@ -251,7 +251,7 @@ impl Worker {
         self.think(WorkClass::Workflow, 8).await?;
         let (execution_id, token) = (item.execution.id, item.token);
         if world.below(5) == 0 {
-            return self.report_on(GiveBackWorkflow { execution_id, token }.into(), true).await;
+            return self.report_on(ReleaseWorkflowClaim { execution_id, token }.into(), true).await;
         }
         let told = item.new_events.clone().unwrap_or_default();
         let history = told.into_iter().map(|(event, task)| LoggedEvent { event, task }).collect();

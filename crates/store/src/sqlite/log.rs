@@ -81,7 +81,7 @@ impl Log {
     /// Whether the log needs upkeep now.
     pub(super) fn wants_tending(&self) -> bool {
         let pages = self.pages();
-        pages >= self.move_at || self.checkpointer.under_way || self.room.is_short(pages)
+        pages >= self.move_at || self.checkpointer.in_flight || self.room.is_short(pages)
     }
 
     /// The upkeep after a batch has been answered. The log is moved when it is long, and again each time it has grown
@@ -176,7 +176,7 @@ pub(super) fn beside(database: &Path) -> PathBuf {
 struct Checkpointer {
     orders: Option<mpsc::Sender<()>>,
     moved: mpsc::Receiver<StoreResult<()>>,
-    under_way: bool,
+    in_flight: bool,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -196,13 +196,13 @@ impl Checkpointer {
         let thread = thread.map_err(|error| {
             StoreError::Unavailable(format!("cannot start the thread for checkpoints: {error}"))
         })?;
-        Ok(Self { orders: Some(orders), moved, under_way: false, thread: Some(thread) })
+        Ok(Self { orders: Some(orders), moved, in_flight: false, thread: Some(thread) })
     }
 
     /// Starts to move the log, unless a move is in progress.
     fn begin(&mut self) {
-        if let (false, Some(orders)) = (self.under_way, &self.orders) {
-            self.under_way = orders.send(()).is_ok();
+        if let (false, Some(orders)) = (self.in_flight, &self.orders) {
+            self.in_flight = orders.send(()).is_ok();
         }
     }
 
@@ -210,7 +210,7 @@ impl Checkpointer {
     /// `None` if no move has finished.
     fn ended(&mut self) -> Option<StoreResult<()>> {
         let ended = self.moved.try_recv().ok()?;
-        self.under_way = false;
+        self.in_flight = false;
         Some(ended)
     }
 }

@@ -11,7 +11,7 @@ use crate::exit::Failure;
 use crate::follow::{Follower, Seen, Tasks};
 use crate::input;
 use crate::remote::Session;
-use crate::view::event::{Teller, Told};
+use crate::view::event::{EventText, Teller};
 use crate::view::note;
 use crate::view::table::{Cell, cut, whole};
 use crate::view::words::moment;
@@ -49,7 +49,7 @@ impl Events {
         let mut listing = Listing::new(session, columns);
         let mut teller = Teller::default();
         let row = |event: &LogEvent| {
-            let Told { about, details, colour } = teller.tell(event);
+            let EventText { about, details, colour } = teller.tell(event);
             [
                 Cell::from(event.sequence.to_string()),
                 Cell::from(moment(event.timestamp_ms)),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use flovyn_engine::ids::Text;
 use flovyn_engine::request::{
-    Claimer, Continuation, FailTask, Failure, GiveBackTask, GiveBackWorkflow, HeartbeatTask,
+    Claimer, Continuation, FailTask, Failure, HeartbeatTask, ReleaseTaskClaim, ReleaseWorkflowClaim,
 };
 use flovyn_engine::state::{ExecutionStatus, TaskStatus};
 use flovyn_engine::{Code, Op, Reply};
@@ -50,8 +50,8 @@ type Settled = Result<(Uuid, Option<i64>, Op), Status>;
 fn activation(result: v1::ActivationResult, build: &Text) -> Settled {
     if let Some(claim) = result.give_back {
         let execution_id = id("give_back.id", &claim.id)?;
-        let give_back = GiveBackWorkflow { execution_id, token: claim.claim_token };
-        return Ok((execution_id, Some(claim.claim_token), give_back.into()));
+        let release = ReleaseWorkflowClaim { execution_id, token: claim.claim_token };
+        return Ok((execution_id, Some(claim.claim_token), release.into()));
     }
     let missing = || refuse(Code::InvalidCommand, "an activation result has no content");
     // The build is set so that after a refusal the execution waits for a worker of another build, or for its delay to
@@ -202,8 +202,8 @@ pub(super) enum Why {
 pub(super) async fn release(call: &Call, held: Vec<(Uuid, Held)>, why: Why) {
     let one = |(id, held): (Uuid, Held)| async move {
         let op: Op = match held.is_task {
-            false => GiveBackWorkflow { execution_id: id, token: held.token }.into(),
-            true if why == Why::Goodbye => GiveBackTask { task_id: id, token: held.token }.into(),
+            false => ReleaseWorkflowClaim { execution_id: id, token: held.token }.into(),
+            true if why == Why::Goodbye => ReleaseTaskClaim { task_id: id, token: held.token }.into(),
             true => FailTask {
                 task_id: id,
                 token: Some(held.token),

@@ -38,7 +38,7 @@ const HELLO_WITHIN: Duration = Duration::from_secs(10);
 /// How often a stream's credential is checked, in addition to each heartbeat.
 const CREDENTIAL_EVERY: Duration = Duration::from_secs(15);
 /// Result frames in flight. At the limit, the next frame is read when one is done.
-const FRAMES_UNDER_WAY: usize = 12;
+const FRAMES_IN_FLIGHT: usize = 12;
 /// The most credit that a session can have open per class.
 const MAX_CREDIT: usize = 10_000;
 
@@ -105,12 +105,12 @@ pub(super) async fn run(
     let connection = session.connection;
     let cancels = call.api().service().cancels();
     let mut feeds = session.feeds(hello);
-    let mut under_way = JoinSet::new();
-    let end = session.serve(first, &mut inbound, cancels, &mut under_way).await;
+    let mut in_flight = JoinSet::new();
+    let end = session.serve(first, &mut inbound, cancels, &mut in_flight).await;
     // Stop pushing first: work that is pushed now would have to be released, and its attempt would count.
     feeds.shutdown().await;
     // Results that were read are executed and acknowledged, however the connection ends.
-    while under_way.join_next().await.is_some() {}
+    while in_flight.join_next().await.is_some() {}
     let id = session.id;
     match end {
         End::Draining | End::TakenOver => {}
@@ -252,7 +252,7 @@ impl Session {
         first: v1::WorkerFrame,
         inbound: &mut Streaming<v1::WorkerFrame>,
         mut cancels: broadcast::Receiver<TaskCancel>,
-        under_way: &mut JoinSet<()>,
+        in_flight: &mut JoinSet<()>,
     ) -> End {
         // Tasks that the worker names in its hello may have been cancelled while it was disconnected.
         self.look_for_cancels().await;
@@ -274,10 +274,10 @@ impl Session {
                 }
                 let goodbye = frame.goodbye;
                 self.grant(&frame);
-                while under_way.len() >= FRAMES_UNDER_WAY {
-                    under_way.join_next().await;
+                while in_flight.len() >= FRAMES_IN_FLIGHT {
+                    in_flight.join_next().await;
                 }
-                under_way.spawn(self.clone().take_in(frame));
+                in_flight.spawn(self.clone().take_in(frame));
                 if goodbye {
                     return End::Goodbye;
                 }
@@ -298,7 +298,7 @@ impl Session {
                     Err(broadcast::error::RecvError::Lagged(_)) => self.look_for_cancels().await,
                     Err(broadcast::error::RecvError::Closed) => return End::Draining,
                 },
-                Some(_) = under_way.join_next() => {}
+                Some(_) = in_flight.join_next() => {}
                 _ = look_at_credential.tick() => {
                     if let Err(status) = self.may_stay().await {
                         let _ = self.outbound.send(Err(status)).await;

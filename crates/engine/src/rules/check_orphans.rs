@@ -5,7 +5,7 @@ use crate::code::Refusal;
 use crate::ids::TenantId;
 use crate::invariants;
 use crate::reply::Reply;
-use crate::request::{LookForOrphans, Open};
+use crate::request::{CheckOrphans, Open};
 use crate::rules::{Rule, Work};
 use crate::snapshot::Snapshot;
 use crate::state::{Due, DueClass, Execution, Ready, Task, Timer};
@@ -15,7 +15,7 @@ use crate::working_set::{Needs, Scan, WorkingSet};
 /// The most timers, and the most tasks, of one execution that are checked.
 const ITEMS: usize = 100;
 
-impl Rule for LookForOrphans {
+impl Rule for CheckOrphans {
     fn needs(&self, tenant_id: TenantId, needs: &mut Needs<'_>) {
         match self.subject {
             Open::Task(id) => needs_task(needs, tenant_id, id),

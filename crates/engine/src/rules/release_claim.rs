@@ -4,12 +4,12 @@ use crate::code::{Code, Refusal};
 use crate::ids::TenantId;
 use crate::lifecycle::{execution, task};
 use crate::reply::Reply;
-use crate::request::{GiveBackTask, GiveBackWorkflow};
+use crate::request::{ReleaseTaskClaim, ReleaseWorkflowClaim};
 use crate::rules::{Rule, Work};
 use crate::state::ExecutionStatus;
 use crate::working_set::Needs;
 
-impl Rule for GiveBackWorkflow {
+impl Rule for ReleaseWorkflowClaim {
     fn needs(&self, tenant_id: TenantId, needs: &mut Needs<'_>) {
         needs.execution((tenant_id, self.execution_id));
     }
@@ -29,7 +29,7 @@ impl Rule for GiveBackWorkflow {
     }
 }
 
-impl Rule for GiveBackTask {
+impl Rule for ReleaseTaskClaim {
     fn needs(&self, tenant_id: TenantId, needs: &mut Needs<'_>) {
         task::needs_with_end(needs, tenant_id, self.task_id);
     }

@@ -10,7 +10,7 @@ use crate::programs::Shape;
 
 /// One piece of work, as its client sees it.
 #[derive(Debug, Clone)]
-pub(crate) struct Told {
+pub(crate) struct Received {
     pub(crate) shape: Shape,
     /// The ids with which its start was acknowledged.
     pub(crate) acknowledged: Vec<Uuid>,
@@ -24,7 +24,7 @@ pub(crate) struct Told {
 /// All work, by number.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
-    told: Mutex<Vec<Told>>,
+    received: Mutex<Vec<Received>>,
     /// Requests in flight.
     requests: AtomicUsize,
     /// Work that was acknowledged and has not ended.
@@ -32,27 +32,27 @@ pub(crate) struct Ledger {
 }
 
 impl Ledger {
-    fn lock(&self) -> MutexGuard<'_, Vec<Told>> {
-        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Vec<Received>> {
+        self.received.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Adds new work. Returns its number.
     pub(crate) fn add(&self, shape: Shape) -> u64 {
-        let mut told = self.lock();
-        told.push(Told {
+        let mut received = self.lock();
+        received.push(Received {
             shape,
             acknowledged: Vec::new(),
             signals_sent: 0,
             signals_acknowledged: 0,
             result: None,
         });
-        told.len() as u64 - 1
+        received.len() as u64 - 1
     }
 
-    pub(crate) fn note(&self, number: u64, change: impl FnOnce(&mut Told)) {
+    pub(crate) fn note(&self, number: u64, change: impl FnOnce(&mut Received)) {
         let mut all = self.lock();
-        if let Some(told) = usize::try_from(number).ok().and_then(|index| all.get_mut(index)) {
-            change(told);
+        if let Some(received) = usize::try_from(number).ok().and_then(|index| all.get_mut(index)) {
+            change(received);
         }
     }
 
@@ -76,12 +76,12 @@ impl Ledger {
         self.requests.load(Ordering::Relaxed) + self.open.load(Ordering::Relaxed) > 0
     }
 
-    pub(crate) fn all(&self) -> Vec<Told> {
+    pub(crate) fn all(&self) -> Vec<Received> {
         self.lock().clone()
     }
 
     /// How many starts were acknowledged.
     pub(crate) fn acknowledged(&self) -> usize {
-        self.lock().iter().filter(|told| !told.acknowledged.is_empty()).count()
+        self.lock().iter().filter(|received| !received.acknowledged.is_empty()).count()
     }
 }
