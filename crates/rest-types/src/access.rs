@@ -18,7 +18,7 @@ pub struct Tenant {
     pub id: String,
     pub slug: String,
     pub name: String,
-    #[serde(rename = "createdAt", deserialize_with = "moment::ms")]
+    #[serde(rename = "createdAt", with = "moment")]
     pub created_ms: i64,
     pub retention_ms: Option<i64>,
 }
@@ -35,11 +35,11 @@ pub struct WorkerToken {
     pub name: String,
     /// Only set in the answer that creates the token.
     pub token: Option<String>,
-    #[serde(rename = "createdAt", deserialize_with = "moment::ms")]
+    #[serde(rename = "createdAt", with = "moment")]
     pub created_ms: i64,
-    #[serde(rename = "expiresAt", default, deserialize_with = "moment::optional_ms")]
+    #[serde(rename = "expiresAt", default, with = "moment::optional")]
     pub expires_ms: Option<i64>,
-    #[serde(rename = "revokedAt", default, deserialize_with = "moment::optional_ms")]
+    #[serde(rename = "revokedAt", default, with = "moment::optional")]
     pub revoked_ms: Option<i64>,
 }
 
@@ -52,7 +52,7 @@ pub struct Audit {
 
 #[derive(Debug, Clone, Deserialize)]
 pub struct AuditEntry {
-    #[serde(rename = "time", deserialize_with = "moment::ms")]
+    #[serde(rename = "time", with = "moment")]
     pub time_ms: i64,
     pub actor: AuditActor,
     pub action: String,

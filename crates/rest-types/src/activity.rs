@@ -17,7 +17,7 @@ pub struct Activity {
 #[serde(rename_all = "camelCase")]
 pub struct Sample {
     /// The end of the interval.
-    #[serde(rename = "time", deserialize_with = "moment::ms")]
+    #[serde(rename = "time", with = "moment")]
     pub time_ms: i64,
     pub started: i64,
     pub completed: i64,

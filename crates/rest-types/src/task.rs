@@ -31,13 +31,13 @@ pub struct Task {
     pub worker_id: Option<String>,
     pub workflow_execution_id: Option<String>,
     pub idempotency_key: Option<String>,
-    #[serde(rename = "created_at", deserialize_with = "moment::ms")]
+    #[serde(rename = "created_at", with = "moment")]
     pub created_ms: i64,
-    #[serde(rename = "scheduled_at", default, deserialize_with = "moment::optional_ms")]
+    #[serde(rename = "scheduled_at", default, with = "moment::optional")]
     pub scheduled_ms: Option<i64>,
-    #[serde(rename = "started_at", default, deserialize_with = "moment::optional_ms")]
+    #[serde(rename = "started_at", default, with = "moment::optional")]
     pub started_ms: Option<i64>,
-    #[serde(rename = "completed_at", default, deserialize_with = "moment::optional_ms")]
+    #[serde(rename = "completed_at", default, with = "moment::optional")]
     pub completed_ms: Option<i64>,
     pub input: Option<Document>,
     pub output: Option<Document>,
@@ -66,9 +66,9 @@ pub struct Attempts<A = Attempt> {
 pub struct Attempt {
     pub attempt: i64,
     pub status: String,
-    #[serde(rename = "started_at", deserialize_with = "moment::ms")]
+    #[serde(rename = "started_at", with = "moment")]
     pub started_ms: i64,
-    #[serde(rename = "finished_at", deserialize_with = "moment::ms")]
+    #[serde(rename = "finished_at", with = "moment")]
     pub finished_ms: i64,
     pub duration_ms: i64,
     pub error: Option<String>,
@@ -90,6 +90,6 @@ pub struct LogLine {
     pub line: i64,
     pub level: String,
     pub message: String,
-    #[serde(rename = "time", deserialize_with = "moment::ms")]
+    #[serde(rename = "time", with = "moment")]
     pub time_ms: i64,
 }

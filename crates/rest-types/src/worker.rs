@@ -16,7 +16,7 @@ pub struct Queue {
     pub paused: bool,
     pub pending_workflows: i64,
     pub pending_tasks: i64,
-    #[serde(rename = "oldestAt", default, deserialize_with = "moment::optional_ms")]
+    #[serde(rename = "oldestAt", default, with = "moment::optional")]
     pub oldest_ms: Option<i64>,
 }
 
@@ -34,9 +34,9 @@ pub struct Worker {
     pub host: String,
     pub process_id: String,
     pub task_queue: Option<String>,
-    #[serde(rename = "registeredAt", deserialize_with = "moment::ms")]
+    #[serde(rename = "registeredAt", with = "moment")]
     pub registered_ms: i64,
-    #[serde(rename = "lastHeartbeatAt", deserialize_with = "moment::ms")]
+    #[serde(rename = "lastHeartbeatAt", with = "moment")]
     pub last_heartbeat_ms: i64,
     pub alive: bool,
     pub workflows: Vec<String>,

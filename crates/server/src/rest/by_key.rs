@@ -5,8 +5,8 @@ use axum::extract::Path;
 use axum::http::StatusCode;
 use flovyn_auth::Role;
 use flovyn_engine::request::{ActByKey, KeyedAction};
-use flovyn_engine::state::Execution;
-use flovyn_engine::{Code, Reply};
+use flovyn_engine::{Code, Reply, state};
+use flovyn_rest_types::Execution;
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -14,14 +14,14 @@ use super::access::Caller;
 use super::body::{payload, read, read_or_default};
 use super::error::{RestError, unexpected};
 use super::execution_actions::{CancelRequest, SignalRequest, TerminateRequest};
-use super::execution_info::ExecutionInfo;
+use super::execution_info::whole;
 use super::executions::{ExecutionState, StatusInfo, state_of};
 use super::extract::Body;
 use super::filter::sought;
 
 type KeyPath = Path<(String, String)>;
 
-async fn find(caller: &Caller, key: &str) -> Result<Execution, RestError> {
+async fn find(caller: &Caller, key: &str) -> Result<state::Execution, RestError> {
     sought("key", Some(key.to_owned()))?;
     let row = crate::by_key::execution(caller.store().as_ref(), caller.tenant_id(), key).await?;
     let missing = || RestError::new(Code::ExecutionNotFound, format!("no execution has the key '{key}'"));
@@ -37,11 +37,11 @@ async fn find(caller: &Caller, key: &str) -> Result<Execution, RestError> {
     operation_id = "getExecutionByKey",
     tag = "Executions",
     params(("key" = String, Path, description = "Workflow key or idempotency key", min_length = 1, max_length = 255)),
-    responses((status = 200, description = "The execution", body = ExecutionInfo)),
+    responses((status = 200, description = "The execution", body = Execution)),
 )]
-pub(super) async fn get(caller: Caller, Path((_, key)): KeyPath) -> Result<Json<ExecutionInfo>, RestError> {
+pub(super) async fn get(caller: Caller, Path((_, key)): KeyPath) -> Result<Json<Execution>, RestError> {
     let row = find(&caller, &key).await?;
-    Ok(Json(ExecutionInfo::whole(&caller, &row).await?))
+    Ok(Json(whole(&caller, &row).await?))
 }
 
 /// Get the state of an execution by its key

@@ -4,6 +4,7 @@ use axum::Json;
 use axum::extract::Path;
 use flovyn_engine::Code;
 use flovyn_engine::ids::canonical_id;
+use flovyn_rest_types::Execution;
 use flovyn_store::{ExecutionFilter, Page};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
@@ -11,7 +12,7 @@ use uuid::Uuid;
 
 use super::access::Caller;
 use super::error::RestError;
-use super::execution_info::ExecutionInfo;
+use super::execution_info::listed;
 use super::executions::{execution_id, find, misspelt};
 use super::extract::Query;
 use super::filter::{one_of, sought};
@@ -93,7 +94,7 @@ impl ListQuery {
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct ExecutionList {
-    executions: Vec<ExecutionInfo>,
+    executions: Vec<Execution>,
     limit: usize,
     offset: usize,
     /// Present only if there may be more executions.
@@ -148,7 +149,7 @@ async fn listing(
     let rows = caller.store().execution_list(caller.tenant_id(), filter, page).await?;
     Ok(Json(ExecutionList {
         next_cursor: next(&rows, page, |row| (row.created_ms, row.id)),
-        executions: rows.iter().map(ExecutionInfo::listed).collect(),
+        executions: rows.iter().map(listed).collect(),
         limit: page.limit,
         offset: page.offset,
     }))

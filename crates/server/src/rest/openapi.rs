@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use utoipa::OpenApi;
 
 use super::error::ErrorResponse;
+use super::names::ExecutionStatus;
 use super::problem::ProblemDetails;
 use super::refusals::QuotaErrorResponse;
 use super::{
@@ -78,7 +79,7 @@ struct OfTenant;
     ),
     paths(health::health, health::live, health::ready, me::get, tenants::create),
     nest((path = "/api/tenants/{tenant}", api = OfTenant)),
-    components(schemas(ErrorResponse, QuotaErrorResponse, ProblemDetails)),
+    components(schemas(ErrorResponse, QuotaErrorResponse, ProblemDetails, ExecutionStatus)),
     tags(
         (name = "Health", description = "Liveness and readiness of the server"),
         (name = "Tenants", description = "Tenants"),

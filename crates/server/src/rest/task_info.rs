@@ -4,6 +4,7 @@ use flovyn_engine::failure::StoredFailure;
 use flovyn_engine::ids::Payload;
 use flovyn_engine::state::Task;
 use flovyn_engine::state::TaskStatus as Status;
+use flovyn_rest_types::WaitingOn;
 use serde::Serialize;
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
@@ -11,7 +12,6 @@ use utoipa::ToSchema;
 use super::body::json;
 use super::names::TaskStatus;
 use super::times::{iso, optional_iso};
-use crate::waiting::WaitingOn;
 
 /// A task.
 #[derive(Debug, Serialize, ToSchema)]

@@ -10,6 +10,7 @@ use flovyn_auth::Role;
 use flovyn_engine::reply::Started;
 use flovyn_engine::request::{KeySpec, SignalWithStart, StartWorkflow, StartWorkflows};
 use flovyn_engine::{Code, Reply};
+use flovyn_rest_types::Execution;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::{IntoParams, ToSchema};
@@ -17,7 +18,6 @@ use utoipa::{IntoParams, ToSchema};
 use super::access::Caller;
 use super::body::{Object, given, payload, read, read_or_default};
 use super::error::{RestError, unexpected};
-use super::execution_info::ExecutionInfo;
 use super::executions::wait_for;
 use super::extract::{Body, Query};
 use super::key_header::{key, no_header_key};
@@ -92,7 +92,7 @@ pub(super) struct TriggerWorkflowResponse {
     idempotency_key_new: bool,
     /// Only if `wait` was given: the execution at the end of the wait.
     #[serde(skip_serializing_if = "Option::is_none")]
-    execution: Option<ExecutionInfo>,
+    execution: Option<Execution>,
 }
 
 /// Paths of related resources.

@@ -134,30 +134,30 @@ fn head(visitor: &Visitor, whole: &Whole, own: &str) -> Markup {
                     code { (document::inline(key, 80)) }
                 }
             })))
-            (fact("Labels", (!row.labels.is_empty()).then(|| labels(visitor, row))))
+            (fact("Labels", row.labels.as_ref().filter(|all| !all.is_empty()).map(|all| labels(visitor, all))))
         }
     }
 }
 
-fn labels(visitor: &Visitor, row: &Execution) -> Markup {
+fn labels(visitor: &Visitor, labels: &BTreeMap<String, String>) -> Markup {
     let link = |name: &str, value: &str| {
         visitor.page(&format!("/executions?q={}", encode(&format!("{name}:{value}"))))
     };
     html! {
-        @for (name, value) in &row.labels {
+        @for (name, value) in labels {
             a.tag href=(link(name, value)) { (document::inline(&format!("{name}:{value}"), 60)) } " "
         }
     }
 }
 
 fn waiting(visitor: &Visitor, row: &Execution, own: &str) -> Markup {
-    if row.waiting_on.is_empty() {
+    let Some(reasons) = row.waiting_on.as_ref().filter(|reasons| !reasons.is_empty()) else {
         return html! {};
-    }
+    };
     html! {
         section.waiting aria-label="Why it waits" {
             h2 { @if row.status == "RUNNING" { "Running" } @else { "Waits for" } }
-            ul { @for one in &row.waiting_on { li { (reason(visitor, one, own)) } } }
+            ul { @for one in reasons { li { (reason(visitor, one, own)) } } }
         }
     }
 }
