@@ -9,10 +9,20 @@ use serde::{Deserialize, Serialize};
 use crate::openapi;
 use crate::{Document, has_ended, moment};
 
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = ExecutionList, bound = ""))]
 pub struct Executions<E = Execution> {
+    #[cfg_attr(feature = "openapi", schema(value_type = Vec<Execution>))]
     pub executions: Vec<E>,
+    #[serde(default)]
+    #[cfg_attr(feature = "openapi", schema(required))]
+    pub limit: usize,
+    #[serde(default)]
+    #[cfg_attr(feature = "openapi", schema(required))]
+    pub offset: usize,
+    /// Present only if there may be more executions.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub next_cursor: Option<String>,
 }
 
@@ -140,19 +150,67 @@ impl fmt::Display for WaitingOn {
     }
 }
 
-/// The answer to a start or a retry.
-#[derive(Debug, Clone, Deserialize)]
+// The answer to a start.
+#[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = TriggerWorkflowResponse))]
 pub struct Started {
+    #[cfg_attr(feature = "openapi", schema(format = "uuid"))]
     pub workflow_execution_id: String,
-    #[serde(default)]
+    #[cfg_attr(feature = "openapi", schema(schema_with = openapi::execution_status))]
+    pub status: String,
+    pub kind: String,
+    #[serde(rename = "createdAt", with = "moment")]
+    #[cfg_attr(feature = "openapi", schema(value_type = String, format = "date-time"))]
+    pub created_ms: i64,
+    pub links: Links,
     pub idempotency_key_used: bool,
-    #[serde(default)]
+    /// False if the execution already existed.
     pub idempotency_key_new: bool,
+    /// Only if `wait` was given: the execution at the end of the wait.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub execution: Option<Execution>,
 }
 
-/// The answer to cancel and terminate requests.
-#[derive(Debug, Clone, Deserialize)]
+/// Paths of related resources.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Links {
+    #[serde(rename = "self")]
+    pub own: String,
+    pub events: String,
+}
+
+// The answer to a retry.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = RetryResponse))]
+pub struct Retried {
+    #[cfg_attr(feature = "openapi", schema(format = "uuid"))]
+    pub workflow_execution_id: String,
+    /// The failed or cancelled execution.
+    #[cfg_attr(feature = "openapi", schema(format = "uuid"))]
+    pub retry_of: String,
+    #[cfg_attr(feature = "openapi", schema(schema_with = openapi::execution_status))]
+    pub status: String,
+    pub links: RetryLinks,
+}
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct RetryLinks {
+    #[serde(rename = "self")]
+    pub own: String,
+}
+
+// The answer to cancel, terminate and release requests.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = ExecutionStatusResponse))]
 pub struct StatusNow {
+    #[serde(default)]
+    #[cfg_attr(feature = "openapi", schema(required, format = "uuid"))]
+    pub workflow_execution_id: String,
+    #[cfg_attr(feature = "openapi", schema(schema_with = openapi::execution_status))]
     pub status: String,
 }

@@ -24,9 +24,9 @@ use serde_json::value::RawValue;
 pub use access::{Audit, AuditActor, AuditEntry, Me, Tenant, WorkerToken, WorkerTokens};
 pub use activity::{Activity, Sample};
 pub use event::{Event, Events, Fields};
-pub use execution::{Execution, Executions, Started, StatusNow, WaitingOn};
+pub use execution::{Execution, Executions, Links, Retried, RetryLinks, Started, StatusNow, WaitingOn};
 pub use moment::{iso, iso_ms};
-pub use task::{Attempt, Attempts, LogLine, Logs, Task, Tasks};
+pub use task::{Attempt, Attempts, ExecutionTasks, LogLine, Logs, Task, Tasks};
 pub use worker::{Definition, Definitions, Queue, Queues, Worker, Workers};
 
 /// Any JSON, unchanged.

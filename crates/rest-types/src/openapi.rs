@@ -13,4 +13,7 @@ macro_rules! references {
 
 references! {
     execution_status "ExecutionStatus";
+    task_status "TaskStatus";
+    attempt_status "AttemptStatus";
+    log_level "LogLevel";
 }

@@ -8,7 +8,7 @@ use axum::extract::Path;
 use flovyn_engine::Code;
 use flovyn_engine::ids::{ExecutionId, canonical_id};
 use flovyn_engine::state;
-use flovyn_rest_types::Execution;
+use flovyn_rest_types::{Execution, StatusNow};
 use serde::Serialize;
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
@@ -18,7 +18,6 @@ use super::access::Caller;
 use super::body::json;
 use super::error::RestError;
 use super::execution_info::whole;
-use super::names::ExecutionStatus;
 
 /// Reads an id from a path. Text that is not a UUID is not found; a UUID in another spelling is refused.
 pub(super) fn id(text: &str, code: Code, what: &str) -> Result<Uuid, RestError> {
@@ -77,16 +76,6 @@ pub(super) async fn get(
     Ok(Json(whole(&caller, &row).await?))
 }
 
-#[derive(Debug, Serialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-#[schema(as = ExecutionStatusResponse)]
-pub(super) struct StatusInfo {
-    #[schema(format = "uuid")]
-    pub(super) workflow_execution_id: String,
-    #[schema(value_type = ExecutionStatus)]
-    pub(super) status: String,
-}
-
 /// Get the status of an execution
 #[utoipa::path(
     get,
@@ -94,14 +83,14 @@ pub(super) struct StatusInfo {
     operation_id = "getWorkflowStatus",
     tag = "Workflows",
     params(("executionId" = String, Path, description = "Id of the execution")),
-    responses((status = 200, description = "Its status", body = StatusInfo)),
+    responses((status = 200, description = "Its status", body = StatusNow)),
 )]
 pub(super) async fn status(
     caller: Caller,
     Path((_, name)): Path<(String, String)>,
-) -> Result<Json<StatusInfo>, RestError> {
+) -> Result<Json<StatusNow>, RestError> {
     let row = find(&caller, execution_id(&name)?).await?;
-    Ok(Json(StatusInfo { workflow_execution_id: row.id.to_string(), status: row.status.to_string() }))
+    Ok(Json(StatusNow { workflow_execution_id: row.id.to_string(), status: row.status.to_string() }))
 }
 
 /// The values that a workflow has set with `set_state`: any JSON, by key.

@@ -2,11 +2,11 @@
 //! compares the list with the table of routes. Parts that all operations share are added afterwards: refusals, the
 //! tenant, examples.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use utoipa::OpenApi;
 
 use super::error::ErrorResponse;
-use super::names::ExecutionStatus;
+use super::names::{AttemptStatus, ExecutionStatus, LogLevel, TaskStatus};
 use super::problem::ProblemDetails;
 use super::refusals::QuotaErrorResponse;
 use super::{
@@ -15,6 +15,9 @@ use super::{
     trigger, worker_tokens, workers,
 };
 use crate::http::health;
+
+/// The fields of the schema `FailureInfo`.
+const FAILURE_FIELDS: &[&str] = &["failure_type", "failure_details", "retryable"];
 
 /// Paths below `/api/tenants/{tenant}`.
 #[derive(Debug, OpenApi)]
@@ -79,7 +82,9 @@ struct OfTenant;
     ),
     paths(health::health, health::live, health::ready, me::get, tenants::create),
     nest((path = "/api/tenants/{tenant}", api = OfTenant)),
-    components(schemas(ErrorResponse, QuotaErrorResponse, ProblemDetails, ExecutionStatus)),
+    components(schemas(
+        ErrorResponse, QuotaErrorResponse, ProblemDetails, AttemptStatus, ExecutionStatus, LogLevel, TaskStatus,
+    )),
     tags(
         (name = "Health", description = "Liveness and readiness of the server"),
         (name = "Tenants", description = "Tenants"),
@@ -121,10 +126,34 @@ pub fn document() -> Value {
     for (_, item) in paths.iter_mut().filter(|(path, _)| path.contains("{tenant}")) {
         item["parameters"] = json!([{ "$ref": "#/components/parameters/tenant" }]);
     }
+    share_failure(&mut document);
     refusals::add(&mut document);
     for_each_operation(&mut document, |_, operation| tidy(operation));
     examples::add(&mut document);
     document
+}
+
+/// Moves the fields of a failure from tasks and attempts to a schema of their own, which both include. The types have
+/// these fields themselves, because a flattened field cannot keep JSON unchanged when it is read.
+fn share_failure(document: &mut Value) {
+    let schemas = document["components"]["schemas"].as_object_mut().expect("there are schemas");
+    let mut shared = Map::new();
+    for name in ["Task", "TaskAttempt"] {
+        let schema = &mut schemas[name];
+        let own = schema["properties"].as_object_mut().expect("it has properties");
+        shared.extend(FAILURE_FIELDS.iter().filter_map(|field| own.remove_entry(*field)));
+        let description = schema.as_object_mut().and_then(|schema| schema.remove("description"));
+        *schema = json!({ "allOf": [{ "$ref": "#/components/schemas/FailureInfo" }, schema.take()] });
+        if let Some(description) = description {
+            schema["description"] = description;
+        }
+    }
+    let failure = json!({
+        "type": "object",
+        "description": "The details of a failed attempt, without its error message.",
+        "properties": shared,
+    });
+    schemas.insert("FailureInfo".to_owned(), failure);
 }
 
 /// Calls `call` with the method and the operation of every path.

@@ -6,6 +6,7 @@ use flovyn_auth::Role;
 use flovyn_engine::request::{CreateTask, CreateTasks, KeySpec, TaskSpec};
 use flovyn_engine::state::RetryPolicy;
 use flovyn_engine::{Code, Reply};
+use flovyn_rest_types::Task;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
@@ -16,7 +17,7 @@ use super::error::{RestError, unexpected};
 use super::extract::Body;
 use super::key_header::{key, no_header_key};
 use super::names::TaskStatus;
-use super::task_info::TaskInfo;
+use super::task_info::task_info;
 use super::tasks::find;
 use super::times::{duration_ms, moment};
 
@@ -115,15 +116,15 @@ fn create_of(caller: &Caller, request: CreateTaskRequest) -> Result<CreateTask, 
     params(("Idempotency-Key" = Option<String>, Header, description = "The same as `idempotency_key` in the body")),
     request_body = CreateTaskRequest,
     responses(
-        (status = 201, description = "The new task", body = TaskInfo),
-        (status = 200, description = "The task that holds the idempotency key", body = TaskInfo),
+        (status = 201, description = "The new task", body = Task),
+        (status = 200, description = "The task that holds the idempotency key", body = Task),
     ),
 )]
 pub(super) async fn create(
     caller: Caller,
     headers: HeaderMap,
     Body(body): Body,
-) -> Result<(StatusCode, Json<TaskInfo>), RestError> {
+) -> Result<(StatusCode, Json<Task>), RestError> {
     caller.must_be(Role::Operator)?;
     let mut request: CreateTaskRequest = read(&body)?;
     request.idempotency_key = key(&headers, request.idempotency_key.take())?;
@@ -132,7 +133,7 @@ pub(super) async fn create(
     };
     let row = find(&caller, created.task_id).await?;
     let status = if created.key_new { StatusCode::CREATED } else { StatusCode::OK };
-    Ok((status, Json(TaskInfo::of(&row))))
+    Ok((status, Json(task_info(&row))))
 }
 
 #[derive(Debug, Deserialize, ToSchema)]

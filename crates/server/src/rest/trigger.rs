@@ -7,10 +7,10 @@ use axum::Json;
 use axum::extract::Path;
 use axum::http::{HeaderMap, StatusCode};
 use flovyn_auth::Role;
-use flovyn_engine::reply::Started;
+use flovyn_engine::reply;
 use flovyn_engine::request::{KeySpec, SignalWithStart, StartWorkflow, StartWorkflows};
 use flovyn_engine::{Code, Reply};
-use flovyn_rest_types::Execution;
+use flovyn_rest_types::{Links, Started};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::{IntoParams, ToSchema};
@@ -21,8 +21,7 @@ use super::error::{RestError, unexpected};
 use super::executions::wait_for;
 use super::extract::{Body, Query};
 use super::key_header::{key, no_header_key};
-use super::names::ExecutionStatus;
-use super::times::{duration_ms, iso, moment};
+use super::times::{duration_ms, moment};
 
 /// The longest wait for a result.
 const MAX_WAIT_MS: i64 = 300_000;
@@ -76,33 +75,6 @@ pub(super) struct TriggerWorkflowRequest {
     cancel_grace: Option<String>,
 }
 
-#[derive(Debug, Serialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct TriggerWorkflowResponse {
-    #[schema(format = "uuid")]
-    workflow_execution_id: String,
-    #[schema(value_type = ExecutionStatus)]
-    status: String,
-    kind: String,
-    #[schema(format = "date-time")]
-    created_at: String,
-    links: Links,
-    idempotency_key_used: bool,
-    /// False if the execution already existed.
-    idempotency_key_new: bool,
-    /// Only if `wait` was given: the execution at the end of the wait.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    execution: Option<Execution>,
-}
-
-/// Paths of related resources.
-#[derive(Debug, Serialize, ToSchema)]
-pub(super) struct Links {
-    #[serde(rename = "self")]
-    own: String,
-    events: String,
-}
-
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(default)]
 #[into_params(parameter_in = Query)]
@@ -123,7 +95,7 @@ impl Wait {
     }
 }
 
-type Created = (StatusCode, Json<TriggerWorkflowResponse>);
+type Created = (StatusCode, Json<Started>);
 
 /// Trigger a workflow
 ///
@@ -140,8 +112,8 @@ type Created = (StatusCode, Json<TriggerWorkflowResponse>);
     ),
     request_body = Option<TriggerWorkflowRequest>,
     responses(
-        (status = 201, description = "The new execution", body = TriggerWorkflowResponse),
-        (status = 200, description = "The execution that holds the idempotency key", body = TriggerWorkflowResponse),
+        (status = 201, description = "The new execution", body = Started),
+        (status = 200, description = "The execution that holds the idempotency key", body = Started),
     ),
 )]
 pub(super) async fn trigger(
@@ -174,8 +146,8 @@ pub(super) async fn trigger(
     ),
     request_body = TriggerWorkflowRequest,
     responses(
-        (status = 201, description = "The new execution", body = TriggerWorkflowResponse),
-        (status = 200, description = "The execution that holds the idempotency key", body = TriggerWorkflowResponse),
+        (status = 201, description = "The new execution", body = Started),
+        (status = 200, description = "The execution that holds the idempotency key", body = Started),
     ),
 )]
 pub(super) async fn start(
@@ -232,14 +204,14 @@ fn workflow(caller: &Caller, request: TriggerWorkflowRequest) -> Result<StartWor
     })
 }
 
-fn answer(caller: &Caller, started: &Started) -> TriggerWorkflowResponse {
+fn answer(caller: &Caller, started: &reply::Started) -> Started {
     caller.api().metrics().triggered(caller.tenant_id(), &started.kind, started.key_new);
     let path = format!("workflow-executions/{}", started.execution_id);
-    TriggerWorkflowResponse {
+    Started {
         workflow_execution_id: started.execution_id.to_string(),
         status: started.status.to_string(),
         kind: started.kind.to_string(),
-        created_at: iso(started.created_ms),
+        created_ms: started.created_ms,
         links: Links { own: caller.link(&path), events: caller.link(&format!("{path}/events")) },
         idempotency_key_used: started.key_used,
         idempotency_key_new: started.key_new,
@@ -258,7 +230,7 @@ pub(super) struct TriggerWorkflowsRequest {
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct TriggerWorkflowsResponse {
     /// In the order of the request.
-    workflows: Vec<TriggerWorkflowResponse>,
+    workflows: Vec<Started>,
 }
 
 /// Start many workflows

@@ -1,7 +1,7 @@
 //! One execution: its data, what it waits for, and its history.
 
 use axum::response::Html;
-use flovyn_rest_types::{Document, Events, Execution, Executions, Tasks, WaitingOn};
+use flovyn_rest_types::{Document, Events, Execution, ExecutionTasks, Executions, WaitingOn};
 use maud::{Markup, html};
 use std::collections::BTreeMap;
 
@@ -25,7 +25,7 @@ struct Whole {
     row: Execution,
     /// The newest events.
     events: Events,
-    tasks: Tasks,
+    tasks: ExecutionTasks,
     children: Executions,
     state: State,
     /// The ancestors, most distant first.
@@ -214,7 +214,7 @@ fn payloads(row: &Execution, own: &str) -> Markup {
     }
 }
 
-fn task_list(tasks: &Tasks, own: &str) -> Markup {
+fn task_list(tasks: &ExecutionTasks, own: &str) -> Markup {
     if tasks.tasks.is_empty() {
         return html! {};
     }
