@@ -16,4 +16,6 @@ references! {
     task_status "TaskStatus";
     attempt_status "AttemptStatus";
     log_level "LogLevel";
+    audit_action "AuditAction";
+    credential_kind "CredentialKind";
 }

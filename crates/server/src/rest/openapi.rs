@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use utoipa::OpenApi;
 
 use super::error::ErrorResponse;
-use super::names::{AttemptStatus, ExecutionStatus, LogLevel, TaskStatus};
+use super::names::{AttemptStatus, AuditAction, CredentialKind, ExecutionStatus, LogLevel, TaskStatus};
 use super::problem::ProblemDetails;
 use super::refusals::QuotaErrorResponse;
 use super::{
@@ -83,7 +83,7 @@ struct OfTenant;
     paths(health::health, health::live, health::ready, me::get, tenants::create),
     nest((path = "/api/tenants/{tenant}", api = OfTenant)),
     components(schemas(
-        ErrorResponse, QuotaErrorResponse, ProblemDetails, AttemptStatus, ExecutionStatus, LogLevel, TaskStatus,
+        ErrorResponse, QuotaErrorResponse, ProblemDetails, AttemptStatus, AuditAction, CredentialKind, ExecutionStatus, LogLevel, TaskStatus,
     )),
     tags(
         (name = "Health", description = "Liveness and readiness of the server"),
