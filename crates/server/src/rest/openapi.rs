@@ -1,6 +1,5 @@
-//! The OpenAPI document. A new operation needs `#[utoipa::path]` and an entry in the list of paths here; a test
-//! compares the list with the table of routes. Parts that all operations share are added afterwards: refusals, the
-//! tenant, examples.
+//! The OpenAPI document. Each operation of the table of routes describes itself with `#[utoipa::path]`. Parts that all
+//! operations share are added afterwards: refusals, the tenant, examples.
 
 use serde_json::{Map, Value, json};
 use utoipa::OpenApi;
@@ -9,69 +8,11 @@ use super::error::ErrorResponse;
 use super::names::{AttemptStatus, AuditAction, CredentialKind, ExecutionStatus, LogLevel, TaskStatus};
 use super::problem::ProblemDetails;
 use super::refusals::QuotaErrorResponse;
-use super::{
-    activity, audit, by_key, events, examples, execution_actions, execution_list, executions, me, metrics,
-    promises, queues, quota, refusals, stream, task_create, task_history, task_stream, tasks, tenants,
-    trigger, worker_tokens, workers,
-};
+use super::{OfTenant, examples, me, refusals, tenants};
 use crate::http::health;
 
 /// The fields of the schema `FailureInfo`.
 const FAILURE_FIELDS: &[&str] = &["failure_type", "failure_details", "retryable"];
-
-/// Paths below `/api/tenants/{tenant}`.
-#[derive(Debug, OpenApi)]
-#[openapi(paths(
-    tenants::get,
-    trigger::trigger,
-    trigger::start,
-    trigger::batch,
-    trigger::signal_with_start,
-    executions::status,
-    executions::get,
-    executions::state,
-    execution_list::list,
-    execution_list::children,
-    execution_list::tasks,
-    by_key::get,
-    by_key::state,
-    by_key::signal,
-    by_key::cancel,
-    by_key::terminate,
-    events::list,
-    stream::execution,
-    execution_actions::cancel,
-    execution_actions::terminate,
-    execution_actions::release,
-    execution_actions::retry,
-    execution_actions::delete,
-    execution_actions::signal,
-    tasks::list,
-    tasks::get,
-    tasks::cancel,
-    tasks::retry,
-    task_create::create,
-    task_create::batch,
-    task_history::attempts,
-    task_history::logs,
-    task_stream::task,
-    promises::resolve,
-    promises::reject,
-    worker_tokens::list,
-    worker_tokens::create,
-    worker_tokens::revoke,
-    workers::list,
-    workers::definitions,
-    queues::list,
-    queues::pause,
-    queues::resume,
-    quota::get,
-    quota::set,
-    audit::list,
-    activity::get,
-    metrics::get,
-))]
-struct OfTenant;
 
 #[derive(Debug, OpenApi)]
 #[openapi(
