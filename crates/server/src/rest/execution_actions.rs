@@ -16,6 +16,7 @@ use utoipa::ToSchema;
 
 use super::access::Caller;
 use super::body::{payload, read, read_or_default};
+use super::create::created;
 use super::error::{RestError, unexpected};
 use super::executions::execution_id;
 use super::extract::Body;
@@ -150,8 +151,7 @@ pub(super) async fn retry(
         status: started.status.to_string(),
         links: RetryLinks { own: caller.link(&path) },
     };
-    let status = if started.key_new { StatusCode::CREATED } else { StatusCode::OK };
-    Ok((status, Json(answer)))
+    Ok((created(started.key_new), Json(answer)))
 }
 
 /// Delete a finished execution

@@ -7,6 +7,7 @@ mod activity;
 mod audit;
 mod body;
 mod by_key;
+mod create;
 mod cursor;
 mod docs;
 mod error;

@@ -13,9 +13,10 @@ use utoipa::ToSchema;
 
 use super::access::Caller;
 use super::body::{Object, given, payload, read};
+use super::create::{created, read_batch};
 use super::error::{RestError, unexpected};
 use super::extract::Body;
-use super::key_header::{key, no_header_key};
+use super::key_header::key;
 use super::names::TaskStatus;
 use super::task_info::task_info;
 use super::tasks::find;
@@ -128,12 +129,11 @@ pub(super) async fn create(
     caller.must_be(Role::Operator)?;
     let mut request: CreateTaskRequest = read(&body)?;
     request.idempotency_key = key(&headers, request.idempotency_key.take())?;
-    let Reply::TaskCreated(created) = caller.run(create_of(&caller, request)?).await? else {
+    let Reply::TaskCreated(reply) = caller.run(create_of(&caller, request)?).await? else {
         return Err(unexpected());
     };
-    let row = find(&caller, created.task_id).await?;
-    let status = if created.key_new { StatusCode::CREATED } else { StatusCode::OK };
-    Ok((status, Json(task_info(&row))))
+    let row = find(&caller, reply.task_id).await?;
+    Ok((created(reply.key_new), Json(task_info(&row))))
 }
 
 #[derive(Debug, Deserialize, ToSchema)]
@@ -180,20 +180,17 @@ pub(super) async fn batch(
     headers: HeaderMap,
     Body(body): Body,
 ) -> Result<(StatusCode, Json<CreateTasksResponse>), RestError> {
-    caller.must_be(Role::Operator)?;
-    no_header_key(&headers)?;
-    let request: CreateTasksRequest = read(&body)?;
-    let items = request.tasks.into_iter().map(|task| create_of(&caller, task.0)).collect::<Result<_, _>>()?;
-    let Reply::TasksCreated(created) = caller.run(CreateTasks { items }).await? else {
+    let items = |request: CreateTasksRequest| request.tasks;
+    let items = read_batch(&caller, &headers, &body, items, |item| create_of(&caller, item))?;
+    let Reply::TasksCreated(replies) = caller.run(CreateTasks { items }).await? else {
         return Err(unexpected());
     };
-    let any_new = created.iter().any(|task| task.key_new);
-    let tasks = created.into_iter().map(|task| CreatedTask {
+    let any_new = replies.iter().any(|task| task.key_new);
+    let tasks = replies.into_iter().map(|task| CreatedTask {
         id: task.task_id.to_string(),
         status: task.status.to_string(),
         idempotency_key_used: task.key_used,
         idempotency_key_new: task.key_new,
     });
-    let status = if any_new { StatusCode::CREATED } else { StatusCode::OK };
-    Ok((status, Json(CreateTasksResponse { tasks: tasks.collect() })))
+    Ok((created(any_new), Json(CreateTasksResponse { tasks: tasks.collect() })))
 }

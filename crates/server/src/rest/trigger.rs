@@ -17,10 +17,11 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::access::Caller;
 use super::body::{Object, given, payload, read, read_or_default};
+use super::create::{created, read_batch};
 use super::error::{RestError, unexpected};
 use super::executions::wait_for;
 use super::extract::{Body, Query};
-use super::key_header::{key, no_header_key};
+use super::key_header::key;
 use super::times::{duration_ms, moment};
 
 /// The longest wait for a result.
@@ -176,8 +177,7 @@ async fn run(
         response.status.clone_from(&execution.status);
         response.execution = Some(execution);
     }
-    let status = if started.key_new { StatusCode::CREATED } else { StatusCode::OK };
-    Ok((status, Json(response)))
+    Ok((created(started.key_new), Json(response)))
 }
 
 fn workflow(caller: &Caller, request: TriggerWorkflowRequest) -> Result<StartWorkflow, RestError> {
@@ -252,18 +252,14 @@ pub(super) async fn batch(
     headers: HeaderMap,
     Body(body): Body,
 ) -> Result<(StatusCode, Json<TriggerWorkflowsResponse>), RestError> {
-    caller.must_be(Role::Operator)?;
-    no_header_key(&headers)?;
-    let request: TriggerWorkflowsRequest = read(&body)?;
-    let items =
-        request.workflows.into_iter().map(|item| workflow(&caller, item.0)).collect::<Result<_, _>>()?;
+    let items = |request: TriggerWorkflowsRequest| request.workflows;
+    let items = read_batch(&caller, &headers, &body, items, |item| workflow(&caller, item))?;
     let Reply::StartedMany(started) = caller.run(StartWorkflows { items }).await? else {
         return Err(unexpected());
     };
     let workflows = started.iter().map(|started| answer(&caller, started)).collect();
     let any_new = started.iter().any(|started| started.key_new);
-    let status = if any_new { StatusCode::CREATED } else { StatusCode::OK };
-    Ok((status, Json(TriggerWorkflowsResponse { workflows })))
+    Ok((created(any_new), Json(TriggerWorkflowsResponse { workflows })))
 }
 
 #[derive(Debug, Deserialize, ToSchema)]
@@ -322,15 +318,14 @@ pub(super) async fn signal_with_start(
     let value = payload(request.signal_value, "null");
     let kind = start.kind.clone();
     let signal = SignalWithStart { start, name: request.signal_name.into(), value };
-    let Reply::Signalled { execution_id, sequence, created } = caller.run(signal).await? else {
+    let Reply::Signalled { execution_id, sequence, created: is_new } = caller.run(signal).await? else {
         return Err(unexpected());
     };
-    caller.api().metrics().triggered(caller.tenant_id(), &kind, created);
-    let status = if created { StatusCode::CREATED } else { StatusCode::OK };
+    caller.api().metrics().triggered(caller.tenant_id(), &kind, is_new);
     let response = SignalWithStartResponse {
         workflow_execution_id: execution_id.to_string(),
-        workflow_created: created,
+        workflow_created: is_new,
         signal_event_sequence: sequence,
     };
-    Ok((status, Json(response)))
+    Ok((created(is_new), Json(response)))
 }
