@@ -3,8 +3,8 @@
 //! The server serialises the same types. With the feature `openapi`, their doc comments are the texts of the OpenAPI
 //! document.
 //!
-//! Times are milliseconds since 1970 here, and text in RFC 3339 in the answers. Lists are generic over their items, for a client that also keeps each
-//! item as it was sent.
+//! Times are milliseconds since 1970 here, and text in RFC 3339 in the answers. Lists are generic over their items, for
+//! a client that also keeps each item as it was sent.
 //!
 //! This crate makes no calls, prints nothing and does not know the server's code. It has only these types, and the only
 //! list of final statuses and events.
