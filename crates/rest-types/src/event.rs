@@ -4,29 +4,45 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 
 use crate::Document;
 
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = WorkflowEventList, bound = ""))]
 pub struct Events<E = Event> {
+    #[serde(default)]
+    #[cfg_attr(feature = "openapi", schema(required, format = "uuid"))]
+    pub execution_id: String,
     pub created_at_ms: i64,
+    #[cfg_attr(feature = "openapi", schema(value_type = Vec<Event>))]
     pub events: Vec<E>,
-    /// The `sinceSequence` of the next page. `None`: there are no more events.
+    /// The `sinceSequence` of the next page. Absent if there are no more events.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub next_since_sequence: Option<i64>,
 }
 
-/// One event. `D` is the type of its data: the unchanged JSON, or another type that JSON can be read into.
-#[derive(Debug, Clone, Default, Deserialize)]
+// `D` is the type of the data: the unchanged JSON, or another type that JSON can be read into.
+/// An event of the history.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = WorkflowEvent, bound = ""))]
 pub struct Event<D = Option<Document>> {
+    /// The sequence number, from 1 without gaps.
     pub sequence: i64,
+    /// The type, such as `WORKFLOW_STARTED` or `TASK_COMPLETED`.
     pub event_type: String,
+    // `timestamp_ms` as text.
+    #[serde(default)]
+    #[cfg_attr(feature = "openapi", schema(required, format = "date-time"))]
+    pub timestamp: String,
     pub timestamp_ms: i64,
-    /// `COMMAND` or `EXTERNAL`.
+    /// `COMMAND` for commands of the workflow, otherwise `EXTERNAL`.
     pub origin: String,
+    /// The data of this type of event.
+    #[cfg_attr(feature = "openapi", schema(value_type = Value))]
     pub data: D,
 }
 

@@ -1,8 +1,10 @@
-//! The answers of the REST API, with the fields that the command line and the web pages read. Unknown fields are
-//! ignored, so a newer server may send more.
+//! The answers of the REST API. Clients ignore unknown fields, so a newer server may send more.
 //!
-//! Times are read as milliseconds since 1970. Lists are generic over their items, for a client that also keeps each
-//! item as it was sent.
+//! The server serialises the same types. With the feature `openapi`, their doc comments are the texts of the OpenAPI
+//! document.
+//!
+//! Times are milliseconds since 1970 here, and text in RFC 3339 in the answers. Lists are generic over their items, for
+//! a client that also keeps each item as it was sent.
 //!
 //! This crate makes no calls, prints nothing and does not know the server's code. It has only these types, and the only
 //! list of final statuses and events.
@@ -12,6 +14,8 @@ mod activity;
 mod event;
 mod execution;
 mod moment;
+#[cfg(feature = "openapi")]
+mod openapi;
 mod task;
 mod worker;
 
@@ -20,8 +24,9 @@ use serde_json::value::RawValue;
 pub use access::{Audit, AuditActor, AuditEntry, Me, Tenant, WorkerToken, WorkerTokens};
 pub use activity::{Activity, Sample};
 pub use event::{Event, Events, Fields};
-pub use execution::{Execution, Executions, Started, StatusNow, WaitingOn};
-pub use task::{Attempt, Attempts, LogLine, Logs, Task, Tasks};
+pub use execution::{Execution, Executions, Links, Retried, RetryLinks, Started, StatusNow, WaitingOn};
+pub use moment::{iso, iso_ms};
+pub use task::{Attempt, Attempts, ExecutionTasks, LogLine, Logs, Task, Tasks};
 pub use worker::{Definition, Definitions, Queue, Queues, Worker, Workers};
 
 /// Any JSON, unchanged.

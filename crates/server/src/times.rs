@@ -1,5 +1,6 @@
 //! Times as text in RFC 3339. REST, the configuration and the command line accept and show the same times.
 
+pub use flovyn_rest_types::{iso, iso_ms};
 use jiff::SignedDuration;
 use jiff::civil::{DateTime, date};
 use jiff::fmt::temporal::DateTimeParser;
@@ -7,22 +8,6 @@ use jiff::fmt::temporal::DateTimeParser;
 const EPOCH: DateTime = date(1970, 1, 1).at(0, 0, 0, 0);
 const DAY_SECONDS: u32 = 86_400;
 const PARSER: DateTimeParser = DateTimeParser::new();
-
-/// Formats a time in RFC 3339, in UTC. Years beyond 9999 cannot be written, so the text is empty.
-pub fn iso(ms: i64) -> String {
-    civil(ms).map(|time| format!("{time}Z")).unwrap_or_default()
-}
-
-/// Like [`iso`], always with milliseconds, so that all texts have the same length.
-pub fn iso_ms(ms: i64) -> String {
-    civil(ms).map(|time| format!("{time:.3}Z")).unwrap_or_default()
-}
-
-/// The date and time in UTC. A timestamp of the library ends a day before year 9999 does, so that it can be shown in
-/// every time zone; a date does not.
-fn civil(ms: i64) -> Option<DateTime> {
-    EPOCH.checked_add(SignedDuration::from_millis(ms)).ok()
-}
 
 /// Reads a time in RFC 3339, in milliseconds. Years from 0 to 9999 are accepted, in UTC or with an offset.
 ///

@@ -7,7 +7,7 @@ use axum::Json;
 use axum::extract::{FromRequest, Request};
 use axum::http::Method;
 use axum::response::{IntoResponse, Redirect, Response};
-use flovyn_rest_types::{Started, Task, Tenant};
+use flovyn_rest_types::{Retried, Started, Task, Tenant};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -164,9 +164,9 @@ pub(crate) async fn signal(visitor: Visitor, Path((_, name)): Named, filled: Fil
 pub(crate) async fn retry(visitor: Visitor, Path((_, name)): Named, filled: Filled) -> Response {
     let done = async {
         let path = visitor.api(&format!("/workflow-executions/{}/retry", encode(&name)));
-        let started: Started =
+        let retried: Retried =
             visitor.rest().post_once(&path, String::new(), filled.key().as_deref()).await?;
-        Ok(visitor.page(&format!("/executions/{}", started.workflow_execution_id)))
+        Ok(visitor.page(&format!("/executions/{}", retried.workflow_execution_id)))
     };
     filled.answer(done.await)
 }

@@ -6,8 +6,8 @@ use serde::{Deserialize, Deserializer};
 
 use flovyn_rest_types as types;
 pub(crate) use flovyn_rest_types::{
-    Attempt, Document, Execution, LogLine, Queue, Started, StatusNow, Task, Tenant, WaitingOn, Worker,
-    WorkerToken,
+    Attempt, Document, Execution, LogLine, Queue, Retried, Started, StatusNow, Task, Tenant, WaitingOn,
+    Worker, WorkerToken,
 };
 
 /// One event of a history.
@@ -18,6 +18,7 @@ pub(crate) type Events = types::Events<Answer<LogEvent>>;
 pub(crate) type Executions = types::Executions<Answer<Execution>>;
 pub(crate) type Logs = types::Logs<Answer<LogLine>>;
 pub(crate) type Queues = types::Queues<Answer<Queue>>;
+pub(crate) type ExecutionTasks = types::ExecutionTasks<Answer<Task>>;
 pub(crate) type Tasks = types::Tasks<Answer<Task>>;
 pub(crate) type Workers = types::Workers<Answer<Worker>>;
 pub(crate) type WorkerTokens = types::WorkerTokens<Answer<WorkerToken>>;

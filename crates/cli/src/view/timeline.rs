@@ -315,11 +315,7 @@ mod tests {
             started_ms,
             finished_ms,
             duration_ms: finished_ms - started_ms,
-            error: None,
-            failure_type: None,
-            failure_details: None,
-            retryable: None,
-            worker_id: None,
+            ..Attempt::default()
         }
     }
 

@@ -5,13 +5,14 @@ use flovyn_engine::failure::StoredFailure;
 use flovyn_engine::ids::{ExecutionId, Payload, TaskId};
 use flovyn_engine::state::{Execution, Task};
 use flovyn_proto::v1;
+use flovyn_rest_types::WaitingOn;
 use tonic::Status;
 
 use super::call::Call;
 use super::convert::{failure_fields, narrow};
 use super::status::{not_read, refuse};
 use crate::view;
-use crate::waiting::{self, WaitingOn};
+use crate::waiting;
 
 /// Finds an execution. The error is the same for one of another tenant and for one that does not exist.
 pub(super) async fn find(call: &Call, id: ExecutionId) -> Result<Execution, Status> {
@@ -114,5 +115,5 @@ fn task_failure(stored: &Payload) -> v1::TaskFailure {
 
 fn waiting_on(item: WaitingOn) -> v1::WaitingOn {
     let WaitingOn { kind, id, name, message, until_ms } = item;
-    v1::WaitingOn { kind: kind.to_owned(), id, name, message, until_ms }
+    v1::WaitingOn { kind, id, name, message, until_ms }
 }

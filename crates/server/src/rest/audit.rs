@@ -2,19 +2,19 @@
 
 use axum::Json;
 use flovyn_auth::Role;
-use flovyn_engine::state::{AuditEntry, SmallEnum};
+use flovyn_engine::state::{self, SmallEnum};
+use flovyn_rest_types::{Audit, AuditActor, AuditEntry};
 use flovyn_store::AuditFilter;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::value::RawValue;
-use utoipa::{IntoParams, ToSchema};
+use utoipa::IntoParams;
 
 use super::access::Caller;
 use super::error::RestError;
 use super::extract::Query;
 use super::filter::{one_of, sought};
-use super::names::{AuditAction, CredentialKind};
+use super::names::AuditAction;
 use super::page::{next, page};
-use super::times::iso;
 
 // A mistyped filter would be ignored and show everything, so unknown parameters are refused.
 #[derive(Debug, Deserialize, IntoParams)]
@@ -34,54 +34,14 @@ pub(super) struct AuditQuery {
     cursor: Option<String>,
 }
 
-#[derive(Debug, Serialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct AuditList {
-    entries: Vec<AuditEntryInfo>,
-    limit: usize,
-    /// Present only if there may be more entries.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    next_cursor: Option<String>,
-}
-
-/// A change that a caller made.
-#[derive(Debug, Serialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-#[schema(as = AuditEntry)]
-pub(super) struct AuditEntryInfo {
-    #[schema(format = "uuid")]
-    id: String,
-    #[schema(format = "date-time")]
-    time: String,
-    actor: AuditActor,
-    #[schema(value_type = AuditAction)]
-    action: &'static str,
-    /// The id of the changed resource, or the name of a queue.
-    target: String,
-    /// More data, depending on the action.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Value, required = false)]
-    details: Option<Box<RawValue>>,
-}
-
-#[derive(Debug, Serialize, ToSchema)]
-pub(super) struct AuditActor {
-    /// The subject of a JWT, the name of an API key, or the id of a worker token.
-    subject: String,
-    #[schema(value_type = CredentialKind)]
-    credential: &'static str,
-}
-
-impl From<&AuditEntry> for AuditEntryInfo {
-    fn from(row: &AuditEntry) -> Self {
-        Self {
-            id: row.id.to_string(),
-            time: iso(row.time_ms),
-            actor: AuditActor { subject: row.actor.to_string(), credential: row.credential.name() },
-            action: row.action.name(),
-            target: row.target.to_string(),
-            details: row.details.as_deref().and_then(|text| RawValue::from_string(text.to_owned()).ok()),
-        }
+fn entry(row: &state::AuditEntry) -> AuditEntry {
+    AuditEntry {
+        id: row.id.to_string(),
+        time_ms: row.time_ms,
+        actor: AuditActor { subject: row.actor.to_string(), credential: row.credential.name().to_owned() },
+        action: row.action.name().to_owned(),
+        target: row.target.to_string(),
+        details: row.details.as_deref().and_then(|text| RawValue::from_string(text.to_owned()).ok()),
     }
 }
 
@@ -94,12 +54,9 @@ impl From<&AuditEntry> for AuditEntryInfo {
     operation_id = "listAudit",
     tag = "Audit",
     params(AuditQuery),
-    responses((status = 200, description = "A page of the audit log", body = AuditList)),
+    responses((status = 200, description = "A page of the audit log", body = Audit)),
 )]
-pub(super) async fn list(
-    caller: Caller,
-    Query(query): Query<AuditQuery>,
-) -> Result<Json<AuditList>, RestError> {
+pub(super) async fn list(caller: Caller, Query(query): Query<AuditQuery>) -> Result<Json<Audit>, RestError> {
     caller.must_be(Role::Admin)?;
     let page = page(query.limit, None, query.cursor.as_deref())?;
     let filter = AuditFilter {
@@ -108,9 +65,9 @@ pub(super) async fn list(
         target: sought("target", query.target)?,
     };
     let rows = caller.store().audit_list(caller.tenant_id(), &filter, page).await?;
-    Ok(Json(AuditList {
+    Ok(Json(Audit {
         next_cursor: next(&rows, page, |row| (row.time_ms, row.id)),
-        entries: rows.iter().map(AuditEntryInfo::from).collect(),
+        entries: rows.iter().map(entry).collect(),
         limit: page.limit,
     }))
 }

@@ -5,8 +5,8 @@ use axum::extract::Path;
 use axum::http::StatusCode;
 use flovyn_auth::Role;
 use flovyn_engine::request::{ActByKey, KeyedAction};
-use flovyn_engine::state::Execution;
-use flovyn_engine::{Code, Reply};
+use flovyn_engine::{Code, Reply, state};
+use flovyn_rest_types::{Execution, StatusNow};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -14,14 +14,14 @@ use super::access::Caller;
 use super::body::{payload, read, read_or_default};
 use super::error::{RestError, unexpected};
 use super::execution_actions::{CancelRequest, SignalRequest, TerminateRequest};
-use super::execution_info::ExecutionInfo;
-use super::executions::{ExecutionState, StatusInfo, state_of};
+use super::execution_info::whole;
+use super::executions::{ExecutionState, state_of};
 use super::extract::Body;
 use super::filter::sought;
 
 type KeyPath = Path<(String, String)>;
 
-async fn find(caller: &Caller, key: &str) -> Result<Execution, RestError> {
+async fn find(caller: &Caller, key: &str) -> Result<state::Execution, RestError> {
     sought("key", Some(key.to_owned()))?;
     let row = crate::by_key::execution(caller.store().as_ref(), caller.tenant_id(), key).await?;
     let missing = || RestError::new(Code::ExecutionNotFound, format!("no execution has the key '{key}'"));
@@ -37,11 +37,11 @@ async fn find(caller: &Caller, key: &str) -> Result<Execution, RestError> {
     operation_id = "getExecutionByKey",
     tag = "Executions",
     params(("key" = String, Path, description = "Workflow key or idempotency key", min_length = 1, max_length = 255)),
-    responses((status = 200, description = "The execution", body = ExecutionInfo)),
+    responses((status = 200, description = "The execution", body = Execution)),
 )]
-pub(super) async fn get(caller: Caller, Path((_, key)): KeyPath) -> Result<Json<ExecutionInfo>, RestError> {
+pub(super) async fn get(caller: Caller, Path((_, key)): KeyPath) -> Result<Json<Execution>, RestError> {
     let row = find(&caller, &key).await?;
-    Ok(Json(ExecutionInfo::whole(&caller, &row).await?))
+    Ok(Json(whole(&caller, &row).await?))
 }
 
 /// Get the state of an execution by its key
@@ -114,13 +114,13 @@ pub(super) async fn signal(
     tag = "Executions",
     params(("key" = String, Path, description = "Workflow key or idempotency key", min_length = 1, max_length = 255)),
     request_body = Option<CancelRequest>,
-    responses((status = 200, description = "The current status", body = StatusInfo)),
+    responses((status = 200, description = "The current status", body = StatusNow)),
 )]
 pub(super) async fn cancel(
     caller: Caller,
     Path((_, key)): KeyPath,
     Body(body): Body,
-) -> Result<Json<StatusInfo>, RestError> {
+) -> Result<Json<StatusNow>, RestError> {
     caller.must_be(Role::Operator)?;
     let request: CancelRequest = read_or_default(&body)?;
     let cascade = request.cascade.unwrap_or(true);
@@ -137,22 +137,22 @@ pub(super) async fn cancel(
     tag = "Executions",
     params(("key" = String, Path, description = "Workflow key or idempotency key", min_length = 1, max_length = 255)),
     request_body = Option<TerminateRequest>,
-    responses((status = 200, description = "The current status", body = StatusInfo)),
+    responses((status = 200, description = "The current status", body = StatusNow)),
 )]
 pub(super) async fn terminate(
     caller: Caller,
     Path((_, key)): KeyPath,
     Body(body): Body,
-) -> Result<Json<StatusInfo>, RestError> {
+) -> Result<Json<StatusNow>, RestError> {
     caller.must_be(Role::Operator)?;
     let request: TerminateRequest = read_or_default(&body)?;
     stop(&caller, key, KeyedAction::Terminate { reason: request.reason.into() }).await
 }
 
-async fn stop(caller: &Caller, key: String, action: KeyedAction) -> Result<Json<StatusInfo>, RestError> {
+async fn stop(caller: &Caller, key: String, action: KeyedAction) -> Result<Json<StatusNow>, RestError> {
     let Reply::ByKey { execution_id, reply } = caller.run(ActByKey { key: key.into(), action }).await? else {
         return Err(unexpected());
     };
     let Reply::Cancelled { status } = *reply else { return Err(unexpected()) };
-    Ok(Json(StatusInfo { workflow_execution_id: execution_id.to_string(), status: status.to_string() }))
+    Ok(Json(StatusNow { workflow_execution_id: execution_id.to_string(), status: status.to_string() }))
 }

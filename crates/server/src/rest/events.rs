@@ -6,11 +6,11 @@ use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use axum::{BoxError, Json};
 use flovyn_engine::ids::ExecutionId;
+use flovyn_rest_types::{Event, Events};
 use flovyn_store::LoggedEvent;
 use futures::stream;
-use serde::{Deserialize, Serialize};
-use serde_json::value::RawValue;
-use utoipa::{IntoParams, ToSchema};
+use serde::Deserialize;
+use utoipa::IntoParams;
 
 use super::access::Caller;
 use super::body::json;
@@ -42,50 +42,16 @@ pub(super) struct EventQuery {
     limit: Option<usize>,
 }
 
-/// An event of the history.
-#[derive(Debug, Serialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-#[schema(as = WorkflowEvent)]
-pub(super) struct EventInfo {
-    /// The sequence number, from 1 without gaps.
-    pub(super) sequence: i64,
-    /// The type, such as `WORKFLOW_STARTED` or `TASK_COMPLETED`.
-    pub(super) event_type: String,
-    #[schema(format = "date-time")]
-    timestamp: String,
-    timestamp_ms: i64,
-    /// `COMMAND` for commands of the workflow, otherwise `EXTERNAL`.
-    origin: String,
-    /// The data of this type of event.
-    #[schema(value_type = Value)]
-    data: Option<Box<RawValue>>,
-}
-
-impl EventInfo {
-    pub(super) fn of(logged: &LoggedEvent) -> Self {
-        let event = &logged.event;
-        Self {
-            sequence: event.sequence,
-            event_type: event.kind.to_string(),
-            timestamp: iso(event.time_ms),
-            timestamp_ms: event.time_ms,
-            origin: event.origin.to_string(),
-            data: json(&event.render(logged.task.as_ref())),
-        }
+pub(super) fn event(logged: &LoggedEvent) -> Event {
+    let event = &logged.event;
+    Event {
+        sequence: event.sequence,
+        event_type: event.kind.to_string(),
+        timestamp: iso(event.time_ms),
+        timestamp_ms: event.time_ms,
+        origin: event.origin.to_string(),
+        data: json(&event.render(logged.task.as_ref())),
     }
-}
-
-#[derive(Debug, Serialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-#[schema(as = WorkflowEventList)]
-pub(super) struct EventList {
-    #[schema(format = "uuid")]
-    execution_id: String,
-    created_at_ms: i64,
-    events: Vec<EventInfo>,
-    /// The `sinceSequence` of the next page. Absent if there are no more events.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    next_since_sequence: Option<i64>,
 }
 
 /// Read the history of an execution
@@ -95,7 +61,7 @@ pub(super) struct EventList {
     operation_id = "listExecutionEvents",
     tag = "Executions",
     params(("executionId" = String, Path, description = "Id of the execution"), EventQuery),
-    responses((status = 200, description = "A page of events", body = EventList)),
+    responses((status = 200, description = "A page of events", body = Events)),
 )]
 pub(super) async fn list(
     caller: Caller,
@@ -111,11 +77,11 @@ pub(super) async fn list(
     let since = query.since_sequence.max(0);
     let events = caller.store().event_page(caller.tenant_id(), row.id, since, limit).await?;
     let last = events.last().map(|logged| logged.event.sequence);
-    Ok(Json(EventList {
+    Ok(Json(Events {
         execution_id: row.id.to_string(),
         created_at_ms: row.created_ms,
         next_since_sequence: last.filter(|last| *last < row.last_sequence),
-        events: events.iter().map(EventInfo::of).collect(),
+        events: events.iter().map(event).collect(),
     })
     .into_response())
 }
@@ -144,12 +110,12 @@ async fn whole(caller: Caller, id: ExecutionId, since: i64) -> Result<Response, 
             };
             // Checked after the read: a page is whole if the deletion had not begun by then.
             find(&caller, id).await.map_err(|_| std::io::Error::other(DELETED))?;
-            for event in &events {
+            for logged in &events {
                 if !first {
                     text.push(',');
                 }
                 first = false;
-                text += &serde_json::to_string(&EventInfo::of(event)).map_err(std::io::Error::other)?;
+                text += &serde_json::to_string(&event(logged)).map_err(std::io::Error::other)?;
             }
             let next = match events.last().map(|logged| logged.event.sequence) {
                 Some(sequence) if sequence < last => sequence,

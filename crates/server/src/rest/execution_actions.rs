@@ -9,17 +9,18 @@ use flovyn_engine::request::{
     CancelWorkflow, DeleteWorkflow, KeySpec, ReleaseHeldBack, RetryWorkflow, SignalWorkflow,
     TerminateWorkflow,
 };
+use flovyn_rest_types::{Retried, RetryLinks, StatusNow};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
 use super::access::Caller;
 use super::body::{payload, read, read_or_default};
+use super::create::created;
 use super::error::{RestError, unexpected};
-use super::executions::{StatusInfo, execution_id};
+use super::executions::execution_id;
 use super::extract::Body;
 use super::key_header::header_key;
-use super::names::ExecutionStatus;
 
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -41,20 +42,20 @@ pub(super) struct CancelRequest {
     tag = "Executions",
     params(("executionId" = String, Path, description = "Id of the execution")),
     request_body = Option<CancelRequest>,
-    responses((status = 200, description = "The current status", body = StatusInfo)),
+    responses((status = 200, description = "The current status", body = StatusNow)),
 )]
 pub(super) async fn cancel(
     caller: Caller,
     Path((_, name)): Path<(String, String)>,
     Body(body): Body,
-) -> Result<Json<StatusInfo>, RestError> {
+) -> Result<Json<StatusNow>, RestError> {
     caller.must_be(Role::Operator)?;
     let request: CancelRequest = read_or_default(&body)?;
     let execution_id = execution_id(&name)?;
     let cascade = request.cascade.unwrap_or(true);
     let reply = caller.run(CancelWorkflow { execution_id, reason: request.reason.into(), cascade }).await?;
     let Reply::Cancelled { status } = reply else { return Err(unexpected()) };
-    Ok(Json(StatusInfo { workflow_execution_id: execution_id.to_string(), status: status.to_string() }))
+    Ok(Json(StatusNow { workflow_execution_id: execution_id.to_string(), status: status.to_string() }))
 }
 
 #[derive(Debug, Default, Deserialize, ToSchema)]
@@ -76,19 +77,19 @@ pub(super) struct TerminateRequest {
     tag = "Executions",
     params(("executionId" = String, Path, description = "Id of the execution")),
     request_body = Option<TerminateRequest>,
-    responses((status = 200, description = "The current status", body = StatusInfo)),
+    responses((status = 200, description = "The current status", body = StatusNow)),
 )]
 pub(super) async fn terminate(
     caller: Caller,
     Path((_, name)): Path<(String, String)>,
     Body(body): Body,
-) -> Result<Json<StatusInfo>, RestError> {
+) -> Result<Json<StatusNow>, RestError> {
     caller.must_be(Role::Operator)?;
     let request: TerminateRequest = read_or_default(&body)?;
     let execution_id = execution_id(&name)?;
     let reply = caller.run(TerminateWorkflow { execution_id, reason: request.reason.into() }).await?;
     let Reply::Cancelled { status } = reply else { return Err(unexpected()) };
-    Ok(Json(StatusInfo { workflow_execution_id: execution_id.to_string(), status: status.to_string() }))
+    Ok(Json(StatusNow { workflow_execution_id: execution_id.to_string(), status: status.to_string() }))
 }
 
 /// Release a held-back execution
@@ -102,37 +103,18 @@ pub(super) async fn terminate(
     operation_id = "releaseExecution",
     tag = "Executions",
     params(("executionId" = String, Path, description = "Id of the execution")),
-    responses((status = 200, description = "The current status", body = StatusInfo)),
+    responses((status = 200, description = "The current status", body = StatusNow)),
 )]
 pub(super) async fn release(
     caller: Caller,
     Path((_, name)): Path<(String, String)>,
-) -> Result<Json<StatusInfo>, RestError> {
+) -> Result<Json<StatusNow>, RestError> {
     caller.must_be(Role::Operator)?;
     let execution_id = execution_id(&name)?;
     let Reply::Released { status } = caller.run(ReleaseHeldBack { execution_id }).await? else {
         return Err(unexpected());
     };
-    Ok(Json(StatusInfo { workflow_execution_id: execution_id.to_string(), status: status.to_string() }))
-}
-
-#[derive(Debug, Serialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct RetryResponse {
-    #[schema(format = "uuid")]
-    workflow_execution_id: String,
-    /// The failed or cancelled execution.
-    #[schema(format = "uuid")]
-    retry_of: String,
-    #[schema(value_type = ExecutionStatus)]
-    status: String,
-    links: RetryLinks,
-}
-
-#[derive(Debug, Serialize, ToSchema)]
-pub(super) struct RetryLinks {
-    #[serde(rename = "self")]
-    own: String,
+    Ok(Json(StatusNow { workflow_execution_id: execution_id.to_string(), status: status.to_string() }))
 }
 
 /// Retry a failed or cancelled execution
@@ -148,29 +130,28 @@ pub(super) struct RetryLinks {
         ("Idempotency-Key" = Option<String>, Header, description = "Sent again with it, the same retry is answered, as long as it has not failed and the key has not expired"),
     ),
     responses(
-        (status = 201, description = "The new execution", body = RetryResponse),
-        (status = 200, description = "The execution that holds the idempotency key", body = RetryResponse),
+        (status = 201, description = "The new execution", body = Retried),
+        (status = 200, description = "The execution that holds the idempotency key", body = Retried),
     ),
 )]
 pub(super) async fn retry(
     caller: Caller,
     Path((_, name)): Path<(String, String)>,
     headers: HeaderMap,
-) -> Result<(StatusCode, Json<RetryResponse>), RestError> {
+) -> Result<(StatusCode, Json<Retried>), RestError> {
     caller.must_be(Role::Operator)?;
     let retry_of = execution_id(&name)?;
     let key = header_key(&headers)?.map(|name| KeySpec { name: name.into(), ttl_ms: None });
     let reply = caller.run(RetryWorkflow { execution_id: retry_of, key }).await?;
     let Reply::Started(started) = reply else { return Err(unexpected()) };
     let path = format!("workflow-executions/{}", started.execution_id);
-    let answer = RetryResponse {
+    let answer = Retried {
         workflow_execution_id: started.execution_id.to_string(),
         retry_of: retry_of.to_string(),
         status: started.status.to_string(),
         links: RetryLinks { own: caller.link(&path) },
     };
-    let status = if started.key_new { StatusCode::CREATED } else { StatusCode::OK };
-    Ok((status, Json(answer)))
+    Ok((created(started.key_new), Json(answer)))
 }
 
 /// Delete a finished execution

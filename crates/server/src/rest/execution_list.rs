@@ -4,20 +4,21 @@ use axum::Json;
 use axum::extract::Path;
 use flovyn_engine::Code;
 use flovyn_engine::ids::canonical_id;
+use flovyn_rest_types::{ExecutionTasks, Executions};
 use flovyn_store::{ExecutionFilter, Page};
-use serde::{Deserialize, Serialize};
-use utoipa::{IntoParams, ToSchema};
+use serde::Deserialize;
+use utoipa::IntoParams;
 use uuid::Uuid;
 
 use super::access::Caller;
 use super::error::RestError;
-use super::execution_info::ExecutionInfo;
+use super::execution_info::listed;
 use super::executions::{execution_id, find, misspelt};
 use super::extract::Query;
 use super::filter::{one_of, sought};
 use super::names::ExecutionStatus;
 use super::page::{next, page, up_to};
-use super::task_info::TaskInfo;
+use super::task_info::task_info;
 use super::times::moment;
 
 const DEFAULT_TASKS: usize = 100;
@@ -90,17 +91,6 @@ impl ListQuery {
     }
 }
 
-#[derive(Debug, Serialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct ExecutionList {
-    executions: Vec<ExecutionInfo>,
-    limit: usize,
-    offset: usize,
-    /// Present only if there may be more executions.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    next_cursor: Option<String>,
-}
-
 /// List executions
 ///
 /// Newest first. Executions must match all given filters.
@@ -110,12 +100,12 @@ pub(super) struct ExecutionList {
     operation_id = "listExecutions",
     tag = "Executions",
     params(ListQuery),
-    responses((status = 200, description = "A page of executions", body = ExecutionList)),
+    responses((status = 200, description = "A page of executions", body = Executions)),
 )]
 pub(super) async fn list(
     caller: Caller,
     Query(query): Query<ListQuery>,
-) -> Result<Json<ExecutionList>, RestError> {
+) -> Result<Json<Executions>, RestError> {
     let page = query.page()?;
     listing(&caller, &query.filter()?, page).await
 }
@@ -127,13 +117,13 @@ pub(super) async fn list(
     operation_id = "listExecutionChildren",
     tag = "Executions",
     params(("executionId" = String, Path, description = "Id of the execution"), ListQuery),
-    responses((status = 200, description = "A page of executions", body = ExecutionList)),
+    responses((status = 200, description = "A page of executions", body = Executions)),
 )]
 pub(super) async fn children(
     caller: Caller,
     Path((_, name)): Path<(String, String)>,
     Query(query): Query<ListQuery>,
-) -> Result<Json<ExecutionList>, RestError> {
+) -> Result<Json<Executions>, RestError> {
     let parent = find(&caller, execution_id(&name)?).await?;
     let page = query.page()?;
     let filter = ExecutionFilter { parent_id: Some(parent.id), ..query.filter()? };
@@ -144,11 +134,11 @@ async fn listing(
     caller: &Caller,
     filter: &ExecutionFilter,
     page: Page,
-) -> Result<Json<ExecutionList>, RestError> {
+) -> Result<Json<Executions>, RestError> {
     let rows = caller.store().execution_list(caller.tenant_id(), filter, page).await?;
-    Ok(Json(ExecutionList {
+    Ok(Json(Executions {
         next_cursor: next(&rows, page, |row| (row.created_ms, row.id)),
-        executions: rows.iter().map(ExecutionInfo::listed).collect(),
+        executions: rows.iter().map(listed).collect(),
         limit: page.limit,
         offset: page.offset,
     }))
@@ -163,15 +153,6 @@ pub(super) struct TasksQuery {
     limit: Option<usize>,
     /// `nextCursor` of the previous page.
     cursor: Option<String>,
-}
-
-#[derive(Debug, Serialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct ExecutionTasks {
-    tasks: Vec<TaskInfo>,
-    /// Present only if there may be more tasks.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    next_cursor: Option<String>,
 }
 
 /// List the tasks of an execution
@@ -201,6 +182,6 @@ pub(super) async fn tasks(
     let next = rows.last().filter(|_| rows.len() == limit);
     Ok(Json(ExecutionTasks {
         next_cursor: next.map(|row| row.id.to_string()),
-        tasks: rows.iter().map(TaskInfo::of).collect(),
+        tasks: rows.iter().map(task_info).collect(),
     }))
 }

@@ -7,7 +7,8 @@ use axum::Json;
 use axum::extract::Path;
 use flovyn_engine::Code;
 use flovyn_engine::ids::{ExecutionId, canonical_id};
-use flovyn_engine::state::Execution;
+use flovyn_engine::state;
+use flovyn_rest_types::{Execution, StatusNow};
 use serde::Serialize;
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
@@ -16,8 +17,7 @@ use uuid::Uuid;
 use super::access::Caller;
 use super::body::json;
 use super::error::RestError;
-use super::execution_info::ExecutionInfo;
-use super::names::ExecutionStatus;
+use super::execution_info::whole;
 
 /// Reads an id from a path. Text that is not a UUID is not found; a UUID in another spelling is refused.
 pub(super) fn id(text: &str, code: Code, what: &str) -> Result<Uuid, RestError> {
@@ -37,7 +37,7 @@ pub(super) fn execution_id(text: &str) -> Result<ExecutionId, RestError> {
     id(text, Code::ExecutionNotFound, "Workflow execution")
 }
 
-pub(super) async fn find(caller: &Caller, id: ExecutionId) -> Result<Execution, RestError> {
+pub(super) async fn find(caller: &Caller, id: ExecutionId) -> Result<state::Execution, RestError> {
     let row = caller.store().execution_get(caller.tenant_id(), id).await?.filter(|row| !row.purging);
     row.ok_or_else(|| missing(id))
 }
@@ -51,10 +51,10 @@ pub(super) async fn wait_for(
     caller: &Caller,
     id: ExecutionId,
     wait: Duration,
-) -> Result<ExecutionInfo, RestError> {
+) -> Result<Execution, RestError> {
     let row = crate::finish::finished(caller.api(), caller.tenant_id(), id, wait).await?;
     let row = row.filter(|row| !row.purging).ok_or_else(|| missing(id))?;
-    ExecutionInfo::whole(caller, &row).await
+    whole(caller, &row).await
 }
 
 /// Get an execution
@@ -66,24 +66,14 @@ pub(super) async fn wait_for(
     operation_id = "getExecution",
     tag = "Executions",
     params(("executionId" = String, Path, description = "Id of the execution")),
-    responses((status = 200, description = "The execution", body = ExecutionInfo)),
+    responses((status = 200, description = "The execution", body = Execution)),
 )]
 pub(super) async fn get(
     caller: Caller,
     Path((_, name)): Path<(String, String)>,
-) -> Result<Json<ExecutionInfo>, RestError> {
+) -> Result<Json<Execution>, RestError> {
     let row = find(&caller, execution_id(&name)?).await?;
-    Ok(Json(ExecutionInfo::whole(&caller, &row).await?))
-}
-
-#[derive(Debug, Serialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-#[schema(as = ExecutionStatusResponse)]
-pub(super) struct StatusInfo {
-    #[schema(format = "uuid")]
-    pub(super) workflow_execution_id: String,
-    #[schema(value_type = ExecutionStatus)]
-    pub(super) status: String,
+    Ok(Json(whole(&caller, &row).await?))
 }
 
 /// Get the status of an execution
@@ -93,14 +83,14 @@ pub(super) struct StatusInfo {
     operation_id = "getWorkflowStatus",
     tag = "Workflows",
     params(("executionId" = String, Path, description = "Id of the execution")),
-    responses((status = 200, description = "Its status", body = StatusInfo)),
+    responses((status = 200, description = "Its status", body = StatusNow)),
 )]
 pub(super) async fn status(
     caller: Caller,
     Path((_, name)): Path<(String, String)>,
-) -> Result<Json<StatusInfo>, RestError> {
+) -> Result<Json<StatusNow>, RestError> {
     let row = find(&caller, execution_id(&name)?).await?;
-    Ok(Json(StatusInfo { workflow_execution_id: row.id.to_string(), status: row.status.to_string() }))
+    Ok(Json(StatusNow { workflow_execution_id: row.id.to_string(), status: row.status.to_string() }))
 }
 
 /// The values that a workflow has set with `set_state`: any JSON, by key.
@@ -126,7 +116,7 @@ pub(super) async fn state(
     Ok(Json(state_of(&caller, &row).await?))
 }
 
-pub(super) async fn state_of(caller: &Caller, row: &Execution) -> Result<ExecutionState, RestError> {
+pub(super) async fn state_of(caller: &Caller, row: &state::Execution) -> Result<ExecutionState, RestError> {
     let (store, tenant_id) = (caller.store(), caller.tenant_id());
     let mut state = BTreeMap::new();
     for entry in store.execution_states(tenant_id, row.id).await? {

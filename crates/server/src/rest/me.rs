@@ -5,38 +5,18 @@ use axum::extract::{FromRequestParts, State};
 use axum::http::request::Parts;
 use flovyn_auth::{Principal, Tenants};
 use flovyn_engine::state::{SmallEnum, Tenant};
+use flovyn_rest_types::Me;
 use flovyn_store::{Store, StoreResult};
-use serde::Serialize;
-use utoipa::ToSchema;
 
 use super::access::person;
 use super::error::RestError;
-use super::names::CredentialKind;
-use super::tenants::TenantResponse;
+use super::tenants::tenant;
 use crate::actor::actor;
 use crate::api::Api;
 use crate::tenants;
 
 /// The most tenants that are shown.
 const SHOWN: usize = 100;
-
-/// The caller.
-#[derive(Debug, Serialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct MeResponse {
-    /// The subject of a JWT or the name of an API key.
-    subject: String,
-    #[schema(value_type = CredentialKind)]
-    credential: &'static str,
-    /// `viewer`, `operator`, `admin` or `server-admin`.
-    role: &'static str,
-    /// The tenants that the caller may act for, up to 100.
-    tenants: Vec<TenantResponse>,
-    /// Whether the caller may act for every tenant, including tenants that are not shown.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    #[schema(required = false)]
-    all_tenants: bool,
-}
 
 /// A caller with a valid credential. The request is not about a tenant.
 #[derive(Debug)]
@@ -58,19 +38,16 @@ impl FromRequestParts<Api> for Person {
     path = "/api/me",
     operation_id = "getMe",
     tag = "Tenants",
-    responses((status = 200, description = "The caller", body = MeResponse)),
+    responses((status = 200, description = "The caller", body = Me)),
 )]
-pub(super) async fn get(
-    State(api): State<Api>,
-    Person(principal): Person,
-) -> Result<Json<MeResponse>, RestError> {
+pub(super) async fn get(State(api): State<Api>, Person(principal): Person) -> Result<Json<Me>, RestError> {
     let tenants = tenants_of(api.service().store().as_ref(), &principal).await?;
     let who = actor(&principal);
-    Ok(Json(MeResponse {
+    Ok(Json(Me {
         subject: who.subject().to_string(),
-        credential: who.credential().name(),
-        role: principal.role().name(),
-        tenants: tenants.iter().map(TenantResponse::from).collect(),
+        credential: who.credential().name().to_owned(),
+        role: principal.role().name().to_owned(),
+        tenants: tenants.iter().map(tenant).collect(),
         all_tenants: matches!(principal, Principal::User { tenants: Tenants::All, .. }),
     }))
 }

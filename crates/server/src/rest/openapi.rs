@@ -1,73 +1,18 @@
-//! The OpenAPI document. A new operation needs `#[utoipa::path]` and an entry in the list of paths here; a test
-//! compares the list with the table of routes. Parts that all operations share are added afterwards: refusals, the
-//! tenant, examples.
+//! The OpenAPI document. Each operation of the table of routes describes itself with `#[utoipa::path]`. Parts that all
+//! operations share are added afterwards: refusals, the tenant, examples.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use utoipa::OpenApi;
 
 use super::error::ErrorResponse;
+use super::names::{AttemptStatus, AuditAction, CredentialKind, ExecutionStatus, LogLevel, TaskStatus};
 use super::problem::ProblemDetails;
 use super::refusals::QuotaErrorResponse;
-use super::{
-    activity, audit, by_key, events, examples, execution_actions, execution_list, executions, me, metrics,
-    promises, queues, quota, refusals, stream, task_create, task_history, task_stream, tasks, tenants,
-    trigger, worker_tokens, workers,
-};
+use super::{OfTenant, examples, me, refusals, tenants};
 use crate::http::health;
 
-/// Paths below `/api/tenants/{tenant}`.
-#[derive(Debug, OpenApi)]
-#[openapi(paths(
-    tenants::get,
-    trigger::trigger,
-    trigger::start,
-    trigger::batch,
-    trigger::signal_with_start,
-    executions::status,
-    executions::get,
-    executions::state,
-    execution_list::list,
-    execution_list::children,
-    execution_list::tasks,
-    by_key::get,
-    by_key::state,
-    by_key::signal,
-    by_key::cancel,
-    by_key::terminate,
-    events::list,
-    stream::execution,
-    execution_actions::cancel,
-    execution_actions::terminate,
-    execution_actions::release,
-    execution_actions::retry,
-    execution_actions::delete,
-    execution_actions::signal,
-    tasks::list,
-    tasks::get,
-    tasks::cancel,
-    tasks::retry,
-    task_create::create,
-    task_create::batch,
-    task_history::attempts,
-    task_history::logs,
-    task_stream::task,
-    promises::resolve,
-    promises::reject,
-    worker_tokens::list,
-    worker_tokens::create,
-    worker_tokens::revoke,
-    workers::list,
-    workers::definitions,
-    queues::list,
-    queues::pause,
-    queues::resume,
-    quota::get,
-    quota::set,
-    audit::list,
-    activity::get,
-    metrics::get,
-))]
-struct OfTenant;
+/// The fields of the schema `FailureInfo`.
+const FAILURE_FIELDS: &[&str] = &["failure_type", "failure_details", "retryable"];
 
 #[derive(Debug, OpenApi)]
 #[openapi(
@@ -78,7 +23,9 @@ struct OfTenant;
     ),
     paths(health::health, health::live, health::ready, me::get, tenants::create),
     nest((path = "/api/tenants/{tenant}", api = OfTenant)),
-    components(schemas(ErrorResponse, QuotaErrorResponse, ProblemDetails)),
+    components(schemas(
+        ErrorResponse, QuotaErrorResponse, ProblemDetails, AttemptStatus, AuditAction, CredentialKind, ExecutionStatus, LogLevel, TaskStatus,
+    )),
     tags(
         (name = "Health", description = "Liveness and readiness of the server"),
         (name = "Tenants", description = "Tenants"),
@@ -120,10 +67,34 @@ pub fn document() -> Value {
     for (_, item) in paths.iter_mut().filter(|(path, _)| path.contains("{tenant}")) {
         item["parameters"] = json!([{ "$ref": "#/components/parameters/tenant" }]);
     }
+    share_failure(&mut document);
     refusals::add(&mut document);
     for_each_operation(&mut document, |_, operation| tidy(operation));
     examples::add(&mut document);
     document
+}
+
+/// Moves the fields of a failure from tasks and attempts to a schema of their own, which both include. The types have
+/// these fields themselves, because a flattened field cannot keep JSON unchanged when it is read.
+fn share_failure(document: &mut Value) {
+    let schemas = document["components"]["schemas"].as_object_mut().expect("there are schemas");
+    let mut shared = Map::new();
+    for name in ["Task", "TaskAttempt"] {
+        let schema = &mut schemas[name];
+        let own = schema["properties"].as_object_mut().expect("it has properties");
+        shared.extend(FAILURE_FIELDS.iter().filter_map(|field| own.remove_entry(*field)));
+        let description = schema.as_object_mut().and_then(|schema| schema.remove("description"));
+        *schema = json!({ "allOf": [{ "$ref": "#/components/schemas/FailureInfo" }, schema.take()] });
+        if let Some(description) = description {
+            schema["description"] = description;
+        }
+    }
+    let failure = json!({
+        "type": "object",
+        "description": "The details of a failed attempt, without its error message.",
+        "properties": shared,
+    });
+    schemas.insert("FailureInfo".to_owned(), failure);
 }
 
 /// Calls `call` with the method and the operation of every path.

@@ -8,37 +8,13 @@ use axum::http::StatusCode;
 use flovyn_auth::Role;
 use flovyn_engine::request::{PauseQueue, ResumeQueue};
 use flovyn_engine::state::WorkClass;
-use serde::Serialize;
-use utoipa::ToSchema;
+use flovyn_rest_types::{Queue, Queues};
 
 use super::access::Caller;
 use super::error::RestError;
-use super::times::iso;
 
 /// Depths up to this number are exact.
 const COUNTED: i64 = 10_000;
-
-/// A queue. Depths up to 10,000 are exact.
-#[derive(Debug, Default, Serialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-#[schema(as = Queue)]
-pub(super) struct QueueInfo {
-    name: String,
-    paused: bool,
-    pending_workflows: i64,
-    pending_tasks: i64,
-    /// Since when the oldest item waits.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(format = "date-time")]
-    oldest_at: Option<String>,
-    #[serde(skip)]
-    oldest_ms: Option<i64>,
-}
-
-#[derive(Debug, Serialize, ToSchema)]
-pub(super) struct QueueList {
-    queues: Vec<QueueInfo>,
-}
 
 /// List queues
 ///
@@ -48,26 +24,24 @@ pub(super) struct QueueList {
     path = "/queues",
     operation_id = "listQueues",
     tag = "Queues",
-    responses((status = 200, description = "The queues", body = QueueList)),
+    responses((status = 200, description = "The queues", body = Queues)),
 )]
-pub(super) async fn list(caller: Caller) -> Result<Json<QueueList>, RestError> {
+pub(super) async fn list(caller: Caller) -> Result<Json<Queues>, RestError> {
     let (store, tenant_id) = (caller.store(), caller.tenant_id());
-    let mut queues: BTreeMap<String, QueueInfo> = BTreeMap::new();
+    let mut queues: BTreeMap<String, Queue> = BTreeMap::new();
     for depth in store.queue_depths(tenant_id, COUNTED).await? {
         let queue = queues.entry(depth.queue.to_string()).or_default();
         match depth.class {
             WorkClass::Task => queue.pending_tasks += depth.ready,
             _ => queue.pending_workflows += depth.ready,
         }
-        let oldest = queue.oldest_ms.into_iter().chain(depth.oldest_sort_ms).min();
-        queue.oldest_ms = oldest;
-        queue.oldest_at = oldest.map(iso);
+        queue.oldest_ms = queue.oldest_ms.into_iter().chain(depth.oldest_sort_ms).min();
     }
     for paused in store.paused_queue_list(tenant_id).await? {
         queues.entry(paused.name.to_string()).or_default().paused = true;
     }
-    let named = queues.into_iter().map(|(name, queue)| QueueInfo { name, ..queue });
-    Ok(Json(QueueList { queues: named.collect() }))
+    let named = queues.into_iter().map(|(name, queue)| Queue { name, ..queue });
+    Ok(Json(Queues { queues: named.collect() }))
 }
 
 /// Pause a queue

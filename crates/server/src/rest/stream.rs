@@ -14,7 +14,7 @@ use futures::stream;
 
 use super::access::Caller;
 use super::error::RestError;
-use super::events::EventInfo;
+use super::events;
 use super::executions::{execution_id, find};
 
 /// Events per database read.
@@ -28,7 +28,7 @@ struct Follower {
     watch: Watch,
     id: ExecutionId,
     last: i64,
-    page: std::vec::IntoIter<EventInfo>,
+    page: std::vec::IntoIter<flovyn_rest_types::Event>,
 }
 
 /// Follow an execution live
@@ -78,7 +78,7 @@ async fn next(mut follower: Follower) -> Option<(Result<Event, Infallible>, Foll
         let (store, tenant_id) = (follower.caller.store().clone(), follower.caller.tenant_id());
         let page = store.event_page(tenant_id, follower.id, follower.last, PAGE).await.ok()?;
         if !page.is_empty() {
-            follower.page = page.iter().map(EventInfo::of).collect::<Vec<_>>().into_iter();
+            follower.page = page.iter().map(events::event).collect::<Vec<_>>().into_iter();
             continue;
         }
         let row = store.execution_get(tenant_id, follower.id).await.ok()??;

@@ -6,17 +6,19 @@ use flovyn_auth::Role;
 use flovyn_engine::request::{CreateTask, CreateTasks, KeySpec, TaskSpec};
 use flovyn_engine::state::RetryPolicy;
 use flovyn_engine::{Code, Reply};
+use flovyn_rest_types::Task;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
 use super::access::Caller;
 use super::body::{Object, given, payload, read};
+use super::create::{created, read_batch};
 use super::error::{RestError, unexpected};
 use super::extract::Body;
-use super::key_header::{key, no_header_key};
+use super::key_header::key;
 use super::names::TaskStatus;
-use super::task_info::TaskInfo;
+use super::task_info::task_info;
 use super::tasks::find;
 use super::times::{duration_ms, moment};
 
@@ -115,24 +117,23 @@ fn create_of(caller: &Caller, request: CreateTaskRequest) -> Result<CreateTask, 
     params(("Idempotency-Key" = Option<String>, Header, description = "The same as `idempotency_key` in the body")),
     request_body = CreateTaskRequest,
     responses(
-        (status = 201, description = "The new task", body = TaskInfo),
-        (status = 200, description = "The task that holds the idempotency key", body = TaskInfo),
+        (status = 201, description = "The new task", body = Task),
+        (status = 200, description = "The task that holds the idempotency key", body = Task),
     ),
 )]
 pub(super) async fn create(
     caller: Caller,
     headers: HeaderMap,
     Body(body): Body,
-) -> Result<(StatusCode, Json<TaskInfo>), RestError> {
+) -> Result<(StatusCode, Json<Task>), RestError> {
     caller.must_be(Role::Operator)?;
     let mut request: CreateTaskRequest = read(&body)?;
     request.idempotency_key = key(&headers, request.idempotency_key.take())?;
-    let Reply::TaskCreated(created) = caller.run(create_of(&caller, request)?).await? else {
+    let Reply::TaskCreated(reply) = caller.run(create_of(&caller, request)?).await? else {
         return Err(unexpected());
     };
-    let row = find(&caller, created.task_id).await?;
-    let status = if created.key_new { StatusCode::CREATED } else { StatusCode::OK };
-    Ok((status, Json(TaskInfo::of(&row))))
+    let row = find(&caller, reply.task_id).await?;
+    Ok((created(reply.key_new), Json(task_info(&row))))
 }
 
 #[derive(Debug, Deserialize, ToSchema)]
@@ -179,20 +180,17 @@ pub(super) async fn batch(
     headers: HeaderMap,
     Body(body): Body,
 ) -> Result<(StatusCode, Json<CreateTasksResponse>), RestError> {
-    caller.must_be(Role::Operator)?;
-    no_header_key(&headers)?;
-    let request: CreateTasksRequest = read(&body)?;
-    let items = request.tasks.into_iter().map(|task| create_of(&caller, task.0)).collect::<Result<_, _>>()?;
-    let Reply::TasksCreated(created) = caller.run(CreateTasks { items }).await? else {
+    let items = |request: CreateTasksRequest| request.tasks;
+    let items = read_batch(&caller, &headers, &body, items, |item| create_of(&caller, item))?;
+    let Reply::TasksCreated(replies) = caller.run(CreateTasks { items }).await? else {
         return Err(unexpected());
     };
-    let any_new = created.iter().any(|task| task.key_new);
-    let tasks = created.into_iter().map(|task| CreatedTask {
+    let any_new = replies.iter().any(|task| task.key_new);
+    let tasks = replies.into_iter().map(|task| CreatedTask {
         id: task.task_id.to_string(),
         status: task.status.to_string(),
         idempotency_key_used: task.key_used,
         idempotency_key_new: task.key_new,
     });
-    let status = if any_new { StatusCode::CREATED } else { StatusCode::OK };
-    Ok((status, Json(CreateTasksResponse { tasks: tasks.collect() })))
+    Ok((created(any_new), Json(CreateTasksResponse { tasks: tasks.collect() })))
 }

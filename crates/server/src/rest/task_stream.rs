@@ -12,7 +12,7 @@ use futures::stream;
 
 use super::access::Caller;
 use super::error::RestError;
-use super::task_info::TaskInfo;
+use super::task_info::task_info;
 use super::tasks::{find_any, task_id};
 use crate::live::LiveWatch;
 
@@ -66,7 +66,7 @@ async fn next(
         {
             // This value always serialises.
             let event = Event::default().event("task").id(row.version.to_string());
-            let event = event.json_data(TaskInfo::of(&row)).unwrap_or_default();
+            let event = event.json_data(task_info(&row)).unwrap_or_default();
             follower.shown = Some(row);
             return Some((Ok(event), (follower, None)));
         }

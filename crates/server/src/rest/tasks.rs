@@ -7,10 +7,11 @@ use flovyn_auth::Role;
 use flovyn_engine::Code;
 use flovyn_engine::ids::TaskId;
 use flovyn_engine::request::{CancelTask, RetryTask};
-use flovyn_engine::state::Task;
+use flovyn_engine::state;
+use flovyn_rest_types::{Task, Tasks};
 use flovyn_store::TaskFilter;
-use serde::{Deserialize, Serialize};
-use utoipa::{IntoParams, ToSchema};
+use serde::Deserialize;
+use utoipa::IntoParams;
 
 use super::access::Caller;
 use super::error::RestError;
@@ -19,7 +20,7 @@ use super::extract::Query;
 use super::filter::{one_of, sought};
 use super::names::TaskStatus;
 use super::page::{next, page};
-use super::task_info::TaskInfo;
+use super::task_info::task_info;
 use crate::waiting;
 
 /// Totals up to this number are exact.
@@ -30,13 +31,13 @@ pub(super) fn task_id(text: &str) -> Result<TaskId, RestError> {
 }
 
 /// Finds any task, including tasks of workflows.
-pub(super) async fn find_any(caller: &Caller, id: TaskId) -> Result<Task, RestError> {
+pub(super) async fn find_any(caller: &Caller, id: TaskId) -> Result<state::Task, RestError> {
     let row = caller.store().task_get(caller.tenant_id(), id).await?.filter(|row| !row.purging);
     row.ok_or_else(|| missing(id))
 }
 
 /// Finds a standalone task. Tasks of workflows are found below their execution.
-pub(super) async fn find(caller: &Caller, id: TaskId) -> Result<Task, RestError> {
+pub(super) async fn find(caller: &Caller, id: TaskId) -> Result<state::Task, RestError> {
     let row = find_any(caller, id).await?;
     if row.execution_id.is_none() { Ok(row) } else { Err(missing(id)) }
 }
@@ -65,21 +66,6 @@ pub(super) struct ListQuery {
     cursor: Option<String>,
 }
 
-#[derive(Debug, Serialize, ToSchema)]
-pub(super) struct TaskList {
-    tasks: Vec<TaskInfo>,
-    /// The number of matching tasks. Exact below 10,000.
-    total: i64,
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    #[schema(required = false)]
-    total_is_lower_bound: bool,
-    limit: usize,
-    offset: usize,
-    /// Present only if there may be more tasks.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    next_cursor: Option<String>,
-}
-
 /// List standalone tasks
 ///
 /// Newest first. Tasks must match all given filters.
@@ -89,12 +75,9 @@ pub(super) struct TaskList {
     operation_id = "listTasks",
     tag = "Tasks",
     params(ListQuery),
-    responses((status = 200, description = "A page of tasks", body = TaskList)),
+    responses((status = 200, description = "A page of tasks", body = Tasks)),
 )]
-pub(super) async fn list(
-    caller: Caller,
-    Query(query): Query<ListQuery>,
-) -> Result<Json<TaskList>, RestError> {
+pub(super) async fn list(caller: Caller, Query(query): Query<ListQuery>) -> Result<Json<Tasks>, RestError> {
     let page = page(query.limit, query.offset, query.cursor.as_deref())?;
     let filter = TaskFilter {
         status: one_of("status", query.status.as_deref())?,
@@ -103,9 +86,9 @@ pub(super) async fn list(
     };
     let rows = caller.store().task_list(caller.tenant_id(), &filter, page).await?;
     let total = caller.store().task_count(caller.tenant_id(), &filter, COUNTED).await?;
-    Ok(Json(TaskList {
+    Ok(Json(Tasks {
         next_cursor: next(&rows, page, |row| (row.created_ms, row.id)),
-        tasks: rows.iter().map(TaskInfo::of).collect(),
+        tasks: rows.iter().map(task_info).collect(),
         total,
         total_is_lower_bound: total >= COUNTED,
         limit: page.limit,
@@ -120,15 +103,15 @@ pub(super) async fn list(
     operation_id = "getTask",
     tag = "Tasks",
     params(("taskId" = String, Path, description = "Id of the task")),
-    responses((status = 200, description = "The task", body = TaskInfo)),
+    responses((status = 200, description = "The task", body = Task)),
 )]
 pub(super) async fn get(
     caller: Caller,
     Path((_, name)): Path<(String, String)>,
-) -> Result<Json<TaskInfo>, RestError> {
+) -> Result<Json<Task>, RestError> {
     let row = find(&caller, task_id(&name)?).await?;
     let waiting = caller.api().service().why_task(caller.tenant_id(), row.id).await?;
-    let mut info = TaskInfo::of(&row);
+    let mut info = task_info(&row);
     // A finished task waits for nothing.
     let waiting = waiting.as_ref().filter(|_| !row.status.is_terminal());
     info.waiting_on = waiting.map(waiting::describe);
@@ -165,14 +148,14 @@ pub(super) async fn cancel(
     operation_id = "retryTask",
     tag = "Tasks",
     params(("taskId" = String, Path, description = "Id of the task")),
-    responses((status = 200, description = "The task, pending again", body = TaskInfo)),
+    responses((status = 200, description = "The task, pending again", body = Task)),
 )]
 pub(super) async fn retry(
     caller: Caller,
     Path((_, name)): Path<(String, String)>,
-) -> Result<Json<TaskInfo>, RestError> {
+) -> Result<Json<Task>, RestError> {
     caller.must_be(Role::Operator)?;
     let row = find(&caller, task_id(&name)?).await?;
     caller.run(RetryTask { task_id: row.id }).await?;
-    Ok(Json(TaskInfo::of(&find(&caller, row.id).await?)))
+    Ok(Json(task_info(&find(&caller, row.id).await?)))
 }

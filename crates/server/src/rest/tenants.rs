@@ -2,17 +2,16 @@
 
 use axum::Json;
 use axum::http::StatusCode;
-use flovyn_engine::Reply;
 use flovyn_engine::request::CreateTenant;
-use flovyn_engine::state::Tenant;
-use serde::{Deserialize, Serialize};
+use flovyn_engine::{Reply, state};
+use flovyn_rest_types::Tenant;
+use serde::Deserialize;
 use utoipa::ToSchema;
 
 use super::access::{Caller, ServerAdmin};
 use super::body::read;
 use super::error::{RestError, unexpected};
 use super::extract::Body;
-use super::times::iso;
 
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -26,28 +25,13 @@ pub(super) struct TenantRequest {
     retention_ms: Option<i64>,
 }
 
-#[derive(Debug, Serialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct TenantResponse {
-    #[schema(format = "uuid")]
-    id: String,
-    slug: String,
-    name: String,
-    #[schema(format = "date-time")]
-    created_at: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    retention_ms: Option<i64>,
-}
-
-impl From<&Tenant> for TenantResponse {
-    fn from(row: &Tenant) -> Self {
-        Self {
-            id: row.id.to_string(),
-            slug: row.slug.to_string(),
-            name: row.name.to_string(),
-            created_at: iso(row.created_ms),
-            retention_ms: row.retention_ms,
-        }
+pub(super) fn tenant(row: &state::Tenant) -> Tenant {
+    Tenant {
+        id: row.id.to_string(),
+        slug: row.slug.to_string(),
+        name: row.name.to_string(),
+        created_ms: row.created_ms,
+        retention_ms: row.retention_ms,
     }
 }
 
@@ -60,18 +44,18 @@ impl From<&Tenant> for TenantResponse {
     operation_id = "createTenant",
     tag = "Tenants",
     request_body = TenantRequest,
-    responses((status = 201, description = "The new tenant", body = TenantResponse)),
+    responses((status = 201, description = "The new tenant", body = Tenant)),
 )]
 pub(super) async fn create(
     admin: ServerAdmin,
     Body(body): Body,
-) -> Result<(StatusCode, Json<TenantResponse>), RestError> {
+) -> Result<(StatusCode, Json<Tenant>), RestError> {
     let request: TenantRequest = read(&body)?;
     let name = request.name.unwrap_or_else(|| request.slug.clone()).into();
     let create =
         CreateTenant { id: None, slug: request.slug.into(), name, retention_ms: request.retention_ms };
     match admin.run(create).await? {
-        Reply::Tenant(row) => Ok((StatusCode::CREATED, Json(TenantResponse::from(&row)))),
+        Reply::Tenant(row) => Ok((StatusCode::CREATED, Json(tenant(&row)))),
         _ => Err(unexpected()),
     }
 }
@@ -82,9 +66,9 @@ pub(super) async fn create(
     path = "",
     operation_id = "getTenant",
     tag = "Tenants",
-    responses((status = 200, description = "The tenant", body = TenantResponse)),
+    responses((status = 200, description = "The tenant", body = Tenant)),
 )]
-pub(super) async fn get(caller: Caller) -> Result<Json<TenantResponse>, RestError> {
-    let tenant = caller.store().tenant_get(caller.tenant_id()).await?.ok_or_else(unexpected)?;
-    Ok(Json(TenantResponse::from(&tenant)))
+pub(super) async fn get(caller: Caller) -> Result<Json<Tenant>, RestError> {
+    let row = caller.store().tenant_get(caller.tenant_id()).await?.ok_or_else(unexpected)?;
+    Ok(Json(tenant(&row)))
 }

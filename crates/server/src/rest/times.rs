@@ -6,10 +6,6 @@ use super::error::RestError;
 pub(super) use crate::times::iso;
 use crate::times::read;
 
-pub(super) fn optional_iso(ms: Option<i64>) -> Option<String> {
-    ms.map(iso)
-}
-
 /// Reads a time in RFC 3339, in milliseconds. Years from 0 to 9999 are accepted, in UTC or with an offset.
 pub(super) fn moment(field: &str, text: &str) -> Result<i64, RestError> {
     read(text).map_err(|why| {

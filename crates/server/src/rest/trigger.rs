@@ -7,22 +7,22 @@ use axum::Json;
 use axum::extract::Path;
 use axum::http::{HeaderMap, StatusCode};
 use flovyn_auth::Role;
-use flovyn_engine::reply::Started;
+use flovyn_engine::reply;
 use flovyn_engine::request::{KeySpec, SignalWithStart, StartWorkflow, StartWorkflows};
 use flovyn_engine::{Code, Reply};
+use flovyn_rest_types::{Links, Started};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::{IntoParams, ToSchema};
 
 use super::access::Caller;
 use super::body::{Object, given, payload, read, read_or_default};
+use super::create::{created, read_batch};
 use super::error::{RestError, unexpected};
-use super::execution_info::ExecutionInfo;
 use super::executions::wait_for;
 use super::extract::{Body, Query};
-use super::key_header::{key, no_header_key};
-use super::names::ExecutionStatus;
-use super::times::{duration_ms, iso, moment};
+use super::key_header::key;
+use super::times::{duration_ms, moment};
 
 /// The longest wait for a result.
 const MAX_WAIT_MS: i64 = 300_000;
@@ -76,33 +76,6 @@ pub(super) struct TriggerWorkflowRequest {
     cancel_grace: Option<String>,
 }
 
-#[derive(Debug, Serialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct TriggerWorkflowResponse {
-    #[schema(format = "uuid")]
-    workflow_execution_id: String,
-    #[schema(value_type = ExecutionStatus)]
-    status: String,
-    kind: String,
-    #[schema(format = "date-time")]
-    created_at: String,
-    links: Links,
-    idempotency_key_used: bool,
-    /// False if the execution already existed.
-    idempotency_key_new: bool,
-    /// Only if `wait` was given: the execution at the end of the wait.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    execution: Option<ExecutionInfo>,
-}
-
-/// Paths of related resources.
-#[derive(Debug, Serialize, ToSchema)]
-pub(super) struct Links {
-    #[serde(rename = "self")]
-    own: String,
-    events: String,
-}
-
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(default)]
 #[into_params(parameter_in = Query)]
@@ -123,7 +96,7 @@ impl Wait {
     }
 }
 
-type Created = (StatusCode, Json<TriggerWorkflowResponse>);
+type Created = (StatusCode, Json<Started>);
 
 /// Trigger a workflow
 ///
@@ -140,8 +113,8 @@ type Created = (StatusCode, Json<TriggerWorkflowResponse>);
     ),
     request_body = Option<TriggerWorkflowRequest>,
     responses(
-        (status = 201, description = "The new execution", body = TriggerWorkflowResponse),
-        (status = 200, description = "The execution that holds the idempotency key", body = TriggerWorkflowResponse),
+        (status = 201, description = "The new execution", body = Started),
+        (status = 200, description = "The execution that holds the idempotency key", body = Started),
     ),
 )]
 pub(super) async fn trigger(
@@ -174,8 +147,8 @@ pub(super) async fn trigger(
     ),
     request_body = TriggerWorkflowRequest,
     responses(
-        (status = 201, description = "The new execution", body = TriggerWorkflowResponse),
-        (status = 200, description = "The execution that holds the idempotency key", body = TriggerWorkflowResponse),
+        (status = 201, description = "The new execution", body = Started),
+        (status = 200, description = "The execution that holds the idempotency key", body = Started),
     ),
 )]
 pub(super) async fn start(
@@ -204,8 +177,7 @@ async fn run(
         response.status.clone_from(&execution.status);
         response.execution = Some(execution);
     }
-    let status = if started.key_new { StatusCode::CREATED } else { StatusCode::OK };
-    Ok((status, Json(response)))
+    Ok((created(started.key_new), Json(response)))
 }
 
 fn workflow(caller: &Caller, request: TriggerWorkflowRequest) -> Result<StartWorkflow, RestError> {
@@ -232,14 +204,14 @@ fn workflow(caller: &Caller, request: TriggerWorkflowRequest) -> Result<StartWor
     })
 }
 
-fn answer(caller: &Caller, started: &Started) -> TriggerWorkflowResponse {
+fn answer(caller: &Caller, started: &reply::Started) -> Started {
     caller.api().metrics().triggered(caller.tenant_id(), &started.kind, started.key_new);
     let path = format!("workflow-executions/{}", started.execution_id);
-    TriggerWorkflowResponse {
+    Started {
         workflow_execution_id: started.execution_id.to_string(),
         status: started.status.to_string(),
         kind: started.kind.to_string(),
-        created_at: iso(started.created_ms),
+        created_ms: started.created_ms,
         links: Links { own: caller.link(&path), events: caller.link(&format!("{path}/events")) },
         idempotency_key_used: started.key_used,
         idempotency_key_new: started.key_new,
@@ -258,7 +230,7 @@ pub(super) struct TriggerWorkflowsRequest {
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct TriggerWorkflowsResponse {
     /// In the order of the request.
-    workflows: Vec<TriggerWorkflowResponse>,
+    workflows: Vec<Started>,
 }
 
 /// Start many workflows
@@ -280,18 +252,14 @@ pub(super) async fn batch(
     headers: HeaderMap,
     Body(body): Body,
 ) -> Result<(StatusCode, Json<TriggerWorkflowsResponse>), RestError> {
-    caller.must_be(Role::Operator)?;
-    no_header_key(&headers)?;
-    let request: TriggerWorkflowsRequest = read(&body)?;
-    let items =
-        request.workflows.into_iter().map(|item| workflow(&caller, item.0)).collect::<Result<_, _>>()?;
+    let items = |request: TriggerWorkflowsRequest| request.workflows;
+    let items = read_batch(&caller, &headers, &body, items, |item| workflow(&caller, item))?;
     let Reply::StartedMany(started) = caller.run(StartWorkflows { items }).await? else {
         return Err(unexpected());
     };
     let workflows = started.iter().map(|started| answer(&caller, started)).collect();
     let any_new = started.iter().any(|started| started.key_new);
-    let status = if any_new { StatusCode::CREATED } else { StatusCode::OK };
-    Ok((status, Json(TriggerWorkflowsResponse { workflows })))
+    Ok((created(any_new), Json(TriggerWorkflowsResponse { workflows })))
 }
 
 #[derive(Debug, Deserialize, ToSchema)]
@@ -350,15 +318,14 @@ pub(super) async fn signal_with_start(
     let value = payload(request.signal_value, "null");
     let kind = start.kind.clone();
     let signal = SignalWithStart { start, name: request.signal_name.into(), value };
-    let Reply::Signalled { execution_id, sequence, created } = caller.run(signal).await? else {
+    let Reply::Signalled { execution_id, sequence, created: is_new } = caller.run(signal).await? else {
         return Err(unexpected());
     };
-    caller.api().metrics().triggered(caller.tenant_id(), &kind, created);
-    let status = if created { StatusCode::CREATED } else { StatusCode::OK };
+    caller.api().metrics().triggered(caller.tenant_id(), &kind, is_new);
     let response = SignalWithStartResponse {
         workflow_execution_id: execution_id.to_string(),
-        workflow_created: created,
+        workflow_created: is_new,
         signal_event_sequence: sequence,
     };
-    Ok((status, Json(response)))
+    Ok((created(is_new), Json(response)))
 }

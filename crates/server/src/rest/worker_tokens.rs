@@ -5,9 +5,9 @@ use axum::extract::Path;
 use axum::http::StatusCode;
 use flovyn_auth::{Role, hash_token, new_token};
 use flovyn_engine::request::{CreateWorkerToken, RevokeWorkerToken};
-use flovyn_engine::state::WorkerToken;
-use flovyn_engine::{Code, Reply};
-use serde::{Deserialize, Serialize};
+use flovyn_engine::{Code, Reply, state};
+use flovyn_rest_types::{WorkerToken, WorkerTokens};
+use serde::Deserialize;
 use utoipa::ToSchema;
 
 use super::access::Caller;
@@ -15,7 +15,7 @@ use super::body::read;
 use super::error::{RestError, unexpected};
 use super::executions::id;
 use super::extract::Body;
-use super::times::{iso, moment, optional_iso};
+use super::times::moment;
 
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -28,33 +28,14 @@ pub(super) struct WorkerTokenRequest {
     expires_at: Option<String>,
 }
 
-#[derive(Debug, Serialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct WorkerTokenResponse {
-    #[schema(format = "uuid")]
-    id: String,
-    name: String,
-    /// The token itself. Present only in the answer that creates it; it cannot be shown again.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    token: Option<String>,
-    #[schema(format = "date-time")]
-    created_at: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(format = "date-time")]
-    expires_at: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(format = "date-time")]
-    revoked_at: Option<String>,
-}
-
-fn response(row: &WorkerToken, token: Option<String>) -> WorkerTokenResponse {
-    WorkerTokenResponse {
+fn response(row: &state::WorkerToken, token: Option<String>) -> WorkerToken {
+    WorkerToken {
         id: row.id.to_string(),
         name: row.name.to_string(),
         token,
-        created_at: iso(row.created_ms),
-        expires_at: optional_iso(row.expires_ms),
-        revoked_at: optional_iso(row.revoked_ms),
+        created_ms: row.created_ms,
+        expires_ms: row.expires_ms,
+        revoked_ms: row.revoked_ms,
     }
 }
 
@@ -67,12 +48,12 @@ fn response(row: &WorkerToken, token: Option<String>) -> WorkerTokenResponse {
     operation_id = "createWorkerToken",
     tag = "Workers",
     request_body = WorkerTokenRequest,
-    responses((status = 201, description = "The new token", body = WorkerTokenResponse)),
+    responses((status = 201, description = "The new token", body = WorkerToken)),
 )]
 pub(super) async fn create(
     caller: Caller,
     Body(body): Body,
-) -> Result<(StatusCode, Json<WorkerTokenResponse>), RestError> {
+) -> Result<(StatusCode, Json<WorkerToken>), RestError> {
     caller.must_be(Role::Admin)?;
     let request: WorkerTokenRequest = read(&body)?;
     let expires_ms = request.expires_at.as_deref().map(|text| moment("expiresAt", text)).transpose()?;
@@ -87,12 +68,6 @@ pub(super) async fn create(
     }
 }
 
-#[derive(Debug, Serialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct WorkerTokenList {
-    worker_tokens: Vec<WorkerTokenResponse>,
-}
-
 /// List worker tokens
 ///
 /// Requires the role `admin`. The tokens themselves are not shown.
@@ -101,12 +76,12 @@ pub(super) struct WorkerTokenList {
     path = "/worker-tokens",
     operation_id = "listWorkerTokens",
     tag = "Workers",
-    responses((status = 200, description = "The tokens, including revoked ones", body = WorkerTokenList)),
+    responses((status = 200, description = "The tokens, including revoked ones", body = WorkerTokens)),
 )]
-pub(super) async fn list(caller: Caller) -> Result<Json<WorkerTokenList>, RestError> {
+pub(super) async fn list(caller: Caller) -> Result<Json<WorkerTokens>, RestError> {
     caller.must_be(Role::Admin)?;
     let rows = caller.store().worker_token_list(caller.tenant_id()).await?;
-    Ok(Json(WorkerTokenList { worker_tokens: rows.iter().map(|row| response(row, None)).collect() }))
+    Ok(Json(WorkerTokens { worker_tokens: rows.iter().map(|row| response(row, None)).collect() }))
 }
 
 /// Revoke a worker token

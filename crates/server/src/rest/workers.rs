@@ -3,43 +3,12 @@
 use std::collections::BTreeMap;
 
 use axum::Json;
-use flovyn_engine::state::{WorkClass, Worker, WorkerCapability};
-use serde::Serialize;
-use serde_json::value::RawValue;
-use utoipa::ToSchema;
+use flovyn_engine::state::{self, WorkClass, WorkerCapability};
+use flovyn_rest_types::{Definition, Definitions, Worker, Workers};
 
 use super::access::Caller;
 use super::body::json;
 use super::error::RestError;
-use super::times::iso;
-
-#[derive(Debug, Serialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-#[schema(as = Worker)]
-pub(super) struct WorkerInfo {
-    #[schema(format = "uuid")]
-    id: String,
-    name: String,
-    build_id: String,
-    host: String,
-    process_id: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    task_queue: Option<String>,
-    #[schema(format = "date-time")]
-    registered_at: String,
-    #[schema(format = "date-time")]
-    last_heartbeat_at: String,
-    alive: bool,
-    /// The kinds of workflows that it runs.
-    workflows: Vec<String>,
-    /// The types of tasks that it runs.
-    tasks: Vec<String>,
-}
-
-#[derive(Debug, Serialize, ToSchema)]
-pub(super) struct WorkerList {
-    workers: Vec<WorkerInfo>,
-}
 
 /// List workers
 #[utoipa::path(
@@ -47,57 +16,33 @@ pub(super) struct WorkerList {
     path = "/workers",
     operation_id = "listWorkers",
     tag = "Workers",
-    responses((status = 200, description = "The known workers", body = WorkerList)),
+    responses((status = 200, description = "The known workers", body = Workers)),
 )]
-pub(super) async fn list(caller: Caller) -> Result<Json<WorkerList>, RestError> {
+pub(super) async fn list(caller: Caller) -> Result<Json<Workers>, RestError> {
     let rows = caller.store().worker_list(caller.tenant_id()).await?;
     let now_ms = caller.store().now().await?.lease_ms;
     let silence_ms = caller.api().service().limits().worker_silence_ms;
-    let info = |(worker, can): &(Worker, Vec<WorkerCapability>)| {
+    let info = |(worker, can): &(state::Worker, Vec<WorkerCapability>)| {
         let until_ms = worker.lease_until_ms.unwrap_or(worker.last_heartbeat_ms.saturating_add(silence_ms));
-        WorkerInfo {
+        Worker {
             id: worker.id.to_string(),
             name: worker.name.to_string(),
             build_id: worker.build_id.to_string(),
             host: worker.host.to_string(),
             process_id: worker.process_id.to_string(),
             task_queue: worker.queue.as_deref().map(str::to_owned),
-            registered_at: iso(worker.registered_ms),
-            last_heartbeat_at: iso(worker.last_heartbeat_ms),
+            registered_ms: worker.registered_ms,
+            last_heartbeat_ms: worker.last_heartbeat_ms,
             alive: until_ms > now_ms,
             workflows: kinds(can, WorkClass::Workflow),
             tasks: kinds(can, WorkClass::Task),
         }
     };
-    Ok(Json(WorkerList { workers: rows.iter().map(info).collect() }))
+    Ok(Json(Workers { workers: rows.iter().map(info).collect() }))
 }
 
 fn kinds(can: &[WorkerCapability], class: WorkClass) -> Vec<String> {
     can.iter().filter(|one| one.class == class).map(|one| one.kind.to_string()).collect()
-}
-
-/// A kind of workflow or a type of task.
-#[derive(Debug, Default, Serialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct Definition {
-    kind: String,
-    versions: Vec<String>,
-    /// The number of workers that have registered it.
-    workers: usize,
-    /// JSON Schema of its input. Absent if no worker registered one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Value, required = false)]
-    input_schema: Option<Box<RawValue>>,
-    /// JSON Schema of its output. Absent if no worker registered one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Value, required = false)]
-    output_schema: Option<Box<RawValue>>,
-}
-
-#[derive(Debug, Serialize, ToSchema)]
-pub(super) struct Definitions {
-    workflows: Vec<Definition>,
-    tasks: Vec<Definition>,
 }
 
 /// List definitions

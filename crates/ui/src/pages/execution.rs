@@ -1,7 +1,7 @@
 //! One execution: its data, what it waits for, and its history.
 
 use axum::response::Html;
-use flovyn_rest_types::{Document, Events, Execution, Executions, Tasks, WaitingOn};
+use flovyn_rest_types::{Document, Events, Execution, ExecutionTasks, Executions, WaitingOn};
 use maud::{Markup, html};
 use std::collections::BTreeMap;
 
@@ -25,7 +25,7 @@ struct Whole {
     row: Execution,
     /// The newest events.
     events: Events,
-    tasks: Tasks,
+    tasks: ExecutionTasks,
     children: Executions,
     state: State,
     /// The ancestors, most distant first.
@@ -134,30 +134,30 @@ fn head(visitor: &Visitor, whole: &Whole, own: &str) -> Markup {
                     code { (document::inline(key, 80)) }
                 }
             })))
-            (fact("Labels", (!row.labels.is_empty()).then(|| labels(visitor, row))))
+            (fact("Labels", row.labels.as_ref().filter(|all| !all.is_empty()).map(|all| labels(visitor, all))))
         }
     }
 }
 
-fn labels(visitor: &Visitor, row: &Execution) -> Markup {
+fn labels(visitor: &Visitor, labels: &BTreeMap<String, String>) -> Markup {
     let link = |name: &str, value: &str| {
         visitor.page(&format!("/executions?q={}", encode(&format!("{name}:{value}"))))
     };
     html! {
-        @for (name, value) in &row.labels {
+        @for (name, value) in labels {
             a.tag href=(link(name, value)) { (document::inline(&format!("{name}:{value}"), 60)) } " "
         }
     }
 }
 
 fn waiting(visitor: &Visitor, row: &Execution, own: &str) -> Markup {
-    if row.waiting_on.is_empty() {
+    let Some(reasons) = row.waiting_on.as_ref().filter(|reasons| !reasons.is_empty()) else {
         return html! {};
-    }
+    };
     html! {
         section.waiting aria-label="Why it waits" {
             h2 { @if row.status == "RUNNING" { "Running" } @else { "Waits for" } }
-            ul { @for one in &row.waiting_on { li { (reason(visitor, one, own)) } } }
+            ul { @for one in reasons { li { (reason(visitor, one, own)) } } }
         }
     }
 }
@@ -214,7 +214,7 @@ fn payloads(row: &Execution, own: &str) -> Markup {
     }
 }
 
-fn task_list(tasks: &Tasks, own: &str) -> Markup {
+fn task_list(tasks: &ExecutionTasks, own: &str) -> Markup {
     if tasks.tasks.is_empty() {
         return html! {};
     }

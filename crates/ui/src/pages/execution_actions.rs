@@ -25,7 +25,7 @@ pub(super) fn buttons(visitor: &Visitor, row: &Execution, own: &str) -> Markup {
             p.muted { "It is stopped at once, without clean-up. Its children continue." }
             (reason())
         };
-        let held_back = row.waiting_on.iter().any(|one| one.kind == "ACTIVATION_BACKOFF");
+        let held_back = row.waiting_on.iter().flatten().any(|one| one.kind == "ACTIVATION_BACKOFF");
         let release = html! {
             p.muted { "A worker of any build may take it now, including a build that failed on it." }
         };

@@ -1,7 +1,7 @@
 //! One task, standalone or of a workflow: its progress, attempts and log, live while it runs.
 
 use axum::response::Html;
-use flovyn_rest_types::{Attempt, Attempts, LogLine, Logs, Task, Tasks};
+use flovyn_rest_types::{Attempt, Attempts, ExecutionTasks, LogLine, Logs, Task};
 use maud::{Markup, html};
 
 use super::task_actions;
@@ -37,7 +37,7 @@ pub(crate) async fn of_execution(
     let before = before(&name).ok_or_else(missing)?;
     let path =
         visitor.api(&format!("/workflow-executions/{}/tasks?limit=1&cursor={before}", encode(&execution)));
-    let found: Tasks = visitor.rest().get(&path).await?;
+    let found: ExecutionTasks = visitor.rest().get(&path).await?;
     let task = found.tasks.into_iter().find(|task| task.id == name).ok_or_else(missing)?;
     show(&visitor, &task).await
 }

@@ -36,9 +36,7 @@ pub(crate) async fn get(visitor: Visitor, Query(chosen): Query<Chosen>) -> Resul
         div.head {
             h1 { "Tasks" }
             span.muted.figures data-part="total" {
-                @if let Some(total) = found.total {
-                    (parts::number(total)) @if found.total_is_lower_bound { "+" } " standalone"
-                }
+                (parts::number(found.total)) @if found.total_is_lower_bound { "+" } " standalone"
             }
             @if visitor.may_operate() { div.head-actions { (form::opener("create", "Create task", "primary")) } }
         }

@@ -69,7 +69,7 @@ impl Walk<'_> {
         self.screen.line(Mark::Demo, "worker", "is killed; a new worker continues from the history");
         tokio::time::sleep(LOOK).await;
         let execution: Execution = self.client.get(&["workflow-executions", execution_id]).await?;
-        let waits: Vec<String> = execution.waiting_on.iter().map(ToString::to_string).collect();
+        let waits: Vec<String> = execution.waiting_on.iter().flatten().map(ToString::to_string).collect();
         let found = format!("is {}: {}", execution.status, waits.join(", "));
         self.screen.line(Mark::Waits, "order", &found);
         tokio::time::sleep(LOOK).await;

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use tokio::task::JoinSet;
 
-use crate::client::answers::{Answer, Attempts, Events, LogEvent, Task, Tasks};
+use crate::client::answers::{Answer, Attempts, Events, ExecutionTasks, LogEvent, Task};
 use crate::client::{Client, ClientError};
 use crate::view::timeline::{Work, shown_tasks};
 
@@ -56,7 +56,8 @@ pub(super) async fn tasks_page(
     cursor: Option<String>,
 ) -> Result<(Vec<Answer<Task>>, Option<String>), ClientError> {
     let query = [("limit", Some(limit)), ("cursor", cursor)];
-    let page: Tasks = client.get_with(&["workflow-executions", execution_id, "tasks"], &query).await?;
+    let page: ExecutionTasks =
+        client.get_with(&["workflow-executions", execution_id, "tasks"], &query).await?;
     Ok((page.tasks, page.next_cursor))
 }
 

@@ -4,7 +4,7 @@ use clap::Args;
 use serde_json::json;
 
 use super::named;
-use crate::client::answers::{Answer, Started};
+use crate::client::answers::{Answer, Retried};
 use crate::exit::Failure;
 use crate::input;
 use crate::remote::Session;
@@ -26,7 +26,7 @@ impl Retry {
     pub(crate) async fn run(self, session: &Session) -> Result<(), Failure> {
         let id = named::id(session, self.id).await?;
         let path = ["workflow-executions", id.as_str(), "retry"];
-        let started: Answer<Started> = session.client.post(&path, &json!({})).await?;
+        let started: Answer<Retried> = session.client.post(&path, &json!({})).await?;
         if session.out.is_json() {
             return session.out.json(&started.sent);
         }

@@ -130,8 +130,8 @@ fn facts(execution: &Execution, now_ms: i64) -> Facts {
     facts.add_some("Finished", execution.finished_ms.map(at).as_deref());
     let took = execution.finished_ms.map(|end| duration(end - execution.created_ms));
     facts.add_some("Took", took.as_deref());
-    let labels: Vec<String> =
-        execution.labels.iter().map(|(name, value)| format!("{name}={value}")).collect();
+    let labels = execution.labels.iter().flatten();
+    let labels: Vec<String> = labels.map(|(name, value)| format!("{name}={value}")).collect();
     facts.add_some("Labels", Some(labels.join(", ")).as_deref());
     facts.add_some("Key", execution.idempotency_key.as_deref());
     facts.add_some("Parent", execution.parent_id.as_deref());
@@ -150,7 +150,7 @@ fn facts(execution: &Execution, now_ms: i64) -> Facts {
         let count = execution.unread_signals;
         facts.add("Not read", &format!("{count} {}", if count == 1 { "signal" } else { "signals" }));
     }
-    facts.add_waiting(&execution.waiting_on, &execution.id, now_ms);
+    facts.add_waiting(execution.waiting_on.iter().flatten(), &execution.id, now_ms);
     if matches!(execution.status.as_str(), "FAILED" | "CANCELLED") {
         let id = &execution.id;
         facts.add("Next", &format!("start it again as a new execution: flovyn workflow retry {id}"));
