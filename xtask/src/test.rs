@@ -54,9 +54,9 @@ fn all_steps(steps: &mut Steps, quick: bool) -> Outcome<()> {
 }
 
 fn clippy() -> Outcome<()> {
-    let arguments =
-        ["clippy", "--workspace", "--features", AS_SHIPPED, "--all-targets", "--locked", "--", "-D", "warnings"];
-    run::require_success(&mut run::cargo(arguments))
+    let mut command =
+        run::cargo(["clippy", "--workspace", "--features", AS_SHIPPED, "--all-targets", "--locked"]);
+    run::require_success(command.args(["--", "-D", "warnings"]))
 }
 
 /// Tidy checks the lists of `deny.toml` as well; only cargo-deny finds known vulnerabilities.
