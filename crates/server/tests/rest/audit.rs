@@ -1,5 +1,7 @@
 //! The audit log: what it records, who may read it, how it is filtered.
 
+use std::time::{SystemTime, UNIX_EPOCH};
+
 use flovyn_proto::v1;
 use flovyn_proto::v1::workflow_client_client::WorkflowClientClient;
 use serde_json::{Value, json};
@@ -32,11 +34,14 @@ async fn over_rest(world: World) {
     let path = format!("/workflow-executions/{one}");
     let signal = json!({ "name": "paid", "value": { "card": "4111-1111" } });
     world.post(&format!("{path}/signal"), &signal).await.ok(202);
+    next_millisecond().await;
     fail_next(&mut worker).await;
     world.post(&format!("{path}/cancel"), &json!({})).await.refused(409, "FLV0051");
     world.post(&format!("{path}/retry"), &json!({})).await.ok(201);
+    next_millisecond().await;
     complete_next(&mut worker, "1").await;
     assert_eq!(world.delete(&path).await.status, 204);
+    next_millisecond().await;
     world.delete(&path).await.refused(404, "FLV0031");
 
     let two =
@@ -45,16 +50,21 @@ async fn over_rest(world: World) {
         .post(&format!("/workflow-executions/{two}/cancel"), &json!({ "reason": "wrong order" }))
         .await
         .ok(200);
+    next_millisecond().await;
     let three =
         text(&world.post("/workflows/unknown/trigger", &json!({})).await.ok(201)["workflowExecutionId"]);
     world.post(&format!("/workflow-executions/{three}/terminate"), &json!({})).await.ok(200);
+    next_millisecond().await;
     let task = text(&world.post("/tasks", &json!({ "task_type": "unknown" })).await.ok(201)["id"]);
     assert_eq!(world.delete(&format!("/tasks/{task}")).await.status, 204);
+    next_millisecond().await;
     for verb in ["pause", "pause", "resume", "resume"] {
         assert_eq!(world.post(&format!("/queues/slow/{verb}"), &json!({})).await.status, 204);
+        next_millisecond().await;
     }
     let made = world.post("/worker-tokens", &json!({ "name": "ci" })).await.ok(201);
     let token = text(&made["id"]);
+    next_millisecond().await;
     for _ in 0..2 {
         assert_eq!(world.delete(&format!("/worker-tokens/{token}")).await.status, 204);
     }
@@ -111,6 +121,7 @@ async fn over_grpc(world: World) {
     let bearer = format!("Bearer {}", world.token(&["one"], "operator"));
     as_user.metadata_mut().insert("authorization", bearer.parse().unwrap());
     client.cancel_execution(as_user).await.unwrap();
+    next_millisecond().await;
     client.cancel_execution(signed(cancel(&two))).await.unwrap();
     client.cancel_execution(signed(cancel(&id))).await.unwrap_err();
     assert_eq!(log(&world).await, [("workflow.cancel".to_owned(), one), ("workflow.cancel".to_owned(), two)]);
@@ -120,12 +131,22 @@ async fn over_grpc(world: World) {
     assert_eq!(entries[1]["actor"], json!({ "subject": "somebody", "credential": "jwt" }));
 }
 
+/// Entries of the same millisecond are in no particular order.
+async fn next_millisecond() {
+    let now_ms = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis();
+    let begin = now_ms();
+    while now_ms() <= begin + 1 {
+        tokio::task::yield_now().await;
+    }
+}
+
 async fn filters_and_pages(world: World) {
     let other = world.jwt.sign("somebody else", &["one"], "operator", 1, crate::world::FAR).unwrap();
     for number in 0..5 {
         for (token, verb) in [(&world.admin, "pause"), (&other, "resume")] {
             let path = format!("/api/tenants/one/queues/q{number}/{verb}");
             assert_eq!(world.call(token, "POST", &path, "").await.status, 204);
+            next_millisecond().await;
         }
     }
     let names = |entries: &[Value]| {
