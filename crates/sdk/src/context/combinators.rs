@@ -34,7 +34,7 @@ use crate::error::{Error, Result};
 ///     charged = &mut charge => charged?,
 ///     _ = context.sleep(Duration::from_secs(60)) => {
 ///         context.set_state("step", "the bank is slow")?;
-/// The charge was kept, so it can be awaited again.
+///         // The charge was kept, so it can be awaited again.
 ///         charge.await?
 ///     }
 /// };
@@ -173,7 +173,7 @@ pub async fn select<A: Future, B: Future>(first: A, second: B) -> Either<A::Outp
 /// let charged = match with_timeout(&context, Duration::from_secs(60), &mut charge).await {
 ///     Err(Error::Elapsed(_)) => {
 ///         context.set_state("step", "the bank is slow")?;
-/// The charge was kept, so it can be awaited again.
+///         // The charge was kept, so it can be awaited again.
 ///         charge.await?
 ///     }
 ///     result => result?,

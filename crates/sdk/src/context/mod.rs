@@ -151,7 +151,7 @@ impl WorkflowContext {
     /// # flovyn_sdk::testing::example(|context| async move {
     /// let one = context.schedule_raw("charge", json!({ "amount": 1 }));
     /// let two = context.schedule_raw("charge", json!({ "amount": 2 }));
-    /// Both tasks are in flight; their results may arrive in any order.
+    /// // Both tasks are in flight; their results may arrive in any order.
     /// let (one, two) = (one.await?, two.await?);
     /// # assert_eq!(two["amount"], 2);
     /// # Ok(()) });

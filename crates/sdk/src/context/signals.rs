@@ -91,7 +91,7 @@ impl WorkflowContext {
     /// # flovyn_sdk::testing::example(|context| async move {
     /// let seat = context.schedule_raw("book", json!("12A")).await?;
     /// if context.wait_for_signal::<Value>("never").await.is_err() {
-    /// Cancellation was requested: this task still runs.
+    ///     // Cancellation was requested: this task still runs.
     ///     context.shielded().schedule_raw("refund", seat).await?;
     /// }
     /// # Ok(()) });

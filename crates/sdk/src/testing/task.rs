@@ -84,7 +84,7 @@ impl Link for TestLink {
 /// # async fn main() {
 /// let mut task = TestTask::new();
 /// assert_eq!(task.run(Import, 10).await, Ok(10));
-/// The second attempt continues where the first one stopped.
+/// // The second attempt continues where the first one stopped.
 /// assert_eq!(task.run(Import, 12).await, Ok(2));
 /// assert_eq!(task.heartbeats(), [10, 12]);
 /// # }
