@@ -1,6 +1,7 @@
 //! Results that a worker sends. Each is executed as a request of its own, and acknowledged when it is durable.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use flovyn_engine::ids::Text;
 use flovyn_engine::request::{
@@ -197,6 +198,11 @@ pub(super) enum Why {
     Goodbye,
 }
 
+/// The pauses between tries to release a claim double from the first to the longest.
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+const MAX_RELEASES: usize = 5_000;
+
 /// Releases claims of a worker that is gone. A workflow is requeued. A task is requeued after a goodbye; otherwise its
 /// attempt was delivered and counts, and the next attempt may begin at once.
 pub(super) async fn release(call: &Call, held: Vec<(Uuid, Held)>, why: Why) {
@@ -214,12 +220,37 @@ pub(super) async fn release(call: &Call, held: Vec<(Uuid, Held)>, why: Why) {
             }
             .into(),
         };
-        // If this is refused, the claim was settled in the meantime. If it is not executed, the lease expires.
-        if let Err(status) = call.run(op).await {
+        if let Err(status) = call.run(op.clone()).await {
             tracing::debug!(%id, %status, "a claim was not released");
+            if !is_settled(&status) {
+                tokio::spawn(release_later(call.clone(), op));
+            }
         }
     };
     join_all(held.into_iter().map(one)).await;
+}
+
+/// Whether a refused release needs no repetition, because the claim has ended in another way.
+fn is_settled(status: &Status) -> bool {
+    matches!(status.code(), tonic::Code::FailedPrecondition | tonic::Code::NotFound)
+}
+
+/// Tries again to release a claim, for example until the database is back. The lease alone would not end the claim: if
+/// the session has come back, its heartbeats renew the lease.
+async fn release_later(call: Call, op: Op) {
+    let mut pause = FIRST_PAUSE;
+    for _ in 0..MAX_RELEASES {
+        tokio::select! {
+            () = tokio::time::sleep(pause) => {}
+            () = call.api().drains() => return,
+        }
+        pause = (pause * 2).min(LONGEST_PAUSE);
+        match call.run(op.clone()).await {
+            Err(status) if !is_settled(&status) => {}
+            Ok(_) | Err(_) => return,
+        }
+    }
+    tracing::warn!("a claim was not released, although it was tried for hours");
 }
 
 /// The claim that a worker says it holds. `None` if the session does not hold it any more.
