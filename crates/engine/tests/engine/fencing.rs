@@ -140,7 +140,7 @@ fn a_claim_that_was_given_back_is_over() {
     world.must(submit(&again, Vec::new(), Outcome::Suspended));
 }
 
-/// Whoever cancels a task needs no claim, so a cancellation must never change what was accepted.
+/// A cancellation needs no claim, so it must not change an outcome that was accepted.
 #[test]
 fn a_cancellation_never_changes_an_accepted_outcome() {
     let mut world = World::new();

@@ -300,8 +300,7 @@ on_each_store!(
 );
 on_postgres!(work_that_another_process_made_ready_finds_the_pollers_of_this_one);
 
-/// The poll does not wait for work, but for the answer whether there is some. Time stands still except for the steps
-/// of this test.
+/// The poll only waits until it is known whether there is work. Time moves only in the steps of this test.
 #[tokio::test(start_paused = true)]
 async fn a_poll_that_may_not_wait_gets_what_is_ready() {
     let place = Place::memory().await;
