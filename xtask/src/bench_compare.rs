@@ -31,8 +31,8 @@ pub(crate) struct BenchCompareArgs {
     /// The commit to compare this checkout with
     #[arg(required_unless_present = "without", conflicts_with = "without")]
     base: Option<String>,
-    /// Compare this checkout with itself without these optimisations, as `first_steps,claim_turns`. An unknown name
-    /// prints all names
+    /// Compare this checkout with itself without these optimisations, as `first_steps,claim_turns`: the fields of
+    /// `Tricks` in crates/service
     #[arg(long, value_name = "NAMES")]
     without: Option<String>,
     /// Which database to run on; both by default
